@@ -260,6 +260,15 @@ def test_getters_overloads_and_classes_of_tests_in_python(make_repository: Make)
     assert {row[0] for row in rows_of(resolve(repository), "rare_member", CANDIDATE)} == {"tests/test_shop.py"}
 
 
+def test_classes_of_one_name_in_several_modules_are_several(make_repository: Make) -> None:
+    message = "class Message:\n    severity = 1\n"
+    repository = make_repository({"a.py": message, "b.py": message, "use.py": "def f(x):\n    return x.severity\n"})
+    repository.build()
+    found = resolve(repository)
+    assert rows_of(found, "severity", LIKELY) == set()
+    assert {row[3] for row in rows_of(found, "severity", CANDIDATE)} == {"a.py", "b.py"}
+
+
 def test_a_header_of_objective_c_defines_no_variables(make_repository: Make) -> None:
     repository = make_repository(
         {"Image.h": "#include <x>\n\n@interface Image (Tensor)\n\n- (int)readCount;\n\n@end\n"}

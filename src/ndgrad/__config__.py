@@ -1,4 +1,4 @@
-"""torch's `__config__`: what this package computes with."""
+"""torch's `__config__`: the libraries used by this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ndgrad.backends.cpu import build, get_cpu_capability
 
 
 def show() -> str:
-    """The package, its NumPy and what that was built with, the processor, and what is installed beside.
+    """Return a description of the package, NumPy with its build, the processor, and optional libraries.
 
     >>> import ndgrad
     >>> print(ndgrad.__config__.show())
@@ -31,7 +31,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads kernels may use.
+    """Return the number of threads that kernels may use.
 
     >>> import ndgrad
     >>> ndgrad.__config__.parallel_info().splitlines()[0]

@@ -1,4 +1,4 @@
-"""ndgrad: PyTorch's autograd, whole, for the NumPy world.
+"""ndgrad: all of PyTorch's autograd for the NumPy world.
 
     import ndgrad as torch
 
@@ -44,7 +44,7 @@ _SUBMODULES = frozenset(
     "overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
     "testing torch_version types utils version viz xpu".split()
 )
-#: Private ones that torch programs import.
+#: Private submodules that torch programs import.
 _PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
@@ -73,7 +73,7 @@ _FROM = {
     "_src.lifting.entry": "lift",
     "serialization": "load save",
     "utils.dlpack": "to_dlpack",
-    # functions that torch has at its top level as well as in nn.functional
+    # Functions that torch has both at its top level and in nn.functional.
     "nn.functional": (
         "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout avg_pool1d batch_norm bilinear "
         "binary_cross_entropy_with_logits channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d "
@@ -82,7 +82,7 @@ _FROM = {
         "max_pool1d max_pool1d_with_indices max_pool2d max_pool3d pairwise_distance pixel_shuffle pixel_unshuffle "
         "poisson_nll_loss prelu rms_norm rrelu triplet_margin_loss"
     ),
-    # and those that it has there alone, under the names of its kernels
+    # Functions that torch has only at its top level, under the names of its kernels.
     "nn.functional.native": (
         "affine_grid_generator alpha_dropout_ constant_pad_nd convolution dropout_ embedding_renorm_ "
         "feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler grid_sampler_2d grid_sampler_3d "
@@ -143,4 +143,4 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *_SUBMODULES, "__version__"})
 
 
-import_watch.watch()  # last, since what it may load needs the whole of this namespace
+import_watch.watch()  # last, since imports in it may need the whole namespace

@@ -17,7 +17,7 @@ __all__ = [
 
 
 class _Config:
-    """Settings of torch's compiler: any can be set, for programs that do, and none means anything here."""
+    """Settings of torch's compiler: any can be set, and none has an effect here."""
 
     suppress_errors = False
     verbose = False
@@ -33,18 +33,18 @@ config = _Config()
 def optimize(
     backend: str = "inductor", *, nopython: bool = False, dynamic: bool | None = None, **_: Any
 ) -> Callable[[Any], Any]:
-    """A decorator that compiles: `ndgrad.compile(backend=..., fullgraph=nopython)`."""
+    """Return a decorator that compiles: `ndgrad.compile(backend=..., fullgraph=nopython)`."""
     return lambda function: compile(function, backend=backend, fullgraph=nopython, dynamic=dynamic)
 
 
 def graph_break(msg: str = "") -> None:
-    """Where a function is traced, make it run eagerly."""
+    """Make a traced function run eagerly."""
     if current_tracer.get() is not None:
         raise GraphBreak(msg or "the function asks for a graph break")
 
 
 def mark_dynamic(t: Any, index: Any, **_: Any) -> None:
-    """Say that a size varies: `compile` finds out by itself, and `compile(dynamic=True)` says so."""
+    """Accept a size marked as varying: `compile` detects it, and `compile(dynamic=True)` assumes it."""
 
 
 maybe_mark_dynamic = mark_static = mark_dynamic

@@ -12,7 +12,7 @@ __all__ = ["vmap"]
 
 
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Callable[..., Any]:
-    """`ndgrad.func.vmap`, with a warning that it is the one to use."""
+    """Call `ndgrad.func.vmap`, with a deprecation warning."""
     warnings.warn(
         "Please use ndgrad.func.vmap instead of ndgrad._vmap_internals.vmap.", FutureWarning, stacklevel=2
     )
@@ -20,7 +20,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0) -> Calla
 
 
 def _vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, allow_none_pass_through: bool = False) -> Any:
-    """vmap without the warning; with `allow_none_pass_through`, results that are None stay None."""
+    """Call vmap without the warning; with `allow_none_pass_through`, results that are None stay None."""
     if not allow_none_pass_through:
         return _new(func, in_dims, out_dims)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator: a GPU that CuPy finds.
+    """True if there is an accelerator: a GPU that CuPy finds.
 
     >>> import ndgrad
     >>> ndgrad.accelerator.is_available() == ndgrad.cuda.is_available()
@@ -26,12 +26,12 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """How many there are."""
+    """Return the number of accelerators."""
     return cuda.device_count()
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
-    """The kind of accelerator, as a device; None if there is none.
+    """Return the kind of accelerator as a device, or None.
 
     >>> import ndgrad
     >>> device = ndgrad.accelerator.current_accelerator() or ndgrad.device("cpu")
@@ -47,13 +47,13 @@ def _needed() -> None:
 
 
 def current_device_index() -> int:
-    """The number of the accelerator in use; an error where there is none."""
+    """Return the number of the current accelerator; raise if there is none."""
     _needed()
     return cuda.current_device()
 
 
 def set_device_index(device: Device, /) -> None:
-    """Use another accelerator; an error where there is none."""
+    """Set the current accelerator; raise if there is none."""
     _needed()
     cuda.set_device(device)
 
@@ -62,67 +62,67 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 
 
 def current_stream(device: Device = None, /) -> cuda.Stream:
-    """The queue in use; an error where there is no accelerator."""
+    """Return the current stream; raise if there is no accelerator."""
     _needed()
     return cuda.current_stream(device)
 
 
 def set_stream(stream: cuda.Stream) -> None:
-    """Put all further work into a queue."""
+    """Set the current stream."""
     _needed()
     cuda.set_stream(stream)
 
 
 def synchronize(device: Device = None, /) -> None:
-    """Wait until all work is done; an error where there is no accelerator."""
+    """Wait until all work is done; raise if there is no accelerator."""
     _needed()
     cuda.synchronize(device)
 
 
 def empty_cache() -> None:
-    """Give memory that no array uses back; an error where there is no accelerator."""
+    """Return unused memory to the system; raise if there is no accelerator."""
     _needed()
     cuda.empty_cache()
 
 
 def memory_allocated(device_index: Device = None, /) -> int:
-    """The bytes that arrays use; an error where there is no accelerator."""
+    """Return the bytes that arrays use; raise if there is no accelerator."""
     _needed()
     return cuda.memory_allocated(device_index)
 
 
 def memory_reserved(device_index: Device = None, /) -> int:
-    """The bytes that the pool holds; an error where there is no accelerator."""
+    """Return the bytes that the pool holds; raise if there is no accelerator."""
     _needed()
     return cuda.memory_reserved(device_index)
 
 
 def max_memory_allocated(device_index: Device = None, /) -> int:
-    """The most that `memory_allocated` has been; an error where there is no accelerator."""
+    """Return the largest `memory_allocated`; raise if there is no accelerator."""
     _needed()
     return cuda.max_memory_allocated(device_index)
 
 
 def max_memory_reserved(device_index: Device = None, /) -> int:
-    """The most that `memory_reserved` has been; an error where there is no accelerator."""
+    """Return the largest `memory_reserved`; raise if there is no accelerator."""
     _needed()
     return cuda.max_memory_reserved(device_index)
 
 
 def memory_stats(device_index: Device = None, /) -> OrderedDict[str, Any]:
-    """What is known of the memory; an error where there is no accelerator."""
+    """Return statistics of the memory; raise if there is no accelerator."""
     _needed()
     return OrderedDict(cuda.memory_stats(device_index))
 
 
 def get_memory_info(device_index: Device = None, /) -> tuple[int, int]:
-    """The bytes that are free, and that there are; an error where there is no accelerator."""
+    """Return the free and total bytes; raise if there is no accelerator."""
     _needed()
     return cuda.mem_get_info(device_index)
 
 
 def reset_peak_memory_stats(device_index: Device = None, /) -> None:
-    """Let peaks begin with what is used now; an error where there is no accelerator."""
+    """Reset the peaks to the present use; raise if there is no accelerator."""
     _needed()
     cuda.reset_peak_memory_stats(device_index)
 

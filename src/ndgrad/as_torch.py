@@ -1,4 +1,4 @@
-"""Let files that say `import torch` run on this package.
+"""Run files with `import torch` on this package.
 
     with ndgrad.install_as_torch():
         import training          # which imports torch, torch.nn, ...
@@ -6,11 +6,11 @@
     python -m ndgrad.as_torch training.py --epochs 3
 
 `torch` is then a thin module over this package: the same functions, classes and submodules (`torch.nn is ndgrad.nn`;
-nothing is loaded twice), with the version of torch whose surface this is. Imports of submodules are answered by a
-finder: what is here under that name, or an error with the reason why it is not.
+nothing is loaded twice), with the version of torch whose interface it follows. A finder handles imports of submodules:
+it returns the module of that name, or raises an error with the reason of its absence.
 
-A process has one `torch`. Where the real one has been imported already this is refused, since its tensors and ours do
-not mix; other libraries that were built for the real one (torchvision and its like) need that one.
+A process has one `torch`. If the real one has been imported already, this raises an error, since its tensors and ours
+do not mix. Libraries built for the real one (such as torchvision) need that one.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from ndgrad.torch_version import TorchVersion
 
 __all__ = ["install_as_torch", "uninstall_as_torch"]
 
-#: What `torch.__version__` says.
+#: The value of `torch.__version__`.
 VERSION = TorchVersion(f"{version.torch}+ndgrad.{version.__version__}")
 _lock = make_lock()
 
 
 class _Torch(ModuleType):
-    """The module `torch`: attributes are this package's, and so are assignments."""
+    """The module `torch`: its attributes and assignments are those of this package."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(ndgrad, name)
         if callable(found):
-            vars(self)[name] = found  # functions and classes stay what they are; other attributes may not
+            vars(self)[name] = found  # functions and classes are constant; other attributes may change
         return found
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -65,7 +65,7 @@ class _Torch(ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers imports of `torch` and of what is under it."""
+    """Import finder of `torch` and its submodules."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:
         if fullname != "torch" and not fullname.startswith("torch."):
@@ -76,8 +76,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Put the module of this package in the place of the one that was made for the import; Python then takes
-        what stands there."""
+        """Replace the module created for the import by the module of this package in sys.modules, from which Python
+        then reads it.
+        """
         name = module.__name__
         sys.modules[name] = _made() if name == "torch" else _found(name)
 
@@ -90,7 +91,7 @@ def _made() -> _Torch:
 
 
 def _found(name: str) -> ModuleType:
-    """The module of this package that `torch.x.y` means."""
+    """Return the module of this package for `torch.x.y`."""
     here = "ndgrad" + name.removeprefix("torch")
     try:
         return importlib.import_module(here)
@@ -98,7 +99,7 @@ def _found(name: str) -> ModuleType:
         if error.name is None or not (here == error.name or here.startswith(f"{error.name}.")):
             raise
     parent, _, last = here.rpartition(".")
-    value = getattr(importlib.import_module(parent), last, None)  # a module that another name stands for
+    value = getattr(importlib.import_module(parent), last, None)  # a module under another name
     if isinstance(value, ModuleType):
         return value
     told = explain(parent, last) or ". docs/absent.md lists what is not here"
@@ -109,7 +110,7 @@ _finder = _Finder()
 
 
 class install_as_torch:
-    """Let `import torch` mean this package from here on; as a context manager, until the block ends.
+    """Make `import torch` import this package from now on; as a context manager, until the block ends.
 
     >>> import ndgrad
     >>> with ndgrad.install_as_torch():  # doctest: +SKIP
@@ -142,7 +143,7 @@ class install_as_torch:
 
 
 def uninstall_as_torch() -> None:
-    """Let `import torch` mean the real one again. Modules that have imported it keep what they have.
+    """Make `import torch` import the real one again. Modules that have imported it keep their reference.
 
     >>> import ndgrad
     >>> ndgrad.uninstall_as_torch()
@@ -157,7 +158,7 @@ def uninstall_as_torch() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a script, or with -m a module, in which `import torch` means this package."""
+    """Run a script, or with -m a module, in which `import torch` imports this package."""
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
         print("usage: python -m ndgrad.as_torch (script.py | -m module) [argument ...]")
         return 0 if arguments and arguments != ["-m"] else 2
@@ -178,5 +179,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # through the package's own copy: this one is called __main__, and would be a second finder
+    # Use the package's own copy: this module is called __main__, and would be a second finder.
     raise SystemExit(importlib.import_module("ndgrad.as_torch").main(sys.argv[1:]))

@@ -1,4 +1,6 @@
-"""torch's `cond` and `while_loop`, which take their operands as one tuple: those of `ndgrad.func` in other words."""
+"""torch's `cond` and `while_loop`, which take their operands as one tuple: those of `ndgrad.func` with other
+signatures.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ __all__ = ["cond", "while_loop"]
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
-    """`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`; see `ndgrad.func.cond`.
+    """Return `true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`; see `ndgrad.func.cond`.
 
     >>> import ndgrad
     >>> ndgrad.cond(ndgrad.tensor(True), lambda x: x + 1, lambda x: x - 1, (ndgrad.tensor(1.0),))

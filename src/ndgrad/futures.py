@@ -1,4 +1,4 @@
-"""torch's `futures`: values that will be there later, over those of Python."""
+"""torch's `futures`: values that will be available later, over those of Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S = TypeVar("S")
 
 
 class Future(Generic[T]):
-    """A value that somebody will set.
+    """A value that will be set later.
 
     >>> import ndgrad
     >>> future = ndgrad.futures.Future()
@@ -29,25 +29,25 @@ class Future(Generic[T]):
         self._inner: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     def done(self) -> bool:
-        """Whether it has a value or an error."""
+        """True if it has a value or an error."""
         return self._inner.done()
 
     def wait(self) -> T:
-        """The value, when it is there; its error is raised."""
+        """Wait for the value, and return it or raise its error."""
         return self._inner.result()
 
     def value(self) -> T:
-        """The value, which must be there."""
+        """Return the value, which must be available."""
         if not self.done():
             raise RuntimeError("Future.value(): the future has no value yet. Use wait(). [nd-call-order]")
         return self._inner.result()
 
     def set_result(self, result: T) -> None:
-        """Give it its value, once."""
+        """Set the value, once."""
         self._set(lambda: self._inner.set_result(result))
 
     def set_exception(self, result: BaseException) -> None:
-        """Give it an error, which wait() raises."""
+        """Set an error, which wait() raises."""
         if not isinstance(result, BaseException):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception. [nd-type]")
         self._set(lambda: self._inner.set_exception(result))
@@ -62,7 +62,7 @@ class Future(Generic[T]):
             ) from None
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """A future of what `callback` makes of this one when it is done."""
+        """Return a future of the result of `callback` on this one when it is done."""
         made: Future[S] = Future()
 
         def run(_: Any) -> None:
@@ -80,7 +80,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """A future that is done when all of them are, with them as its value."""
+    """Return a future that is done when all of them are, with them as its value."""
     made: Future[list[Future[Any]]] = Future()
     left, lock = len(futures), make_lock()
 
@@ -100,5 +100,5 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[T]]) -> list[T]:
-    """The values of all; the first error is raised."""
+    """Return the values of all; raise the first error."""
     return cast("list[T]", [f.wait() for f in collect_all(cast("list[Future[Any]]", futures)).wait()])

@@ -1,9 +1,9 @@
-"""torch's `jit`: what of it has a meaning here.
+"""torch's `jit`: the parts that apply to ndgrad.
 
-There is no second language that programs are translated into. `script` and `trace` give functions that are compiled
-when they are called (`ndgrad.compile`): they compute what the function computes, branches and loops included, so
-nothing of a trace can be out of date. Decorators that tell torch's compiler what to leave alone give the function back.
-Files of compiled programs are refused: see docs/absent.md.
+There is no second language into which programs are translated. `script` and `trace` return functions that are compiled
+when they are called (`ndgrad.compile`). They compute the same as the function, including branches and loops, so a trace
+is never out of date. Decorators that exclude code from torch's compiler return the function. Files of compiled programs
+raise an error: see docs/absent.md.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ ScriptFunction = CompiledFunction
 
 
 class ScriptModule(Module):
-    """The base of modules that torch has compiled. `script` gives modules back as they are, so none is of this class
-    but those that derive from it."""
+    """Base class of modules that torch has compiled. `script` returns modules unchanged, so only explicit subclasses
+    are instances.
+    """
 
 
 class Error(RuntimeError):
@@ -48,11 +49,11 @@ class Error(RuntimeError):
 
 
 class TracerWarning(Warning):
-    """What torch warns with where a trace would be wrong. Here there is no such place."""
+    """torch's warning about wrong traces; never issued here."""
 
 
 class TracingCheckError(Exception):
-    """A traced function does not give what it gave when it ran by itself."""
+    """A traced function does not return the same as without tracing."""
 
     def __init__(self, graph_diff_error: Any, tensor_compare_error: Any, extra_msg: str | None = None) -> None:
         told = [str(part) for part in (extra_msg, graph_diff_error, tensor_compare_error) if part is not None]
@@ -64,7 +65,7 @@ class TracingCheckError(Exception):
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """A function that is compiled when it is called. Modules and classes come back as they are.
+    """Return a function that is compiled when it is called. Modules and classes are returned unchanged.
 
     >>> import ndgrad
     >>> @ndgrad.jit.script
@@ -89,9 +90,9 @@ def trace(
     func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
     check_tolerance: float = 1e-5, strict: bool = True, example_kwarg_inputs: dict[str, Any] | None = None, **_: Any,
 ) -> Any:  # fmt: skip
-    """A function or module that has been compiled for a kind of arguments, and checked against what it gives by itself.
+    """Compile a function or module for a kind of arguments, and check it against its uncompiled result.
 
-    It serves all other arguments too: the trace is one of several that `ndgrad.compile` may keep.
+    It accepts all other arguments too: the trace is one of several that `ndgrad.compile` may keep.
 
     >>> import ndgrad
     >>> f = ndgrad.jit.trace(lambda x: x.sin() + 1, ndgrad.zeros(2))
@@ -114,7 +115,7 @@ def trace(
 
 
 def _check(func: Any, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tolerance: float) -> None:
-    from ndgrad.random import fork_rng  # functions that draw must draw the same
+    from ndgrad.random import fork_rng  # functions that draw random numbers must draw the same
 
     with fork_rng():
         expected = tree_flatten(func(*args, **kwargs))[0]
@@ -132,7 +133,7 @@ def trace_module(
     mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
     check_tolerance: float = 1e-5, **_: Any,
 ) -> Module:  # fmt: skip
-    """A module whose methods have been tried with the given inputs, which is the module itself.
+    """Try the methods of a module with the given inputs, and return the module itself.
 
     >>> import ndgrad
     >>> m = ndgrad.nn.Linear(2, 1)
@@ -146,7 +147,7 @@ def trace_module(
 
 
 def is_scripting() -> bool:
-    """Whether torch's compiler reads the code: never.
+    """Return False: torch's compiler never reads the code.
 
     >>> import ndgrad
     >>> ndgrad.jit.is_scripting(), ndgrad.jit.is_tracing()
@@ -156,7 +157,7 @@ def is_scripting() -> bool:
 
 
 def is_tracing() -> bool:
-    """Whether `trace` is running a function."""
+    """True if `trace` is running a function."""
     return _tracing.get()
 
 
@@ -164,22 +165,22 @@ def is_tracing() -> bool:
 
 
 def ignore(drop: Any = False, **_: Any) -> Any:
-    """Decorates a function that torch's compiler is not to compile: the function itself."""
+    """Return the function: torch's decorator of functions that are not compiled."""
     return drop if callable(drop) else (lambda function: function)
 
 
 def unused(fn: F) -> F:
-    """Decorates a method that is not used when it is compiled: the method itself."""
+    """Return the method: torch's decorator of methods that are unused in compiled code."""
     return fn
 
 
 def export(fn: F) -> F:
-    """Decorates a method that is to be compiled though forward does not call it: the method itself."""
+    """Return the method: torch's decorator of methods to compile although forward does not call them."""
     return fn
 
 
 def interface(obj: T) -> T:
-    """Decorates an interface: the class itself."""
+    """Return the class: torch's decorator of interfaces."""
     return obj
 
 
@@ -188,12 +189,14 @@ script_if_tracing = unused
 
 
 def annotate(the_type: Any, the_value: T) -> T:
-    """A value whose type torch's compiler is told: the value itself."""
+    """Return the value: torch's annotation of its type."""
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's `isinstance`, which also takes `List[int]` and its like: what is in brackets is not looked at."""
+    """Same as Python's `isinstance`, which also accepts `List[int]` and similar types: parameters in brackets are
+    ignored.
+    """
     targets = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
     return builtins.isinstance(obj, tuple(getattr(t, "__origin__", t) or t for t in targets))
 
@@ -211,7 +214,7 @@ class Attribute:
 def freeze(
     mod: Module, preserved_attrs: Sequence[str] | None = None, optimize_numerics: bool = True, **_: Any
 ) -> Module:
-    """A module for inference: the module itself, which must be in eval mode."""
+    """Return the module itself, which must be in eval mode, for inference."""
     if mod.training:
         raise RuntimeError(
             "Freezing is currently only implemented for modules in eval mode. Call eval() first. [nd-call-order]"
@@ -220,12 +223,12 @@ def freeze(
 
 
 def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = None) -> Module:
-    """A module for inference: the module itself."""
+    """Return the module itself, for inference."""
     return mod
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """How torch's compiler joins ops; here it is given back and changes nothing."""
+    """Return the fusion strategy of torch's compiler, without effect."""
     return strategy
 
 
@@ -239,19 +242,19 @@ def enable_onednn_fusion(enabled: bool) -> None:
 
 
 def onednn_fusion_enabled() -> bool:
-    """What `enable_onednn_fusion` has set."""
+    """Return the value set by `enable_onednn_fusion`."""
     return _onednn
 
 
 class strict_fusion(nullcontext[None]):
-    """A block in which torch's compiler raises if it cannot join all ops. Nothing here."""
+    """A block in which torch's compiler raises if it cannot fuse all ops; no effect here."""
 
 
 # ----- tasks ----------------------------------------------------------------------------------------------------------
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
-    """The future of a call, which is made at once.
+    """Run a call immediately, and return its future.
 
     >>> import ndgrad
     >>> ndgrad.jit.wait(ndgrad.jit.fork(ndgrad.exp, ndgrad.zeros(1)))
@@ -263,7 +266,7 @@ def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
 
 
 def wait(future: Future[T]) -> T:
-    """The value of a future."""
+    """Return the value of a future."""
     return future.wait()
 
 

@@ -1,9 +1,9 @@
 """`python -m ndgrad.launch -n 4 train.py ...`: start a program on several ranks of this machine.
 
-What it does beside calling `mpiexec`: it finds the one that belongs to this interpreter, puts the rank before each
-line of output, forwards signals, notices a rank that dies and tells the others (which raise, each naming it and the
-call that waited), bounds how long they may take to end, and leaves no process behind. For more than one machine use
-the cluster's own starter (`srun`, `mpiexec -f hosts`): the program is the same.
+In addition to calling `mpiexec`, it finds the `mpiexec` of this interpreter, puts the rank before each line of output,
+and forwards signals. It notices a rank that dies and tells the others, which raise errors with its rank and the waiting
+call. It limits the time until they end, and leaves no process behind. For several machines use the cluster's own
+launcher (`srun`, `mpiexec -f hosts`): the program is the same.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-#: Where a launched job keeps what its ranks and its starter tell each other.
+#: Folder in which the ranks of a launched job and its launcher exchange information.
 DIRECTORY = "NDGRAD_LAUNCH_DIR"
 #: The process that started the job; ranks end when it has ended.
 _STARTER = "NDGRAD_LAUNCH_PID"
 #: Windows has no SIGKILL: there SIGTERM ends a process at once.
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-#: Time between two looks at the processes above a rank, in seconds.
+#: Seconds between two checks of the processes above a rank.
 _WATCH = 0.5
-#: How long the other ranks may take to end after one has died, in seconds.
+#: Seconds until the other ranks must end after one has died.
 _GRACE = 10.0
 _RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
 
 
 def find_mpiexec() -> str:
-    """The program that starts MPI's processes: the one beside this interpreter before any other."""
+    """Return the program that starts MPI's processes: preferably the one next to this interpreter."""
     beside = Path(sys.executable).parent
     for name in ("mpiexec", "mpirun"):
         found = shutil.which(name, path=str(beside)) or shutil.which(name)
@@ -84,7 +84,7 @@ def _environment_number(names: Sequence[str]) -> int | None:
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to end this process when its parent ends, for whatever reason. Other systems have no such request."""
+    """Ask Linux to end this process when its parent ends, for any reason. Other systems have no such request."""
     with contextlib.suppress(Exception):
         ctypes.CDLL(None).prctl(1, _KILL)
 
@@ -117,9 +117,8 @@ def _is_running(pid: int) -> bool:
 
 
 def _run_rank(arguments: list[str]) -> int:
-    """The process that mpiexec starts for every rank: a guard, whose child is the rank. MPI's starters kill a job as
-    soon as a process of theirs dies, before the others can report the call that waited; the guard gives them time.
-
+    """Run the process that mpiexec starts for every rank: a guard, whose child is the rank. MPI's launchers kill a job
+    as soon as one of their processes dies, before the others can report the waiting call; the guard gives them time.
     Without os.fork (Windows) the process is the rank itself, and a rank that crashes ends the job at once.
     """
     rank, size = _environment_number(_RANKS), _environment_number(_SIZES)
@@ -167,7 +166,7 @@ def _begin_rank(rank: int, directory: str) -> None:
 
 
 def _send(pid: int, number: int) -> None:
-    with contextlib.suppress(OSError):  # It has ended. Windows has several errors for that.
+    with contextlib.suppress(OSError):  # it has ended; Windows has several errors for that
         os.kill(pid, number)
 
 
@@ -216,7 +215,7 @@ class Job:
         self._told: set[int] = set()
 
     def pids(self) -> dict[int, int]:
-        """The process ids of the ranks that have begun."""
+        """Return the process ids of the ranks that have begun."""
         found = {}
         for path in self.directory.glob("rank-*"):
             with contextlib.suppress(OSError, ValueError):
@@ -224,13 +223,15 @@ class Job:
         return found
 
     def dead(self) -> list[int]:
-        """The ranks that were killed, or crashed."""
+        """Return the ranks that were killed, or crashed."""
         return _dead_in(self.directory)
 
     def poll(self) -> int | None:
-        """The exit status when all have ended, else None. A job that was told to stop has `grace` seconds to do so."""
+        """Return the exit status when all have ended, else None. A job that was asked to stop has `grace` seconds to do
+        so.
+        """
         if self._stopped_at is not None:
-            for pid in set(self.pids().values()) - self._told:  # those, too, that had not begun yet
+            for pid in set(self.pids().values()) - self._told:  # including ranks that had not begun yet
                 self._told.add(pid)
                 _send(pid, self._stop_signal)
             if time.monotonic() - self._stopped_at > self.grace:
@@ -238,7 +239,7 @@ class Job:
         return self.process.poll()
 
     def wait(self) -> int:
-        """Wait for the end of all ranks; the exit status."""
+        """Wait for the end of all ranks; return the exit status."""
         while (status := self.poll()) is None:
             time.sleep(0.02)
         return status
@@ -258,7 +259,7 @@ class Job:
     def kill(self) -> None:
         """End all processes of the job."""
         self.signal(_KILL)
-        if hasattr(os, "killpg"):  # The starter of MPI leads a session of its own.
+        if hasattr(os, "killpg"):  # the launcher of MPI leads its own session
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, _KILL)
         else:
@@ -267,7 +268,7 @@ class Job:
             self.process.wait(10)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Clean up."""
         if self.process.poll() is None:
             self.kill()
         self.signal(_KILL)
@@ -275,7 +276,7 @@ class Job:
 
 
 def dead_ranks() -> list[int]:
-    """The ranks of this job that its starter has found dead; empty if it was started otherwise."""
+    """Return the ranks of this job that its launcher has found dead; empty without this launcher."""
     directory = os.environ.get(DIRECTORY)
     if not directory:
         return []
@@ -290,7 +291,7 @@ def _dead_in(directory: Path) -> list[int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--rank"]:
         return _run_rank(given[1:])

@@ -1,10 +1,10 @@
-"""Ops from outside the project: registered by name, complete by rule, tested by the project's own checks.
+"""Ops of other projects: registered by name, complete by rule, tested by ndgrad's own checks.
 
 A registered op is an op of the table (`ndgrad._src.ops.table` is the manual of its language): forward, reverse rule,
-forward-mode rule and batching rule stand side by side, and from them follow derivatives of any order, every transform,
-saved-tensor hooks, checkpointing, both faces and both devices. What this file adds is what a stranger needs: a
-namespace, so that two libraries do not meet; an early check that rules name only what there is; a place as a method;
-and samples, on which `check` tests everything that is promised.
+forward-mode rule and batching rule. From these follow derivatives of any order, every transform, saved-tensor hooks,
+checkpointing, both tensor classes and both devices. This file adds a namespace, so that two libraries do not collide;
+an early check of the names in rules; a method on tensors; and samples, on which `check` tests everything that is
+promised.
 
     ndgrad.library.elementwise("mylib::softer", forward, x=rule)
     ndgrad.library.op("mylib::moment", "x", forward, vjp=..., jvp=..., batch=...)
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from ndgrad._src.ops.table import _Word
     from ndgrad.testing.op_checks import Sample
 
-#: Rules of an op, as the manual in ndgrad._src.ops.table has them: by argument, jointly, or a word.
+#: Rules of an op, as in the manual in ndgrad._src.ops.table: by argument, jointly, or a word.
 Rules: TypeAlias = "Mapping[str, Callable[..., Any]] | Callable[..., Any] | str | _Word | None"
 
 
 class Registered(NamedTuple):
-    """One registered op: the function that users call, the op behind it, the method it has on tensors, and its samples.
+    """A registered op: the function that users call, the op behind it, its method on tensors, and its samples.
 
     >>> import ndgrad
     >>> _ = ndgrad.library.elementwise("doc::twice", lambda np, x: x + x, x=lambda t: t + t, method="twice")
@@ -61,7 +61,7 @@ _registered: dict[str, Registered] = {}
 
 
 def registered() -> dict[str, Registered]:
-    """The ops registered so far, by name.
+    """Return the ops registered so far, by name.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.library.registered(), dict)
@@ -85,9 +85,9 @@ def elementwise(
 ) -> Callable[..., Tensor]:
     """Register an elementwise op from its partial derivatives times `t`, one keyword per argument.
 
-    Reverse mode, forward mode, batching and broadcasting follow. Where the function is not holomorphic on
-    complex numbers, give `vjp` and `jvp` instead; without any rule the op has no derivative. `method` puts it on
-    tensors, with its in-place form.
+    Reverse mode, forward mode, batching and broadcasting follow. If the function is not holomorphic on complex numbers,
+    give `vjp` and `jvp` instead. Without any rule the op has no derivative. `method` adds it to tensors, with its
+    in-place form.
 
     >>> import numpy as np, ndgrad
     >>> softer = ndgrad.library.elementwise(
@@ -154,8 +154,8 @@ def op(
     method: str | None = None,
     samples: Sequence[Sample] = (),
 ) -> Callable[..., Any]:
-    """Register an op of any kind. `vjp`, `jvp` and `batch` are what the manual in `ndgrad._src.ops.table` says; say
-    NOT_DIFFERENTIABLE or DATA_DEPENDENT where there is none.
+    """Register an op of any kind. `vjp`, `jvp` and `batch` follow the manual in `ndgrad._src.ops.table`; use
+    NOT_DIFFERENTIABLE or DATA_DEPENDENT if there is none.
 
     >>> import ndgrad
     >>> def moment(np, x, *, order):
@@ -199,7 +199,7 @@ def op(
 
 
 def _own_name(name: str) -> str:
-    """The name in the table of an op called "library::name"."""
+    """Return the name in the table of an op called "library::name"."""
     library, separator, short = name.partition("::")
     if not separator or not library.isidentifier() or not short.isidentifier():
         raise ValueError(
@@ -222,7 +222,7 @@ def _own_name(name: str) -> str:
 def _own_modules() -> frozenset[str]:
     import pkgutil
 
-    from ndgrad._src import ops  # only to name its files
+    from ndgrad._src import ops  # only for names of its files
 
     return frozenset(module.name for module in pkgutil.iter_modules(ops.__path__))
 
@@ -245,7 +245,7 @@ def _publish(
 
 
 def remove(name: str) -> None:
-    """Take a registered op away again, with its method. What was computed with it stays.
+    """Remove a registered op, with its method. Existing results stay valid.
 
     >>> import ndgrad
     >>> _ = ndgrad.library.elementwise("doc::half", lambda np, x: x / 2, x=lambda t: t / 2)
@@ -316,7 +316,7 @@ def _check_rules(name: str, kind: str, rules: Rules, args: Sequence[str], single
 
 
 def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]) -> None:
-    """A rule names what it needs; what there is not would only be found out in backward."""
+    """Refuse a rule with unknown parameter names, which would otherwise only fail in backward."""
     try:
         wanted = _table.parameter_names(rule)
     except AttributeError:
@@ -336,7 +336,7 @@ def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]
 
 
 def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
-    """All checks of registered ops on their samples, one by one: for parametrising one's own tests.
+    """Yield all checks of registered ops on their samples, one by one, for parametrised tests.
 
     >>> import pytest, ndgrad
     >>> @pytest.mark.parametrize(("label", "run"), ndgrad.library.checks())
@@ -351,8 +351,8 @@ def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
-    """Check everything that the table promises of a registered op, on the given samples or on its
-    own; what ran is returned.
+    """Check everything that the table promises of a registered op, on the given samples or on its own; return the
+    checks that ran.
 
     Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second
     derivatives, batching against a loop.

@@ -1,6 +1,7 @@
 """`ndgrad.linalg`: linear algebra, as torch.linalg.
 
-What torch keeps beside it (`det`, `inverse`, an older form of `svd`) is in `ndgrad`, from _src.tensor.functions.matrix.
+Functions in torch's main namespace (`det`, `inverse`, an older form of `svd`) are in `ndgrad`, from
+_src.tensor.functions.matrix.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 
 def is_available() -> bool:
-    """False.
+    """Return False.
 
     >>> import ndgrad
     >>> ndgrad.mps.is_available(), ndgrad.mps.device_count()
@@ -18,7 +18,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
@@ -29,32 +29,32 @@ def _refuse(what: str) -> NoReturn:
 
 
 def synchronize() -> None:
-    """An error: there is no such GPU."""
+    """Raise an error: there is no such GPU."""
     _refuse("synchronize")
 
 
 def empty_cache() -> None:
-    """An error: there is no such GPU."""
+    """Raise an error: there is no such GPU."""
     _refuse("empty_cache")
 
 
 def manual_seed(seed: int) -> None:
-    """An error: there is no such GPU."""
+    """Raise an error: there is no such GPU."""
     _refuse("manual_seed")
 
 
 def seed() -> None:
-    """An error: there is no such GPU."""
+    """Raise an error: there is no such GPU."""
     _refuse("seed")
 
 
 def current_allocated_memory() -> int:
-    """An error: there is no such GPU."""
+    """Raise an error: there is no such GPU."""
     _refuse("current_allocated_memory")
 
 
 def driver_allocated_memory() -> int:
-    """An error: there is no such GPU."""
+    """Raise an error: there is no such GPU."""
     _refuse("driver_allocated_memory")
 
 

@@ -1,6 +1,6 @@
 """Tensors in NumPy's own archives: `npz` files, without pickles in either direction.
 
-`numpy.load` reads what is written here, and what `numpy.savez` wrote is read here, unless it holds objects. Arrays that
+`numpy.load` reads these files, and this module reads files of `numpy.savez`, unless they contain objects. Arrays that
 are not compressed can be mapped into memory.
 """
 
@@ -39,8 +39,7 @@ __all__ = ["load_file", "save_file"]
 def save_file(
     tensors: Mapping[str, Tensor | NDArray[Any]], filename: str | os.PathLike[str], *, compressed: bool = False
 ) -> None:
-    """Write tensors to an npz file, by name. Under the path, there is the old file or the new one, and never a part of
-    it.
+    """Write tensors to an npz file, by name. The path holds either the old file or the new one, never a part of it.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
@@ -81,8 +80,9 @@ def _values(name: object, value: object) -> NDArray[Any]:
 
 
 def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
-    """The header and the values of an `npy` file, which an npz file has one of for each array. NumPy's headers end at a
-    multiple of 64 bytes, so that is where the values begin if the record does."""
+    """Return the header and the values of an `npy` file, one per array of an npz file. NumPy's headers end at a
+    multiple of 64 bytes, so the values are aligned if the record is.
+    """
     array = array if array.flags.c_contiguous or array.flags.f_contiguous else np.ascontiguousarray(array)
     head = io.BytesIO()
     np.lib.format.write_array_header_2_0(head, np.lib.format.header_data_from_array_1_0(array))
@@ -91,8 +91,8 @@ def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
 
 
 def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
-    """The tensors of an npz file, by name. With `mmap`, those that are not compressed stay in the file until they are
-    used: a file of any size is opened at once, and writing into them does not change it.
+    """Return the tensors of an npz file, by name. With `mmap`, those that are not compressed stay in the file until
+    they are used: a file of any size opens immediately, and writing into them does not change it.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
@@ -127,7 +127,7 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
 
 
 class _Unfit(ValueError):
-    """What is wrong with a record. `load_file` says in which file, and what to do."""
+    """An error in a record. `load_file` adds the file's name and a remedy."""
 
 
 def _array(archive: zipfile.ZipFile, name: str, mapped: mmap | None) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """Overriding public functions: modes that see every call, and classes that handle a call themselves.
 
-Every public function looks at its arguments before it runs (see _src.tensor.public): a class that it does not know may
+Every public function checks the classes of its arguments before it runs (see _src.tensor.public): an unknown class may
 override functions. The order: the modes of this context, innermost first; then the classes of the arguments, subclasses
 before their bases. The first result that is not NotImplemented counts. A function that runs because a mode or a class
 passed the call on does not dispatch the functions that it calls itself.
@@ -44,7 +44,7 @@ _disabled_torch_function_impl = disabled
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
-    """Whether a mode is active, or some argument's class overrides functions.
+    """True if a mode is active, or some argument's class overrides functions.
 
     >>> import ndgrad
     >>> ndgrad.overrides.has_torch_function((ndgrad.ones(2), 1.0))
@@ -56,7 +56,7 @@ def has_torch_function(relevant_args: Iterable[object]) -> bool:
 
 
 def has_torch_function_unary(value: object) -> bool:
-    """`has_torch_function` of one argument.
+    """Same as `has_torch_function`, for one argument.
 
     >>> import ndgrad
     >>> ndgrad.overrides.has_torch_function_unary(ndgrad.ones(2))
@@ -66,7 +66,7 @@ def has_torch_function_unary(value: object) -> bool:
 
 
 def has_torch_function_variadic(*values: object) -> bool:
-    """`has_torch_function` of the arguments themselves.
+    """Same as `has_torch_function`, with the arguments passed directly.
 
     >>> import ndgrad
     >>> ndgrad.overrides.has_torch_function_variadic(ndgrad.ones(2), 1.0)
@@ -76,7 +76,7 @@ def has_torch_function_variadic(*values: object) -> bool:
 
 
 def is_tensor_like(value: object) -> bool:
-    """Whether a value is a tensor, or of a class that overrides functions.
+    """True if a value is a tensor, or of a class that overrides functions.
 
     >>> import ndgrad
     >>> ndgrad.overrides.is_tensor_like(ndgrad.ones(2)), ndgrad.overrides.is_tensor_like([1.0])
@@ -92,7 +92,7 @@ def is_tensor_like(value: object) -> bool:
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[object], *args: Any, **kwargs: Any
 ) -> Any:
-    """Dispatch a call of one's own function to modes and classes; TypeError if none handles it.
+    """Dispatch a call of a user's function to modes and classes; raise TypeError if none handles it.
 
     >>> import ndgrad
     >>> class Price:
@@ -108,18 +108,18 @@ def handle_torch_function(
     return ask(public_api, types, args, kwargs)
 
 
-#: Namespaces whose public functions can be overridden, besides the package's own.
+#: Namespaces with public functions that can be overridden, in addition to the package's own.
 _NAMESPACES = ("ndgrad.nn.functional", "ndgrad.linalg", "ndgrad.fft", "ndgrad.special")
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Namespace -> its functions that modes and classes may override.
+    """Return namespace -> its functions that modes and classes may override.
 
     >>> import ndgrad
     >>> ndgrad.sum in ndgrad.overrides.get_overridable_functions()[ndgrad]
     True
     """
-    import ndgrad  # the whole namespace, which lies above
+    import ndgrad  # the whole namespace is a layer above
 
     functions: dict[Any, list[Any]] = {ndgrad: [f for f in namespace().values() if is_public(f)]}
     for home in map(importlib.import_module, _NAMESPACES):
@@ -130,7 +130,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a function that a mode or a class was given is a method of tensors.
+    """True if a function passed to a mode or a class is a method of tensors.
 
     >>> import ndgrad
     >>> ndgrad.overrides.is_tensor_method_or_property(ndgrad.Tensor.view)
@@ -140,7 +140,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
 
 def resolve_name(func: Callable[..., Any]) -> str | None:
-    """The name under which users know a function, None if it is not one of ours.
+    """Return the public name of a function, or None if it is not one of ndgrad's.
 
     >>> import ndgrad
     >>> ndgrad.overrides.resolve_name(ndgrad.sum)
@@ -194,7 +194,7 @@ class FunctionMode(Block):
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """A mode to be entered: torch's old spelling of the constructor.
+        """Return a mode to be entered: torch's old spelling of the constructor.
 
         >>> import ndgrad
         >>> with ndgrad.overrides.BaseTorchFunctionMode.push():
@@ -222,7 +222,7 @@ class BaseTorchFunctionMode(FunctionMode):
 
 
 def _get_current_function_mode_stack() -> list[Any]:
-    """The function modes of this thread, innermost last."""
+    """Return the function modes of this thread, innermost last."""
     return list(thread.function_modes)
 
 
@@ -231,7 +231,7 @@ def _get_current_function_mode() -> Any:
 
 
 class DisableTorchFunction(DisableFunctionSubclass):
-    """As DisableTorchFunctionSubclass, for modes too.
+    """Same as DisableTorchFunctionSubclass, for modes too.
 
     >>> import ndgrad
     >>> with ndgrad.overrides.BaseTorchFunctionMode(), ndgrad.overrides.DisableTorchFunction():
@@ -245,7 +245,7 @@ class DisableTorchFunction(DisableFunctionSubclass):
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable[[F], F]:
-    """Let one's own function be overridden: `dispatcher` gets its arguments and returns those whose classes may do it.
+    """Make a function overridable: `dispatcher` gets its arguments and returns those whose classes may override it.
 
     >>> import ndgrad
     >>> @ndgrad.overrides.wrap_torch_function(lambda x: (x,))
@@ -271,7 +271,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
 
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function from inside `__torch_function__` without asking the classes of its arguments again.
+    """Call a function from inside `__torch_function__` without dispatching to the classes of its arguments again.
 
     >>> import ndgrad
     >>> ndgrad.overrides.redispatch_function(ndgrad.add, (), (ndgrad.ones(2), 1), {})
@@ -282,20 +282,20 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, .
 
 
 def get_ignored_functions() -> set[Callable[..., Any]]:
-    """Public functions that neither modes nor classes can override: questions, settings and seeds among them.
+    """Return public functions that neither modes nor classes can override, such as queries, settings and seeds.
 
     >>> import ndgrad
     >>> ndgrad.is_tensor in ndgrad.overrides.get_ignored_functions()
     True
     """
-    import ndgrad  # the whole namespace, which lies above
+    import ndgrad  # the whole namespace is a layer above
 
     found = {getattr(ndgrad, name) for name in dir(ndgrad)}
     return {f for f in found if inspect.isroutine(f) and not is_public(f)}
 
 
 def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """Each function that can be overridden -> a function with its signature that returns -1.
+    """Return each overridable function -> a function with its signature that returns -1.
 
     >>> import ndgrad
     >>> ndgrad.overrides.get_testing_overrides()[ndgrad.sum](ndgrad.ones(2))
@@ -314,7 +314,7 @@ def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """Functions whose results do not become tensors of a subclass: there are none here, where attributes are not asked.
+    """Return functions whose results do not become tensors of a subclass: none, since attributes are not dispatched.
 
     >>> import ndgrad
     >>> ndgrad.overrides.get_default_nowrap_functions()
@@ -325,7 +325,7 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
 
 @contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """A block inside `__torch_dispatch__` whose ops are dispatched as those outside of it are. Here they always are.
+    """Return a context inside `__torch_dispatch__` whose ops are dispatched as usual. Here they always are.
 
     >>> import ndgrad
     >>> with ndgrad.overrides.enable_reentrant_dispatch():
@@ -336,7 +336,7 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 @contextmanager
 def _pop_mode_temporarily() -> Iterator[Any]:
-    """A block without the innermost function mode."""
+    """Return a context without the innermost function mode."""
     outside = scope()
     before = outside.modes.function_modes
     if not before:

@@ -1,4 +1,4 @@
-"""`ndgrad.random`: seeds and states of the default generators, and a block that leaves them as they were."""
+"""`ndgrad.random`: seeds and states of the default generators, and a block that restores them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "ma
 def fork_rng(
     devices: Iterable[Device] | None = None, enabled: bool = True, device_type: str = "cuda"
 ) -> Iterator[None]:
-    """A block after which the default generators continue as if nothing had been drawn in it: that of the CPU, and
-    those of `devices`, or of all GPUs.
+    """Return a context that restores the default generators at its end: that of the CPU, and those of `devices`, or of
+    all GPUs.
 
     >>> import ndgrad
     >>> _ = ndgrad.manual_seed(0)

@@ -1,8 +1,8 @@
-"""Files of tensors that hold nothing but tensors: the safetensors format, under the names of `safetensors.torch`.
+"""Files of tensors in the safetensors format, under the names of `safetensors.torch`.
 
-A file is the length of a header, the header (JSON: name, dtype, shape and place of each tensor), and bytes. So nothing
-in it can be run, and a tensor can be read, or mapped into memory, without the others. What a header says is checked
-before it is believed. The package safetensors is not needed.
+A file consists of the length of a header, the header (JSON: name, dtype, shape and position of each tensor), and bytes.
+So it contains no code, and a tensor can be read, or mapped into memory, without the others. The header is validated.
+The package safetensors is not needed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LONGEST_HEADER = 100_000_000
 
 
 class SafetensorError(Exception):
-    """A file is damaged, or is no safetensors file; or tensors cannot be held by one."""
+    """A file is damaged or no safetensors file, or tensors cannot be stored in one."""
 
 
 # ----- writing --------------------------------------------------------------------------------------------------------
@@ -55,9 +55,9 @@ class SafetensorError(Exception):
 def save_file(
     tensors: Mapping[str, Tensor], filename: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors to a file, by name. Under the path, there is the old file or the new one, and never a part of it.
+    """Write tensors to a file, by name. The path holds either the old file or the new one, never a part of it.
 
-    Tensors that share memory are refused, since the file would hold it twice: `save_model` keeps one of them.
+    Tensors that share memory raise an error, since the file would hold it twice: `save_model` keeps one of them.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
@@ -71,7 +71,7 @@ def save_file(
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """What `save_file` would write.
+    """Return the bytes that `save_file` would write.
 
     >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
     {'w': tensor([1., 1.])}
@@ -85,8 +85,7 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Write a module's parameters and buffers. Of tensors that are one (tied weights), one is written; the file says
-    which names it stands for.
+    """Write a module's parameters and buffers. Tied weights are written once; the file lists all their names.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -108,7 +107,7 @@ def save_model(
 
 
 def _parts(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, called: str) -> list[Any]:
-    """The bytes of a file, in parts. Nothing is written unless all of it can be."""
+    """Return the bytes of a file, in parts. Nothing is written unless all of it can be."""
     where = f"ndgrad.safetensors.{called}"
     _check_names(tensors, metadata, where)
     arrays = {name: _values(name, t, where) for name, t in tensors.items()}
@@ -176,7 +175,9 @@ _LITTLE = np.dtype("<i8") == np.dtype("i8")
 
 
 def _identity(t: Tensor) -> tuple[Any, ...]:
-    """The same for two tensors that are the same window on the same memory; only its own for one without elements."""
+    """Return a key that is equal for two tensors with the same window on the same memory; unique for one without
+    elements.
+    """
     return (t.data_ptr() if t.numel() else id(t), tuple(t.shape), t.stride(), t.dtype, str(t.device))
 
 
@@ -205,7 +206,7 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
 
 
 class safe_open:  # the name in safetensors
-    """A file whose tensors are read one by one: opening it reads the header only, whatever the size.
+    """A file whose tensors are read one by one: opening it reads only the header, for any size.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
@@ -230,23 +231,23 @@ class safe_open:  # the name in safetensors
             self._map: mmap | None = map_file(file, "refused")
 
     def keys(self) -> list[str]:
-        """The names of the tensors, sorted."""
+        """Return the names of the tensors, sorted."""
         return sorted(self._header)
 
     def offset_keys(self) -> list[str]:
-        """The names in the order in which their bytes lie in the file."""
+        """Return the names in the order of their bytes in the file."""
         return sorted(self._header, key=lambda name: (self._header[name]["data_offsets"][0], name))
 
     def metadata(self) -> dict[str, str] | None:
-        """What was given to `save_file` as metadata."""
+        """Return the metadata given to `save_file`."""
         return self._metadata
 
     def get_tensor(self, name: str) -> Any:
-        """A tensor, copied from the file."""
+        """Return a tensor, copied from the file."""
         return self._made(self._mapped(name).copy())
 
     def get_slice(self, name: str) -> SafeSlice:
-        """A tensor that is still in the file: index it to read a part."""
+        """Return a tensor that is still in the file: index it to read a part."""
         return SafeSlice(self, name)
 
     def _mapped(self, name: str) -> NDArray[Any]:
@@ -285,11 +286,11 @@ class SafeSlice:
         file._mapped(name)
 
     def get_shape(self) -> list[int]:
-        """Its shape."""
+        """Return the shape."""
         return list(self._file._header[self._name]["shape"])
 
     def get_dtype(self) -> str:
-        """The name of its dtype in the file."""
+        """Return the name of the dtype in the file."""
         return str(self._file._header[self._name]["dtype"])
 
     def __getitem__(self, index: Any) -> Any:
@@ -297,8 +298,8 @@ class SafeSlice:
 
 
 def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
-    """The tensors of a file, by name. With `mmap`, they stay in the file until they are used: a file of any size is
-    opened at once, and writing into them does not change it.
+    """Return the tensors of a file, by name. With `mmap`, they stay in the file until they are used: a file of any size
+    opens immediately, and writing into them does not change it.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
@@ -307,16 +308,16 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
     {'w': tensor([1., 1.])}
     """
     with safe_open(filename, "pt", device) as file:
-        if mmap:  # in memory that may be written
+        if mmap:  # in writable memory
             with open(filename, "rb") as opened:
                 file._map = map_file(opened, "private")
         arrays = {name: file._mapped(name) for name in file.offset_keys()}
-        # Files of others need not be aligned.
+        # Other writers' files need not be aligned.
         return {name: file._made(a if mmap and a.flags.aligned else a.copy()) for name, a in arrays.items()}
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors in the bytes of a file.
+    """Return the tensors in the bytes of a file.
 
     >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
     {'w': tensor([1., 1.])}
@@ -329,8 +330,8 @@ def load(data: bytes) -> dict[str, Tensor]:
 def load_model(
     model: Module, filename: str | os.PathLike[str], strict: bool = True, device: Device = "cpu"
 ) -> tuple[set[str], list[str]]:
-    """Fill a module from a file that `save_model` has written; returns the names that were missing in the file, and
-    those that it has and the module has not. With `strict`, there may be none.
+    """Fill a module from a file of `save_model`. Return the names that are missing in the file, and those that the
+    module does not have. With `strict`, there may be none.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -343,7 +344,7 @@ def load_model(
     held: dict[tuple[Any, ...], set[str]] = {}
     for name, t in own.items():
         held.setdefault(_identity(t), set()).add(name)
-    # A name whose tensor has another name too, under which the file holds it, is filled with that one.
+    # If a tensor has several names, the file may hold it under another one.
     missing = {name for name in own if not held[_identity(own[name])] & state.keys()}
     unexpected = [name for name in state if name not in own]
     if strict and (missing or unexpected):
@@ -357,11 +358,11 @@ def load_model(
 
 
 class _Repeated(ValueError):
-    """What is wrong with a header. `_header_of` says of which file, and what to do."""
+    """An error in a header. `_header_of` adds the file's name and a remedy."""
 
 
 def _header_of(file: IO[bytes], called: str) -> tuple[dict[str, dict[str, Any]], dict[str, str] | None, int]:
-    """The header of a file, its metadata, and where the bytes begin; each word of it checked."""
+    """Return the validated header of a file, its metadata, and the start of the bytes."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     length = int.from_bytes(file.read(8), "little")

@@ -1,4 +1,4 @@
-"""Versions that compare as versions do: torch's `TorchVersion`."""
+"""Versions with version comparison: torch's `TorchVersion`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _BEFORE, _AFTER = ("dev", "a", "alpha", "b", "beta", "c", "rc", "pre"), "post"
 
 
 def _key(version: Any) -> tuple[Any, ...] | None:
-    """What versions are ordered by: the numbers, then whether it comes before or after the release, then the local part
-    (`+cpu`), where numbers are above words."""
+    """Return the sort key of a version: the numbers, then whether it comes before or after the release, then the local
+    part (`+cpu`), where numbers are above words.
+    """
     if isinstance(version, (tuple, list)):
         version = ".".join(map(str, version))
     match = _FORM.fullmatch(str(version).strip())
@@ -34,7 +35,7 @@ def _key(version: Any) -> tuple[Any, ...] | None:
 
 
 class TorchVersion(str):
-    """A version as a string, which compares with strings and tuples as versions do.
+    """A version string that compares with strings and tuples as versions.
 
     >>> from ndgrad.torch_version import TorchVersion
     >>> TorchVersion("2.13.0") > "2.9", TorchVersion("2.13.0") >= (2, 13), "2.13.0" > "2.9"
@@ -45,7 +46,7 @@ class TorchVersion(str):
 
     def _compare(self, other: Any, method: str) -> Any:
         mine, others = _key(self), _key(other) if isinstance(other, (str, tuple, list)) else _key(str(other))
-        if mine is None or others is None:  # no version: as strings compare
+        if mine is None or others is None:  # not a version: compare as strings
             return getattr(super(), method)(other)
         return getattr(mine, method)(others)
 

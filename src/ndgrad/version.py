@@ -1,6 +1,6 @@
-"""torch's `version` namespace: this package's version, and which GPU libraries it was built for.
+"""torch's `version` namespace: this package's version, and the GPU libraries it was built for.
 
-`torch` is the version of torch whose surface and behaviour this package follows.
+`torch` is the version of torch whose interface and behaviour this package follows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["cuda", "debug", "git_version", "hip", "rocm", "torch", "xpu"]
 __version__ = "0.1.0"
 torch = "2.13.0"
 debug = False
-#: Python has no build of its own; GPU memory is CuPy's, which knows its version of CUDA.
+#: Python has no build of its own; GPU memory is CuPy's, which knows its CUDA version.
 cuda: str | None = None
 hip: str | None = None
 rocm: str | None = None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """False.
+    """Return False.
 
     >>> import ndgrad
     >>> ndgrad.xpu.is_available(), ndgrad.xpu.device_count()
@@ -21,47 +21,47 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def is_initialized() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: there is no device to seed."""
+    """Do nothing: there is no device to seed."""
 
 
 def manual_seed_all(seed: int) -> None:
-    """Nothing: there is no device to seed."""
+    """Do nothing: there is no device to seed."""
 
 
 def seed() -> None:
-    """Nothing: there is no device to seed."""
+    """Do nothing: there is no device to seed."""
 
 
 def seed_all() -> None:
-    """Nothing: there is no device to seed."""
+    """Do nothing: there is no device to seed."""
 
 
 def empty_cache() -> None:
-    """Nothing: no memory is held there."""
+    """Do nothing: no memory is held there."""
 
 
 def memory_allocated(device: Device = None) -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
@@ -72,17 +72,17 @@ def _refuse(what: str) -> NoReturn:
 
 
 def current_device() -> int:
-    """An error: there is none."""
+    """Raise an error: there is no such device."""
     _refuse("current_device")
 
 
 def set_device(device: Device) -> None:
-    """An error: there is none."""
+    """Raise an error: there is no such device."""
     _refuse("set_device")
 
 
 def synchronize(device: Device = None) -> None:
-    """An error: there is none."""
+    """Raise an error: there is no such device."""
     _refuse("synchronize")
 
 

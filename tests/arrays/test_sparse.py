@@ -15,13 +15,13 @@ def payload(shape, sparse_dim, entries, sort=False):
     lead = shape[:sparse_dim]
     indices = np.stack([RANDOM.integers(0, n, entries) for n in lead])
     data = SparseData(Coo(indices, shape), RANDOM.standard_normal((entries, *shape[sparse_dim:])))
-    return data.coalesced() if sort else data
+    return data.coalesce() if sort else data
 
 
 @pytest.mark.parametrize(("shape", "sparse_dim"), [((5,), 1), ((4, 3), 2), ((4, 3), 1), ((2, 3, 4), 2), ((2, 3, 4), 3)])
 def test_coalescing_keeps_the_full_array_and_names_each_place_once(shape, sparse_dim):
     x = payload(shape, sparse_dim, 9)
-    y = x.coalesced()
+    y = x.coalesce()
     assert np.unique(y.structure.keys).size == y.structure.count
     assert (np.diff(y.structure.keys) > 0).all()
     np.testing.assert_allclose(y.to_full(), x.to_full())
@@ -53,8 +53,8 @@ def test_sums_of_payloads_are_those_of_the_full_arrays():
 def test_sums_of_layouts_and_of_hybrid_payloads():
     x, y = payload((4, 3), 2, 5), payload((4, 3), 1, 3)
     np.testing.assert_allclose((x + y).to_full(), x.to_full() + y.to_full())
-    structure, source = compress(x.coalesced().structure, "sparse_csr", (1, 1))
-    rows = SparseData(structure, x.coalesced().values[source])
+    structure, source = compress(x.coalesce().structure, "sparse_csr", (1, 1))
+    rows = SparseData(structure, x.coalesce().values[source])
     np.testing.assert_allclose((rows + y).to_full(), x.to_full() + y.to_full())
     assert (rows + y).structure.layout == "sparse_csr"
 
@@ -95,4 +95,4 @@ def test_what_arrays_have_and_payloads_have_not_is_explained():
 def test_a_matrix_without_entries_and_one_without_rows():
     empty = SparseData(Coo(np.zeros((2, 0), np.int64), (0, 3)), np.zeros(0))
     assert empty.to_full().shape == (0, 3)
-    assert (empty + empty).coalesced().structure.count == 0
+    assert (empty + empty).coalesce().structure.count == 0

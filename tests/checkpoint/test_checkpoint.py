@@ -502,7 +502,7 @@ def test_a_kept_result_may_be_mutated_if_the_user_says_so():
 
 def test_another_op_in_the_recomputation_is_named():
     f = alternately(lambda x: x.sin().exp(), lambda x: x.cos().exp())
-    with pytest.raises(CheckpointError, match="op number 0 of the recomputation is cos, and that of the forward was sin"):
+    with pytest.raises(CheckpointError, match="op number 0 of the recomputation is cos, but that of the forward was sin"):
         selective(["exp"], f, leaf()).sum().backward()
 
 

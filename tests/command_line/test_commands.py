@@ -140,7 +140,7 @@ def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
         (["check", "model.py:number"], "there is no tensor of floating point"),
         (["check", "model.py:constant"], "does not depend on its arguments"),
         (["check", "model.py:whole", "--inputs", "np.arange(3)"], "no argument of floating point"),
-        (["graph", "model.py:loss", "-o", "graph.png"], "its ending says no form"),
+        (["graph", "model.py:loss", "-o", "graph.png"], "its ending names no format"),
         (["graph", "model.py:constant"], "there is no graph"),
         (["profile", "nothing.py"], "there is no file"),
         (["profile", "-o", "x.txt", "model.py"], "End it in .html"),

@@ -431,7 +431,7 @@ def test_draw_writes_the_form_that_the_ending_says(tmp_path, name, start):
 
 
 def test_draw_refuses_endings_it_does_not_know(tmp_path):
-    with pytest.raises(ValueError, match=r"its ending says no form.*\.svg"):
+    with pytest.raises(ValueError, match=r"its ending names no format.*\.svg"):
         graph.draw(leaf(3) * 2, tmp_path / "g.png")
     assert not list(tmp_path.iterdir())
 

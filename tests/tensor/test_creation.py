@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -355,3 +357,12 @@ def test_masks_and_type_names():
         ndgrad._is_any_true(ndgrad.ones(2))
     assert ndgrad.typename(ndgrad.ones(1)) == "ndgrad.DoubleTensor"
     assert ndgrad.typename(3) == "int"
+
+
+@pytest.mark.parametrize("number", [np.float64(1.5), np.complex128(1 + 2j), np.int32(3), np.bool_(True)])
+def test_a_tensor_of_a_numpy_scalar_has_memory(number):
+    for mode in (contextlib.nullcontext(), ndgrad.inference_mode()):
+        with mode:
+            t = ndgrad.tensor(number)
+            assert t.detach().numpy() == number
+            assert t.numpy().dtype == number.dtype

@@ -51,7 +51,7 @@ def test_a_seed_decides_the_numbers(name):
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_generator_must_be_one(name):
-    with pytest.raises(TypeError, match=r"generator must be an ndgrad.Generator, and is int"):
+    with pytest.raises(TypeError, match=r"generator must be an ndgrad.Generator, but is int"):
         DRAWS[name](7)
 
 

@@ -245,7 +245,7 @@ def test_a_derivative_that_is_missing_is_missed_in_forward_mode_too():
 @pytest.fixture
 def without_scipy(monkeypatch):
     hidden = ImportError("No module named 'scipy'")
-    monkeypatch.setattr(error_function, "special", lambda name: special_source._without_scipy(name, hidden))
+    monkeypatch.setattr(error_function, "special", lambda name: special_source._find_without_scipy(name, hidden))
 
 
 FUNCTIONS = {

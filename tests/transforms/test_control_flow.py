@@ -188,7 +188,7 @@ def test_errors_name_the_leaf() -> None:
 
     run(lambda c, x: (State(c.position[:1], c.speed), None), start, rows, match=r"the carry\.position before the round has shape \(2,\)")
     run(lambda c, x: (State(c.position, {"v": c.speed["v"].float()}), None), start, rows, match=r"the carry\.speed\['v'\].*float32")
-    run(lambda c, x: (State(c.position, c.speed["v"]), None), start, rows, match="has the structure .*and the function returned")
+    run(lambda c, x: (State(c.position, c.speed["v"]), None), start, rows, match="has the structure .*but the function returned")
     run(lambda c, x: (State(c.position, {"v": None}), None), start, rows, match="no place|with tensors at")
     run(lambda c, x: c.position, start, rows, match=r"must return a pair \(carry, y\)")
     run(lambda c, x: (c, "text"), start, rows, match="y is str")
@@ -303,7 +303,7 @@ def test_branches_return_structures() -> None:
 
 def test_cond_refuses_what_decides_nothing() -> None:
     x = tensor([1.0, -1.0])
-    with pytest.raises(TypeError, match=r"pred is a tensor of shape \(2,\), which decides nothing"):
+    with pytest.raises(TypeError, match=r"pred is a tensor of shape \(2,\), which is no single value"):
         cond(x > 0, lambda: x, lambda: -x)
     with pytest.raises(TypeError, match="pred is of class str"):
         cond("yes", lambda: x, lambda: -x)
@@ -412,7 +412,7 @@ def test_associative_scan_of_structures_along_an_axis() -> None:
 
 def test_associative_scan_refuses_what_it_cannot_combine() -> None:
     x = tensor(ROWS)
-    with pytest.raises(ValueError, match=r"axis is 2, and elems has 2 dimensions"):
+    with pytest.raises(ValueError, match=r"axis is 2, but elems has 2 dimensions"):
         associative_scan(ndgrad.add, x, axis=2)
     with pytest.raises(ValueError, match=r"have \[6, 3\] elements along axis 0"):
         associative_scan(lambda a, b: a, (x, x[:3]))

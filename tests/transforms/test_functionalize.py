@@ -419,7 +419,7 @@ def write_under_no_grad(x):
         (lambda x: functionalize(lambda x: OUTER.add_(x))(x), "from outside"),
         (lambda x: functionalize(lambda a, b: a.add_(1))(x, x[:2]), "shares its memory"),
         (lambda x: functionalize(lambda x: x.unsqueeze_(0))(x), "another shape"),
-        (lambda x: functionalize(lambda x: x[0].expand(3).add_(1))(x), "one place in memory"),
+        (lambda x: functionalize(lambda x: x[0].expand(3).add_(1))(x), "one position in memory"),
         (lambda x: functionalize(lambda x: x.add_(1))(x.requires_grad_()), "leaf"),
         (lambda x: grad(functionalize(write_detached))(x), "history"),
         (lambda x: grad(functionalize(write_under_no_grad))(x), "history"),

@@ -21,7 +21,7 @@ from tests.op_programs import SAMPLES, differentiable, program_of
 pytest.importorskip("scipy")
 
 from ndgrad._src.transforms.sparsity import batched_tangents as wide
-from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, readable
+from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, find_entry_positions
 from ndgrad._src.transforms.sparsity.sets import DISCRETE, IndexSets
 from ndgrad._src.transforms.sparsity.trace import pattern_of, trace
 
@@ -349,7 +349,7 @@ def test_star_colouring_recovers_any_symmetric_matrix(drawn):
         for b in np.flatnonzero(matrix[a]):
             assert a == b or colors[a] != colors[b]
     compressed = np.stack([matrix[:, colors == c].sum(1) for c in range(colors.max() + 1)], 1)
-    row, color = readable(p, colors)
+    row, color = find_entry_positions(p, colors)
     assert np.array_equal(compressed[row, color], matrix[p.rows, p.indices])
 
 
@@ -424,9 +424,9 @@ def test_plain_programs_take_the_short_way_and_all_others_the_general_one(f, sho
     dense = jacfwd(f)(x).numpy()
     assert wide.applies([x])  # no mode is open
     np.testing.assert_allclose(prepared(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
-    if short and not prepared._takes_short_way:
+    if short and not prepared._uses_fast_path:
         prepared._numbers(prepared._checked_inputs((x,)), prepared._flat_function((x,), {}))  # which says why
-    assert prepared._takes_short_way is short
+    assert prepared._uses_fast_path is short
     np.testing.assert_allclose(prepared(x).toarray(), dense.reshape(-1, N), rtol=1e-12, atol=1e-14)
     assert bool((x == before).all())
 

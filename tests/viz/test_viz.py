@@ -75,7 +75,7 @@ def test_graph_saves_by_its_ending(tmp_path):
     picture = ndgrad.viz.graph(x.exp())
     picture.save(tmp_path / "g.html")
     assert (tmp_path / "g.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    with pytest.raises(ValueError, match="its ending says no form"):
+    with pytest.raises(ValueError, match="its ending names no format"):
         picture.save(tmp_path / "g.png")
 
 

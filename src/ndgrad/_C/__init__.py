@@ -1,5 +1,6 @@
-"""The few names of torch's private `torch._C` that libraries use around autograd, so that their
-code runs as it stands. Its submodules have those of `_functions`, `_autograd` and `_functorch`."""
+"""The few names of torch's private `torch._C` that libraries use around autograd, so that their code runs unchanged.
+Its submodules have the names of `_functions`, `_autograd` and `_functorch`.
+"""
 
 from __future__ import annotations
 
@@ -40,32 +41,32 @@ _TensorBase = TensorBase
 
 
 def _is_torch_function_enabled() -> bool:
-    """Whether classes that override functions are asked."""
+    """True if classes that override functions are dispatched to."""
     return not _modes().functions_disabled
 
 
 def _is_torch_function_mode_enabled() -> bool:
-    """Whether a function mode is in force."""
+    """True if a function mode is active."""
     return bool(_modes().function_modes)
 
 
 def _len_torch_function_stack() -> int:
-    """How many function modes are in force."""
+    """Return the number of active function modes."""
     return len(_modes().function_modes)
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Whether a function transform is open."""
+    """True if a function transform is open."""
     return bool(_modes().levels)
 
 
 def _get_default_device() -> str:
-    """The device that factories use."""
+    """Return the device that factories use."""
     return str(_default_device())
 
 
 def _get_tracing_state() -> None:
-    """None: torch's tracer is not there."""
+    """Return None: torch's tracer does not exist here."""
 
 
 def _set_grad_enabled(mode: bool) -> None:
@@ -74,7 +75,7 @@ def _set_grad_enabled(mode: bool) -> None:
 
 
 def _log_api_usage_once(name: str) -> None:
-    """Nothing: uses are not counted."""
+    """Do nothing: uses are not counted."""
 
 
 _refuse_absent(__name__)

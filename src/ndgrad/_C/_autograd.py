@@ -1,4 +1,4 @@
-"""`torch._C._autograd`: hooks on saved tensors without a block, and what else libraries reach for."""
+"""`torch._C._autograd`: hooks on saved tensors without a block, and other names that libraries use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DeviceType", "SavedTensor"]
 
 
 class DeviceType(enum.IntEnum):
-    """The numbers of kinds of devices."""
+    """Numbers of device kinds."""
 
     CPU = 0
     CUDA = 1
@@ -42,27 +42,27 @@ def _pop_saved_tensors_default_hooks() -> None:
 
 
 def _saved_tensors_hooks_is_enabled() -> bool:
-    """Whether hooks on saved tensors may be used."""
+    """True if hooks on saved tensors may be used."""
     return thread.saved_hooks_disabled is None
 
 
 def _saved_tensors_hooks_disable(error_message: str) -> None:
-    """Let hooks on saved tensors raise, with this message."""
+    """Make hooks on saved tensors raise, with this message."""
     thread.saved_hooks_disabled = error_message
 
 
 def _saved_tensors_hooks_enable() -> None:
-    """Let hooks on saved tensors be used again."""
+    """Allow hooks on saved tensors again."""
     thread.saved_hooks_disabled = None
 
 
 def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
-    """The message that hooks on saved tensors raise; None if they may be used."""
+    """Return the message that hooks on saved tensors raise; None if they may be used."""
     return thread.saved_hooks_disabled
 
 
 def _get_data_attr(t: Tensor) -> Tensor:
-    """`t.data`, whatever class the tensor is of."""
+    """Return `t.data`, for a tensor of any class."""
     return t.detach()
 
 

@@ -1,4 +1,4 @@
-"""`torch._C._functions`: classes of nodes by name (`AddBackward0`), and nodes that are made by hand."""
+"""`torch._C._functions`: classes of nodes by name (`AddBackward0`), and nodes created explicitly."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ndgrad._src.ops.vocabulary import find
 
 __all__ = ["AccumulateGrad", "CopySlices", "DelayedError", "UndefinedGrad"]
 
-if not TYPE_CHECKING:  # or any name would pass the type checker
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
-        """The class of nodes of an op: `AddBackward0`."""
+        """Return the class of nodes of an op: `AddBackward0`."""
         words = re.sub(r"(?<!^)(?=[A-Z])", "_", re.sub(r"Backward\d+$", "", name)).lower()
         try:
             op = find(words)
@@ -29,7 +29,7 @@ if not TYPE_CHECKING:  # or any name would pass the type checker
 
 
 class DelayedError:
-    """Called with tensors, gives them with a history that raises when a gradient comes through it.
+    """A function that returns its tensors with a history that raises when a gradient passes through it.
 
     >>> import ndgrad
     >>> once = ndgrad._C._functions.DelayedError("no second derivative", 1)
@@ -69,7 +69,7 @@ class _Undefined(Function):
 
 
 class UndefinedGrad:
-    """Called with tensors, gives them with a history through which no gradient comes.
+    """A function that returns its tensors with a history that blocks gradients.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(1, requires_grad=True)

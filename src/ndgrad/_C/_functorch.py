@@ -1,4 +1,4 @@
-"""`torch._C._functorch`: what a tensor inside a transform is, and what lies under it."""
+"""`torch._C._functorch`: inspection of tensors inside transforms."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 def is_functorch_wrapped_tensor(t: Any) -> bool:
-    """Whether a tensor belongs to a transform."""
+    """True if a tensor belongs to a transform."""
     return level_number(t) != 0
 
 
 def is_batchedtensor(t: Any) -> bool:
-    """Whether the innermost transform of a tensor is a vmap."""
+    """True if the innermost transform of a tensor is a vmap."""
     number = level_number(t)
     return number != 0 and isinstance(t, Variable) and meta_of(t).batch_level == number
 
 
 def is_gradtrackingtensor(t: Any) -> bool:
-    """Whether the innermost transform of a tensor is a grad, vjp or jvp."""
+    """True if the innermost transform of a tensor is a grad, vjp or jvp."""
     return is_functorch_wrapped_tensor(t) and not is_batchedtensor(t)
 
 
 def is_functionaltensor(t: Any) -> bool:
-    """Whether a tensor belongs to functionalize: it shows in none here."""
+    """Return False: functionalize leaves no trace in tensors here."""
     return False
 
 
@@ -39,31 +39,31 @@ is_legacy_batchedtensor = is_functionaltensor
 
 
 def maybe_get_level(t: Any) -> int:
-    """How deep among the open transforms that of a tensor is, counted from 1; -1 for a plain tensor."""
+    """Return the depth of a tensor's transform among the open ones, counted from 1; -1 for a plain tensor."""
     number = level_number(t)
     depths = {level.number: depth for depth, level in enumerate(modes().levels, start=1)}
     return depths.get(number, -1)
 
 
 def maybe_get_bdim(t: Any) -> int:
-    """The dimension of what lies under a tensor of a vmap that counts its samples, always the first; -1 for others."""
+    """Return the batch dimension of the tensor under a tensor of a vmap, always the first; -1 for others."""
     return 0 if is_batchedtensor(t) else -1
 
 
 def get_unwrapped(t: Tensor) -> Tensor:
-    """What lies under a tensor of a transform."""
+    """Return the tensor under a tensor of a transform."""
     if not is_functorch_wrapped_tensor(t):
         raise RuntimeError("No wrapped tensor: get_unwrapped takes a tensor of a transform. [nd-in-transform]")
     return debug_unwrap(t, recurse=False)
 
 
 def maybe_current_level() -> int | None:
-    """How many transforms are open; None if none is."""
+    """Return the number of open transforms; None if there is none."""
     return len(modes().levels) or None
 
 
 def current_level() -> int:
-    """How many transforms are open, of which there must be one."""
+    """Return the number of open transforms; there must be one."""
     depth = maybe_current_level()
     if depth is None:
         raise RuntimeError("current_level: no transform is open. [nd-in-transform]")

@@ -1,4 +1,4 @@
-"""torch's `amp`: functions run in half precision where that is safe, and gradients scaled so that they survive it."""
+"""torch's `amp`: functions run in half precision if that is safe, and gradients are scaled against underflow."""
 
 from __future__ import annotations
 

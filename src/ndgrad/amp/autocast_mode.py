@@ -1,13 +1,13 @@
-"""`autocast`: a block in which each function chooses the dtype it runs in (see `ndgrad.amp.policies`).
+"""`autocast`: a block in which each function chooses its dtype (see `ndgrad.amp.policies`).
 
-The arguments of public functions are cast before the function runs, by the op `cast`, which is recorded; so gradients
-come back in the dtype of what they belong to, and backward, which runs on what forward has saved, needs no block.
+The op `cast` converts the arguments of public functions before they run, and is recorded. So gradients have the dtype
+of their tensors, and backward, which uses tensors saved by forward, needs no block.
 
 Note [Casts that are kept]
 A parameter that is used several times in a block is cast once: casts of leaves that require grad are kept until the
-outermost block ends. A kept cast is used again only if it was made in the same grad mode, and from the values that the
-leaf still has. (torch looks at neither: after a pass under no_grad inside the block gradients are missing, and after a
-step of an optimizer inside it the old weights are used.)
+outermost block ends. A kept cast is reused only in the same grad mode, and if the leaf still has the same values.
+(torch checks neither: after a pass under no_grad inside the block gradients are missing, and after an optimizer step
+inside it the old weights are used.)
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEVICES = ("cpu", "cuda")
-#: Dtypes that functions can be cast to.
+#: Dtypes to which functions can be cast.
 _FAST = {"cpu": (dtypes.bfloat16, dtypes.float16), "cuda": (dtypes.float16, dtypes.bfloat16)}
 _FLOATS = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
 
 
 class State(NamedTuple):
-    """What autocast is set to in one context. `casts` has kept casts while a block is open."""
+    """The autocast settings of one context. `casts` has kept casts while a block is open."""
 
     enabled: frozenset[str] = frozenset()
     cpu_dtype: dtypes.dtype = dtypes.bfloat16
@@ -69,7 +69,7 @@ def state_of(found: Modes) -> State:
 
 
 def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unasked: Any) -> Any:
-    """The result of a public function under autocast; `unasked` if it runs as it comes."""
+    """Return the result of a public function under autocast, or `unasked` if no policy applies."""
     state: State = modes().autocast
     if not state.enabled:
         return unasked
@@ -97,7 +97,7 @@ def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
 
 
 def _device_of(values: Any) -> str | None:
-    """The kind of device of the first tensor among values, lists included."""
+    """Return the kind of device of the first tensor among values, lists included."""
     for value in values:
         if isinstance(value, Variable):
             return value.device.type
@@ -107,7 +107,7 @@ def _device_of(values: Any) -> str | None:
 
 
 def _is_cast(value: Any, device: str) -> bool:
-    """Whether a value is one that autocast casts: a tensor there of float32 or less."""
+    """True if autocast casts a value: a tensor on this device of float32 or less."""
     return isinstance(value, Variable) and dtypes.as_dtype(np_dtype(value)) in _FLOATS and value.device.type == device
 
 
@@ -137,7 +137,7 @@ def _cast(value: Any, device: str, target: dtypes.dtype, state: State) -> Any:
 
 
 def _is_kept(value: Any, target: dtypes.dtype) -> bool:
-    """Whether a cast of a tensor is kept (see Note [Casts that are kept])."""
+    """True if a cast of a tensor is kept (see Note [Casts that are kept])."""
     return (
         target is not dtypes.float32
         and value.is_leaf
@@ -152,10 +152,10 @@ def _is_kept(value: Any, target: dtypes.dtype) -> bool:
 
 
 class autocast(Mode):
-    """A block, or decorator, in which functions run in half precision where that is safe.
+    """A block, or decorator, in which functions run in half precision if that is safe.
 
-    `dtype` is bfloat16 on the CPU unless it is given; float16 is the other. `enabled=False` makes a block inside
-    another in which nothing is cast.
+    The default `dtype` on the CPU is bfloat16; float16 is the alternative. `enabled=False` gives an inner block in
+    which nothing is cast.
 
     >>> import ndgrad
     >>> w = ndgrad.ones(2, 2, requires_grad=True)
@@ -209,7 +209,7 @@ class autocast(Mode):
 
     @classmethod
     def _again(cls, other: autocast) -> Self:
-        """Another block of the same kind; its warnings have been given."""
+        """Return another block of the same kind, without repeating its warnings."""
         made = cls.__new__(cls)
         vars(made).update({**vars(other), "_stack": []})
         return made
@@ -223,7 +223,7 @@ class autocast(Mode):
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is autocast for a kind of device.
+    """True if autocast supports a kind of device.
 
     >>> import ndgrad
     >>> ndgrad.amp.is_autocast_available("cpu")
@@ -236,10 +236,10 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def _set(state: State) -> None:
-    """Put settings in force, until the block around ends."""
+    """Apply settings until the enclosing block ends."""
     made = modes().copy()
     unset = not state.enabled and state._replace(casts=None) == _DEFAULT and made.entered == 1
-    if unset and made.autocast is not None:  # nothing else is in force, and nothing is left of this
+    if unset and made.autocast is not None:  # no other settings apply, and none of these remain
         made.entered, made.autocast = 0, None
     else:
         process.overriding = True
@@ -249,7 +249,7 @@ def _set(state: State) -> None:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on for a kind of device.
+    """True if autocast is on for a kind of device.
 
     >>> import ndgrad
     >>> with ndgrad.autocast("cpu"):
@@ -275,7 +275,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The dtype that autocast brings functions to on a kind of device.
+    """Return the dtype to which autocast casts on a kind of device.
 
     >>> import ndgrad
     >>> ndgrad.get_autocast_dtype("cpu")
@@ -285,7 +285,7 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Choose that dtype.
+    """Set the dtype to which autocast casts on a kind of device.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_dtype("cpu", ndgrad.bfloat16)
@@ -296,7 +296,7 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept until the outermost block ends.
+    """True if casts of parameters are kept until the outermost block ends.
 
     >>> import ndgrad
     >>> ndgrad.is_autocast_cache_enabled()
@@ -306,7 +306,7 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Choose whether casts of parameters are kept.
+    """Set whether casts of parameters are kept.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_cache_enabled(True)
@@ -316,7 +316,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 
 def clear_autocast_cache() -> None:
-    """Forget the casts of parameters that are kept.
+    """Forget the kept casts of parameters.
 
     >>> import ndgrad
     >>> ndgrad.clear_autocast_cache()
@@ -387,10 +387,10 @@ def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None = None) -> Any:
-    """Decorates the forward of a custom function for use under autocast.
+    """Decorate the forward of a custom function for use under autocast.
 
     With `cast_inputs`, floating tensors are cast to that dtype and the function runs with autocast off, so that it
-    sees one dtype whatever is around it; without, it runs in the autocast that is around it.
+    always sees one dtype; without, it runs in the surrounding autocast.
 
     >>> import ndgrad
     >>> from ndgrad.amp import custom_bwd, custom_fwd
@@ -431,8 +431,9 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None =
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorates the backward of a custom function whose forward has `custom_fwd`: it runs in the autocast of the
-    forward, wherever backward is called."""
+    """Decorate the backward of a custom function whose forward has `custom_fwd`: it always runs in the autocast of the
+    forward.
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
     device = _device_name("custom_bwd", device_type)
@@ -456,7 +457,7 @@ def _device_name(what: str, device_type: Any) -> str:
 
 
 def _cast_any(value: Any, device: str, target: dtypes.dtype) -> Any:
-    """The floating tensors of an argument in one dtype, whatever holds them; float64 as it is."""
+    """Return an argument with its floating tensors in one dtype, in any container; float64 is unchanged."""
     if isinstance(value, Variable):
         return value.to(target) if _is_cast(value, device) else value
     if isinstance(value, dict):

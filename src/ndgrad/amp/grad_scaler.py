@@ -1,11 +1,11 @@
-"""Scaling of losses, so that gradients in half precision do not vanish: what `GradScaler` does around a step.
+"""Scaling of losses, so that gradients in half precision do not underflow: `GradScaler`.
 
-The loss is multiplied by a scale, so gradients are that much larger. Before the step they are divided by it; a step
-whose gradients have an infinity or a NaN is left out, and the scale goes down. After enough steps without any, it goes
-up. For the CPU and the GPU alike: gradients are divided where they are.
+The loss is multiplied by a scale, so gradients are that much larger. Before the step they are divided by it. A step
+whose gradients have an infinity or a NaN is skipped, and the scale decreases. After enough good steps it increases.
+This works on CPU and GPU: gradients are divided in place.
 
-The scale, the number of good steps and whether a gradient is not finite are tensors, as they are in torch. A compiled
-step reads and writes them as it does parameters; its one condition is whether the optimizer steps.
+The scale, the number of good steps and the flag for infinite gradients are tensors, as in torch. A compiled step reads
+and writes them like parameters; its only condition is whether the optimizer steps.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 __all__ = ["GradScaler", "OptState"]
 
 class OptState(Enum):
-    """How far an optimizer is since the last update."""
+    """Progress of an optimizer since the last update."""
 
     READY = 0
     UNSCALED = 1
     STEPPED = 2
 
 class _Optimizer:
-    """What is known of an optimizer between two updates."""
+    """State of an optimizer between two updates."""
 
     __slots__ = ("found_inf", "stage")
 
     def __init__(self) -> None:
         self.stage = OptState.READY
-        #: whether its gradients have an infinity or a NaN; None before they have been looked at, or if it has none
+        #: True if its gradients have an infinity or a NaN; None before the check, or if it has none.
         self.found_inf: Tensor | None = None
 
 class GradScaler:
-    """Scales a loss, divides gradients before the step, and leaves out steps whose gradients are not finite.
+    """Scale a loss, divide gradients before the step, and skip steps whose gradients are not finite.
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.tensor([1.0, 2.0]))
@@ -78,7 +78,7 @@ class GradScaler:
         assert growth_factor > 1.0, "The growth factor must be > 1.0."
         assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
         self._init_scale = float(init_scale)
-        #: None before the first loss was scaled
+        #: None before the first loss was scaled.
         self._scale: Tensor | None = None
         self._growth_tracker: Tensor | None = None
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
@@ -87,7 +87,7 @@ class GradScaler:
         self._optimizers: dict[int, _Optimizer] = {}
 
     def _begun(self, what: str) -> tuple[Tensor, Tensor]:
-        """The scale and the number of good steps since it last changed."""
+        """Return the scale and the number of good steps since it last changed."""
         assert self._scale is not None, (
             f"Attempted {what} but _scale is None.  This may indicate your script did not use "
             "scaler.scale(loss or outputs) earlier in the iteration."
@@ -102,7 +102,7 @@ class GradScaler:
         return self._scale
 
     def scale(self, outputs: Any) -> Any:
-        """A loss, or each of several, times the scale.
+        """Multiply one or several losses by the scale.
 
         >>> import ndgrad
         >>> ndgrad.amp.GradScaler("cpu", init_scale=4.0).scale(ndgrad.tensor(2.0))
@@ -118,7 +118,7 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors [nd-type]")
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divide an optimizer's gradients by the scale, before they are clipped or looked at."""
+        """Divide an optimizer's gradients by the scale, for example before clipping."""
         if not self._enabled:
             return
         scale, _ = self._begun("unscale_")
@@ -133,7 +133,7 @@ class GradScaler:
         known.stage = OptState.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """The optimizer's step with gradients divided by the scale; nothing if one of them is not finite."""
+        """Run the optimizer's step with gradients divided by the scale; skip it if one of them is not finite."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -150,7 +150,7 @@ class GradScaler:
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """End an iteration: the scale goes down if a step was left out, and up after enough without."""
+        """End an iteration: the scale decreases if a step was skipped, and increases after enough good steps."""
         if not self._enabled:
             return
         scale, count = self._begun("update")
@@ -164,7 +164,7 @@ class GradScaler:
         self._optimizers.clear()
 
     def _adapt(self, scale: Tensor, count: Tensor) -> None:
-        """Let the scale go down if a gradient was not finite, and up after enough steps without."""
+        """Decrease the scale if a gradient was not finite, and increase it after enough good steps."""
         flags = [o.found_inf for o in self._optimizers.values() if o.found_inf is not None]
         assert flags, "No inf checks were recorded prior to update."
         found_inf = flags[0].to(scale.device)
@@ -183,7 +183,7 @@ class GradScaler:
     # ----- settings -----
 
     def get_scale(self) -> float:
-        """The scale; 1 where scaling is off."""
+        """Return the scale; 1 if scaling is off."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
@@ -210,11 +210,11 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether anything is scaled."""
+        """True if losses are scaled."""
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on; empty where scaling is off."""
+        """Return the state for `load_state_dict`; empty if scaling is off."""
         if not self._enabled:
             return {}
         return {
@@ -226,7 +226,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Continue from a result of `state_dict`."""
         if not self._enabled:
             return
         if not state_dict:
@@ -257,7 +257,7 @@ class GradScaler:
         vars(self).update(state)
 
 def _divide(optimizer: Optimizer, scale: Tensor) -> Tensor | None:
-    """Divide all gradients of an optimizer in place; whether one is not finite, None if there are none."""
+    """Divide all gradients of an optimizer in place; return whether one is not finite, or None if there are none."""
     found: Tensor | None = None
     factor = scale.double().reciprocal().float()
     for group in optimizer.param_groups:

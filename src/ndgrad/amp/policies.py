@@ -1,13 +1,13 @@
-"""Which dtype a function runs in under autocast: torch's lists, by the functions' names.
+"""Dtypes of functions under autocast: torch's lists, by the functions' names.
 
     lower      the block's dtype: products and convolutions, which gain the most and sum in float32 anyway
-    float32    where half precision would lose too much: losses, decompositions, transforms
+    float32    for functions that lose too much in half precision: losses, decompositions, transforms
     widest     the widest floating dtype among its arguments, so that cat of float32 and bfloat16 works
     rounded    computed as it comes, and the result brought to the block's dtype: functions that end with a product of
                matrices, which torch runs in that dtype
 
-Functions of no list run in the dtypes that they are given. Forms that write (`addmm_`, `out=`) are of no list. The list
-of the CPU was found by running every function of torch 2.13 under autocast; that of GPUs is the one of torch's manual.
+Other functions run in the dtypes of their arguments, including forms that write (`addmm_`, `out=`). The list of the CPU
+was found by running every function of torch 2.13 under autocast; that of GPUs is from torch's manual.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CUDA = {
     "rounded": "",
 }  # fmt: skip
 
-#: Device -> function -> how it runs.
+#: Device -> function -> policy.
 POLICIES: dict[str, dict[str, str]] = {
     device: {name: policy for policy, names in lists.items() for name in names.split()}
     for device, lists in (("cpu", _CPU), ("cuda", _CUDA))
@@ -70,7 +70,7 @@ POLICIES: dict[str, dict[str, str]] = {
 
 
 def policy_of(device: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-    """How a public function runs on a device under autocast; None as it comes."""
+    """Return the policy of a public function on a device under autocast; None if none applies."""
     if kwargs and kwargs.get("out") is not None:
         return None
     name = function.__name__
@@ -89,8 +89,9 @@ _power, _indices = _argument(1, "n", 2), _argument(6, "return_indices", False)
 
 
 def _multiplies_elements_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an einsum sums over nothing that two operands share: torch multiplies then, and makes no product of
-    matrices."""
+    """True if an einsum sums over no dimension that two operands share: torch then multiplies elementwise, without a
+    product of matrices.
+    """
     if not isinstance(args[0], str):
         operands = [set(map(str, sublist)) for sublist in args[1::2]]
         kept = set(map(str, args[-1])) if len(args) % 2 else None
@@ -101,13 +102,13 @@ def _multiplies_elements_only(args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return not any(count > 1 and (kept is None or label not in kept) for label, count in times.items())
 
 
-#: Functions of the lists, and the calls of theirs that are not meant.
+#: Functions of the lists, and conditions on calls that are excluded.
 _UNLESS: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "einsum": _multiplies_elements_only,
     "inner": lambda args, kwargs: max(a.ndim for a in (*args, *kwargs.values())) < 2,
     "linalg_matrix_power": lambda args, kwargs: -2 < _power(args, kwargs) < 2,
     "max_pool3d": _indices,
-    # those that repeat, and those that mirror one or two dimensions
+    # Modes that repeat, and those that mirror one or two dimensions.
     "pad": lambda args, kwargs: (
         _mode(args, kwargs) not in ("reflect", "replicate")
         or (_mode(args, kwargs) == "reflect" and len(_pad(args, kwargs)) > 4)

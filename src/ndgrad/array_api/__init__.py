@@ -2,9 +2,9 @@
 
     xp = x.__array_namespace__()
 
-is this module for every tensor. Its functions have the standard's signatures and no more, and make
-`ndgrad.numpy.Array`s; what they compute is what `ndgrad.numpy` computes, so there is one implementation of each.
-`special` is no part of the standard: SciPy looks for special functions there.
+returns this module for every tensor. Its functions have exactly the standard's signatures, and return
+`ndgrad.numpy.Array`s. They call the functions of `ndgrad.numpy`, so there is one implementation of each. `special` is
+not part of the standard: SciPy looks for special functions there.
 """
 
 from __future__ import annotations

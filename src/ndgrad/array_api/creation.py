@@ -23,7 +23,7 @@ __all__ = [
 
 
 def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None) -> Array:
-    """An array of numbers, of nested sequences or of another array; sequences that hold Arrays keep their graph.
+    """Create an array from numbers, nested sequences or another array; sequences that contain Arrays keep their graph.
 
     >>> import ndgrad.array_api as xp
     >>> xp.asarray([1.0, 2.0])
@@ -51,7 +51,7 @@ def _moved(made: Array, device: Device, copy: bool | None) -> Array:
 
 
 def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None) -> Array:
-    """An array over the memory of another library's array. Gradients do not pass: see `ndgrad.from_dlpack`.
+    """Create an array over the memory of another library's array. Gradients do not pass: see `ndgrad.from_dlpack`.
 
     >>> import ndgrad.array_api as xp
     >>> xp.from_dlpack(xp.asarray([1.0, 2.0]))

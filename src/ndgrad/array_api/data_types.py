@@ -1,4 +1,4 @@
-"""Data types, which are NumPy's own, and questions about them."""
+"""Data types, which are NumPy's own, and functions on them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ KINDS["numeric"] = KINDS["integral"] + KINDS["real floating"] + KINDS["complex f
 
 
 def dtype_of(type: Any) -> np.dtype[Any]:
-    """The dtype meant by a dtype or by an array."""
+    """Return the dtype of a dtype or an array."""
     return (
         np_dtype(type) if isinstance(type, Variable) else type.dtype if isinstance(type, np.ndarray) else np.dtype(type)
     )
@@ -51,7 +51,7 @@ def dtype_of(type: Any) -> np.dtype[Any]:
 
 
 def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device: Device = None) -> Array:
-    """The elements in another data type. Complex numbers become real ones by `real` or `imag`, never here.
+    """Return the elements in another data type. Use `real` or `imag` to turn complex numbers into real ones.
 
     >>> import ndgrad.array_api as xp
     >>> xp.astype(xp.asarray([1.5, 2.5]), xp.int64)
@@ -71,7 +71,7 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device:
 
 
 def can_cast(from_: ArrayLike | Dtype, to: Dtype, /) -> builtins.bool:
-    """Whether type promotion leads from one data type to the other.
+    """True if type promotion leads from one data type to the other.
 
     >>> import ndgrad.array_api as xp
     >>> xp.can_cast(xp.float32, xp.float64)
@@ -81,8 +81,8 @@ def can_cast(from_: ArrayLike | Dtype, to: Dtype, /) -> builtins.bool:
 
 
 def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
-    """The data type of an expression of arrays, data types and Python numbers, of which the last have no say in their
-    kind.
+    """The data type of an expression of arrays, data types and Python numbers, where Python numbers do not influence
+    the kind.
 
     >>> import ndgrad.array_api as xp
     >>> xp.result_type(xp.asarray([1.0], dtype=xp.float32), 2.0)
@@ -94,7 +94,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
 
 
 def isdtype(dtype: Dtype, kind: Dtype | tuple[Dtype, ...]) -> builtins.bool:
-    """Whether a data type is one of the given types or of the given kinds.
+    """True if a data type is one of the given types or of the given kinds.
 
     >>> import ndgrad.array_api as xp
     >>> xp.isdtype(xp.float64, "real floating")
@@ -104,7 +104,7 @@ def isdtype(dtype: Dtype, kind: Dtype | tuple[Dtype, ...]) -> builtins.bool:
     return any(_is_of(np.dtype(dtype), k) for k in given)
 
 
-#: The letters by which NumPy names the kinds. Half precision belongs to "real floating", as the standard allows.
+#: NumPy's letters of the kinds. Half precision belongs to "real floating", as the standard allows.
 _LETTERS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
             "complex floating": "c", "numeric": "iufc"}  # fmt: skip
 
@@ -152,7 +152,7 @@ class IntegerInfo:
 
 
 def finfo(type: ArrayLike | Dtype, /) -> FloatInfo:
-    """The limits of a floating-point type; of a complex one, those of its parts.
+    """The limits of a floating-point type; for a complex one, those of its parts.
 
     >>> import ndgrad.array_api as xp
     >>> xp.finfo(xp.float64).eps

@@ -1,4 +1,4 @@
-"""Where new arrays go: the device that a call names, else the default device."""
+"""Placement of new arrays: the given device, else the default device."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def placed(made: Array, device: Device) -> Array:
-    """A new array on a device; None means the default one."""
+    """Return a new array on a device; None means the default one."""
     where = devices.get_default_device() if device is None else devices.device(device)
     return made if where is CPU else made.to(where)

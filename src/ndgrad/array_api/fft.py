@@ -1,4 +1,4 @@
-"""The `fft` extension: what `ndgrad.numpy.fft` computes, with the standard's signatures."""
+"""The `fft` extension: functions of `ndgrad.numpy.fft` with the standard's signatures."""
 
 from __future__ import annotations
 

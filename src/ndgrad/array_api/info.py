@@ -1,4 +1,4 @@
-"""What the namespace says of itself: `__array_namespace_info__()`."""
+"""Inspection of the namespace: `__array_namespace_info__()`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def _graphics_cards() -> int:
-    """How many GPUs there are that CuPy can use."""
+    """Return the number of GPUs that CuPy can use."""
     try:
         import cupy
 
         return int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # no CuPy, no driver, no card: each has its own error, and all mean none
+    except Exception:  # no CuPy, no driver or no card: each has its own error, and all mean none
         return 0
 
 
 class Info:
-    """What `ndgrad.array_api` says of itself by the standard's inspection functions.
+    """The standard's inspection functions of `ndgrad.array_api`.
 
     >>> import ndgrad.array_api as xp
     >>> xp.__array_namespace_info__().capabilities()["boolean indexing"]
@@ -32,7 +32,7 @@ class Info:
     """
 
     def capabilities(self) -> dict[str, bool | int]:
-        """What the namespace can do.
+        """Return the capabilities of the namespace.
 
         >>> import ndgrad.array_api as xp
         >>> xp.__array_namespace_info__().capabilities()["max dimensions"]
@@ -41,7 +41,7 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> devices.device:
-        """The device of arrays for which none is named.
+        """Return the default device of arrays.
 
         >>> import ndgrad.array_api as xp
         >>> xp.__array_namespace_info__().default_device()
@@ -50,7 +50,7 @@ class Info:
         return devices.get_default_device()
 
     def devices(self) -> list[devices.device]:
-        """The CPU and the GPUs. The device "meta", whose arrays have no values, may be named too but is not listed.
+        """Return the CPU and the GPUs. The device "meta", whose arrays have no values, is accepted too but not listed.
 
         >>> import ndgrad.array_api as xp
         >>> xp.__array_namespace_info__().devices()[0]
@@ -59,7 +59,7 @@ class Info:
         return [devices.device("cpu"), *(devices.device("cuda", k) for k in range(_graphics_cards()))]
 
     def default_dtypes(self, *, device: Device = None) -> dict[str, np.dtype[Any]]:
-        """The data types of numbers for which none is named, the same on every device.
+        """Return the default data types of numbers, the same on every device.
 
         >>> import ndgrad.array_api as xp
         >>> xp.__array_namespace_info__().default_dtypes()["integral"]
@@ -73,7 +73,7 @@ class Info:
         }
 
     def dtypes(self, *, device: Device = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype[Any]]:
-        """Name -> data type, of all kinds or of those named.
+        """Return name -> data type, of all kinds or of the given ones.
 
         >>> import ndgrad.array_api as xp
         >>> xp.__array_namespace_info__().dtypes(kind="bool")
@@ -89,7 +89,7 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """Capabilities, devices and data types.
+    """Return capabilities, devices and data types.
 
     >>> import ndgrad.array_api as xp
     >>> xp.__array_namespace_info__().default_dtypes()["real floating"]

@@ -1,4 +1,4 @@
-"""The `linalg` extension: what `ndgrad.numpy.linalg` computes, with the standard's signatures."""
+"""The `linalg` extension: functions of `ndgrad.numpy.linalg` with the standard's signatures."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Shapes: joined, split, repeated, turned. Products of arrays stand here too, since the standard keeps them out
-of `linalg`'s extension."""
+"""Functions on shapes: joining, splitting, repeating, rotating. Products of arrays are here too, since the standard
+does not include them in the `linalg` extension.
+"""
 
 from __future__ import annotations
 

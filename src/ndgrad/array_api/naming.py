@@ -1,4 +1,4 @@
-"""Names, docstrings and signatures of functions that call one of ndgrad.numpy's and do nothing else."""
+"""Names, docstrings and signatures of functions that only call one of ndgrad.numpy."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ R = TypeVar("R")
 
 
 def named(function: F, module: str, name: str, ours: Any) -> F:
-    """The function under the name that its users see, with the docstring of the function of
-    ndgrad.numpy that it calls."""
+    """Rename a function to the name that its users see, with the docstring of the function of ndgrad.numpy that it
+    calls.
+    """
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     return like(ours)(function)
 
 
 def like(ours: Any) -> Callable[[F], F]:
-    """A decorator: the docstring of a function of ndgrad.numpy, with this namespace and this
-    function's name in its example."""
+    """Return a decorator that adds the docstring of a function of ndgrad.numpy, with this namespace and this function's
+    name in its example.
+    """
 
     def with_docstring(function: F) -> F:
         text = cleandoc(ours.__doc__).replace(f"np.{ours.__name__}(", f"xp.{function.__name__}(")
@@ -42,7 +44,7 @@ def like(ours: Any) -> Callable[[F], F]:
 def of_one(
     ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None
 ) -> Callable[[ArrayLike], R]:
-    """A function of ndgrad.numpy with the signature `x, /`."""
+    """Return a function of ndgrad.numpy with the signature `x, /`."""
 
     def function(x: ArrayLike, /) -> R:
         return ours(x)
@@ -53,7 +55,7 @@ def of_one(
 def of_two(
     ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None
 ) -> Callable[[ArrayLike, ArrayLike], R]:
-    """A function of ndgrad.numpy with the signature `x1, x2, /`."""
+    """Return a function of ndgrad.numpy with the signature `x1, x2, /`."""
 
     def function(x1: ArrayLike, x2: ArrayLike, /) -> R:
         return ours(x1, x2)

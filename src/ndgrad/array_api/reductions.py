@@ -1,4 +1,4 @@
-"""Numbers that stand for many: sums, extremes, means, deviations, running sums, differences."""
+"""Reductions: sums, extremes, means, deviations, running sums, differences."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Elements and where they stand: sorting, searching, sets, indexing. Values that are picked carry
-gradients, places do not."""
+"""Sorting, searching, sets, indexing. Selected values carry gradients, indices do not."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ unique_inverse, unique_values = of_one(sorting.unique_inverse), of_one(sorting.u
 
 
 def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
-    """The elements at the given places along an axis, which only a line may leave out.
+    """The elements at the given indices along an axis, which is optional for one dimension.
 
     >>> import ndgrad.array_api as xp
     >>> xp.take(xp.asarray([10, 20, 30]), xp.asarray([2, 0]))

@@ -1,9 +1,9 @@
 """Special functions under SciPy's names.
 
-SciPy, when it is told to mind other libraries' arrays (SCIPY_ARRAY_API=1), looks for `xp.special.<name>` before
-anything else. A function that is missing here is computed by SciPy from bare memory, which an Array that requires grad
-refuses. So what stands here is what has a derivative. Arguments are Arrays and Python numbers; integers are computed in
-float64. Whole-number arguments (orders, counts) are rounded down where SciPy does so, and have no derivative.
+With support for other libraries' arrays (SCIPY_ARRAY_API=1), SciPy looks for `xp.special.<name>` first. SciPy computes
+a missing function from plain memory, which an Array that requires grad refuses. So this module has all functions with a
+derivative. Arguments are Arrays and Python numbers; integers are computed in float64. Integer arguments (orders,
+counts) are rounded down like in SciPy, and have no derivative.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ where, _both = selection.where, comparison.logical_and
 
 
 def _floats(*values: ArrayLike) -> list[Array]:
-    """The arguments as floating-point Arrays of one data type."""
+    """Return the arguments as floating-point Arrays of one data type."""
     found = operands(*values)
     return [inexact(t) for t in found]
 
 
 def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callable[..., Array]:
-    """A function that is an op of the table, with its docstring: what it computes, and the arguments and the
-    result of its example."""
+    """Return a function for an op of the table, with its docstring: a description, and the arguments and the result of
+    its example.
+    """
 
     def function(*args: ArrayLike) -> Array:
         if len(args) != len(op.args):
@@ -60,7 +61,7 @@ def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callab
         return op(*_floats(*args))
 
     function.__name__ = function.__qualname__ = name
-    # functions take attributes
+    # Functions accept attributes.
     function.__signature__ = Signature([Parameter(a, Parameter.POSITIONAL_ONLY) for a in op.args])  # type: ignore[attr-defined]
     function.__doc__ = (
         f"{sentence}\n\n>>> import ndgrad.array_api as xp\n>>> xp.special.{name}({arguments})\n{result}\n"
@@ -185,7 +186,7 @@ __all__ = [
 
 
 def _whole(name: str, value: ArrayLike) -> Array:
-    """An order or a count: no derivative belongs to it."""
+    """Return an order or a count, which has no derivative."""
     if isinstance(value, Variable) and at_stake(value):
         gamma_ops.no_derivative(name, "n")
     return constant(np.asarray(values_of(value)))
@@ -202,7 +203,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
 
 def yn(n: ArrayLike, x: ArrayLike) -> Array:
-    """The Bessel function of the second kind of whole order.
+    """The Bessel function of the second kind of integer order.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.yn(2, 1.0)
@@ -212,7 +213,7 @@ def yn(n: ArrayLike, x: ArrayLike) -> Array:
 
 
 def lpmv(m: ArrayLike, v: ArrayLike, x: ArrayLike) -> Array:
-    """The associated Legendre function of whole order; differentiable in x, not in the degree.
+    """The associated Legendre function of integer order; differentiable in x, not in the degree.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.lpmv(0, 2.0, 0.5)
@@ -223,7 +224,7 @@ def lpmv(m: ArrayLike, v: ArrayLike, x: ArrayLike) -> Array:
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
-    """The n-th derivative of `psi`; an array of orders takes one after the other.
+    """The n-th derivative of `psi`; an array of orders is evaluated one by one.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.polygamma(1, 1.0)
@@ -258,7 +259,7 @@ def multigammaln(a: ArrayLike, d: SupportsIndex | Array) -> Array:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """Hurwitz's zeta function, and Riemann's without q; differentiable in q alone.
+    """Hurwitz's zeta function, and Riemann's without q; differentiable only in q.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.zeta(2.0)
@@ -268,7 +269,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Kummer's confluent hypergeometric function; differentiable in x alone.
+    """Kummer's confluent hypergeometric function; differentiable only in x.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.hyp1f1(1.0, 1.0, 1.0)
@@ -281,7 +282,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def expit(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x)); above 0 as one less the other tail, which has the digits of the derivative.
+    """1 / (1 + exp(-x)); above 0 computed as one minus the other tail, which keeps the digits of the derivative.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.expit(0.0)
@@ -304,7 +305,7 @@ def exp10(x: ArrayLike) -> Array:
 
 
 def loggamma(x: ArrayLike) -> Array:
-    """The logarithm of the gamma function on its principal branch: of real numbers, NaN below zero.
+    """The logarithm of the gamma function on its principal branch: for real numbers, NaN below zero.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.loggamma(5.0)
@@ -315,7 +316,7 @@ def loggamma(x: ArrayLike) -> Array:
 
 
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of the gamma function: constant between its poles.
+    """The sign of the gamma function, constant between its poles.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.gammasgn(-0.5)
@@ -335,12 +336,12 @@ def radian(d: ArrayLike, m: ArrayLike, s: ArrayLike) -> Array:
     return (d + m / 60.0 + s / 3600.0) * (math.pi / 180)
 
 
-# Of Box and Cox's transforms, the inverses are smooth where lmbda passes 0: log1prel(u) = log(1 + u) /
-# u is a power series there.
+# The inverses of Box and Cox's transforms are smooth where lmbda passes 0: log1prel(u) = log(1 + u) / u is a power
+# series there.
 
 
 def _inverse(x: Array, lmbda: Array) -> Array:
-    """log(1 + lmbda x) / lmbda, the logarithm whose transform is x."""
+    """Return log(1 + lmbda x) / lmbda, the logarithm whose transform is x."""
     infinite = comparison.isinf(x)
     near = where(infinite, 0.0, x)
     level = comparison.eq(lmbda, 0.0)
@@ -349,7 +350,7 @@ def _inverse(x: Array, lmbda: Array) -> Array:
 
 
 def inv_boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """The x whose transform `boxcox` is given.
+    """The inverse of `boxcox`.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.inv_boxcox(4.0, 2.0)
@@ -359,7 +360,7 @@ def inv_boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def inv_boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """The x whose transform `boxcox1p` is given.
+    """The inverse of `boxcox1p`.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.inv_boxcox1p(4.0, 2.0)
@@ -381,8 +382,7 @@ def rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
     x, y = _floats(x, y)
     inside = _both(comparison.gt(x, 0.0), comparison.gt(y, 0.0))
     p, q = where(inside, x, 1.0), where(inside, y, 1.0)
-    # of the quotient's logarithm while the quotient is a number of full precision, of the
-    # difference of logarithms elsewhere
+    # Use the logarithm of the quotient if the quotient has full precision, else the difference of logarithms.
     ratio = p / q
     normal = _both(comparison.gt(ratio, 1e-300), comparison.lt(ratio, 1e300))
     log = where(normal, exponential.log(where(normal, ratio, 1.0)), exponential.log(p) - exponential.log(q))
@@ -405,7 +405,7 @@ def kl_div(x: ArrayLike, y: ArrayLike) -> Array:
     border = _both(comparison.eq(x, 0.0), comparison.ge(y, 0.0))
     entropy = rel_entr(x, y)
     made = where(inside, entropy - where(inside, x, 0.0) + where(inside, y, 0.0), where(border, y, entropy))
-    # near x = y the terms cancel: with d = (x - y) / y, y ((1 + d) log(1 + d) - d) = y d^2 (1/2 - d/6 + d^2/12 - ...)
+    # Near x = y the terms cancel: with d = (x - y) / y, y ((1 + d) log(1 + d) - d) = y d^2 (1/2 - d/6 + d^2/12 - ...).
     close = _both(inside, comparison.lt(complex_ops.abs(x - y), y * 0.05))
     d = where(close, x - y, 0.0) / where(close, y, 1.0)
     series = d * 0.0
@@ -456,7 +456,7 @@ def _inside(made: Array, allowed: Array) -> Array:
 
 
 def chdtr(v: ArrayLike, x: ArrayLike) -> Array:
-    """The share of the chi-square distribution with v degrees of freedom below x.
+    """The probability of values below x in the chi-square distribution with v degrees of freedom.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.chdtr(2.0, 1.0)
@@ -466,7 +466,7 @@ def chdtr(v: ArrayLike, x: ArrayLike) -> Array:
 
 
 def chdtrc(v: ArrayLike, x: ArrayLike) -> Array:
-    """The share of the chi-square distribution with v degrees of freedom above x.
+    """The probability of values above x in the chi-square distribution with v degrees of freedom.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.chdtrc(2.0, 1.0)
@@ -476,7 +476,7 @@ def chdtrc(v: ArrayLike, x: ArrayLike) -> Array:
 
 
 def chdtri(v: ArrayLike, p: ArrayLike) -> Array:
-    """The x above which a share p of the chi-square distribution lies.
+    """The x with probability p of values above it in the chi-square distribution.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.chdtri(2.0, 0.5)
@@ -487,7 +487,7 @@ def chdtri(v: ArrayLike, p: ArrayLike) -> Array:
 
 
 def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The share of the gamma distribution of rate a and shape b below x.
+    """The probability of values below x in the gamma distribution of rate a and shape b.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.gdtr(1.0, 1.0, 1.0)
@@ -498,7 +498,7 @@ def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def gdtrc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The share of the gamma distribution of rate a and shape b above x.
+    """The probability of values above x in the gamma distribution of rate a and shape b.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.gdtrc(1.0, 1.0, 1.0)
@@ -513,7 +513,7 @@ def _f_allows(n: Array, d: Array, x: Array) -> Array:
 
 
 def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
-    """The share of Fisher's F distribution below x.
+    """The probability of values below x in Fisher's F distribution.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.fdtr(2.0, 2.0, 1.0)
@@ -529,14 +529,14 @@ def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
 
 
 def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
-    """The share of Fisher's F distribution above x.
+    """The probability of values above x in Fisher's F distribution.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.fdtrc(2.0, 2.0, 1.0)
     array(0.5)
     """
     n, d, x = _floats(dfn, dfd, x)
-    # of the smaller of the two shares, which has all its digits
+    # Use the smaller of the two probabilities, which has all its digits.
     small = comparison.lt(n * x, d)
     lower = distribution.betaincc(n * 0.5, d * 0.5, where(small, n * x / (d + n * x), 0.5))
     return _inside(
@@ -546,14 +546,15 @@ def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
 
 
 def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike) -> Array:
-    """The x below which a share p of Fisher's F distribution lies.
+    """The x with probability p of values below it in Fisher's F distribution.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.fdtri(2.0, 2.0, 0.5)
     array(1.)
     """
     n, d, p = _floats(dfn, dfd, p)
-    # x = d/n of the shares of numerator and denominator, each found by itself: the small one has all its digits
+    # x = d/n times the ratio of the shares of numerator and denominator, computed separately: the small one has all its
+    # digits.
     return (
         distribution.betainc_inverse(n * 0.5, d * 0.5, p) * d / (distribution.betaincc_inverse(d * 0.5, n * 0.5, p) * n)
     )

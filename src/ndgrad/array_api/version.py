@@ -1,4 +1,4 @@
-"""Which versions of the standard `__array_namespace__` answers to. Each later one contains the earlier ones."""
+"""Versions of the standard that `__array_namespace__` accepts. Each later one contains the earlier ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KNOWN = ("2021.12", "2022.12", "2023.12", VERSION)
 
 
 def namespace(api_version: str | None) -> ModuleType:
-    """The module for a version of the standard; None means the newest.
+    """Return the module for a version of the standard; None means the newest.
 
     >>> import ndgrad.array_api as xp
     >>> xp.zeros(1).__array_namespace__(api_version="2023.12") is xp

@@ -1,4 +1,4 @@
-"""Anomaly mode, under torch's path. It is told in ndgrad._src.debug.anomaly."""
+"""Anomaly mode, under torch's path. ndgrad._src.debug.anomaly explains it."""
 
 from __future__ import annotations
 

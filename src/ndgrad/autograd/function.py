@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ndgrad._src.custom_functions.function import (
+from ndgrad._src.custom_functions.function import (  # noqa: F401  # torch programs import these private names
     BackwardCFunction,
     Context,
     DelayedError,
@@ -10,6 +10,8 @@ from ndgrad._src.custom_functions.function import (
     FunctionCtx,
     FunctionMeta,
     InplaceFunction,
+    _is_setup_context_defined,
+    _SingleLevelFunction,
     once_differentiable,
 )
 from ndgrad._src.custom_functions.nested_function import NestedIOFunction

@@ -1,8 +1,7 @@
-"""torch's older functional interface: vjp, jvp, vhp, hvp, jacobian, hessian, by the engine alone.
+"""torch's older functional interface: vjp, jvp, vhp, hvp, jacobian, hessian, using only the engine.
 
-The functions run `func` on fresh leaves, so tensors that it closes over play no part, and differentiate with
-`autograd.grad`. `strict` makes it an error that a derivative is zero because nothing depends on anything. New code is
-better off with ndgrad.func.
+The functions run `func` on fresh leaves, so captured tensors are not differentiated, and use `autograd.grad`. With
+`strict`, a derivative that is zero because of a missing dependency raises an error. New code should use ndgrad.func.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _STRATEGIES = ("forward-mode", "reverse-mode")
 def vjp(
     func: Callable[..., Out], inputs: In, v: Out | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Out, In]:
-    """The outputs of `func`, and the product of `v` with its Jacobian.
+    """Return the outputs of `func`, and the product of `v` with its Jacobian.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 1.0])
@@ -60,10 +59,10 @@ def vjp(
 def jvp(
     func: Callable[..., Out], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Out, Out]:
-    """The outputs of `func`, and the product of its Jacobian with `v`.
+    """Return the outputs of `func`, and the product of its Jacobian with `v`.
 
     By two backward passes (the product with the Jacobian is the derivative of the product with its transpose), so that
-    functions without a forward-mode rule can be used too; `ndgrad.func.jvp` is quicker.
+    functions without a forward-mode rule can be used too; `ndgrad.func.jvp` is faster.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
@@ -86,7 +85,7 @@ def jvp(
 def vhp(
     func: Callable[..., Tensor], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Tensor, In]:
-    """The output of a scalar function, and the product of `v` with its Hessian.
+    """Return the output of a scalar function, and the product of `v` with its Hessian.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 1.0])
@@ -108,8 +107,8 @@ def vhp(
 def hvp(
     func: Callable[..., Tensor], inputs: In, v: In | None = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Tensor, In]:
-    """The output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same
-    by symmetry, and quicker.
+    """Return the output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same
+    by symmetry, and faster.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
@@ -131,7 +130,7 @@ def hvp(
 
 
 def _grad_of_products(pulled: Tensors, dummies: Tensors, tangents: Tensors, create_graph: bool) -> Tensors:
-    """`pulled` is linear in `dummies`: its derivative with respect to them, along the tangents."""
+    """Return the derivative of `pulled`, which is linear in `dummies`, with respect to them, along the tangents."""
     live = [(p, t) for p, t in zip(pulled, tangents, strict=True) if p is not None and requires_grad(p)]
     wanted = [d for d in dummies if d is not None]
     if not live or not wanted:
@@ -173,10 +172,10 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of `func`: per output and input, a tensor of the output's shape followed by the input's.
+    """Return the Jacobian of `func`: per output and input, a tensor of the output's shape followed by the input's.
 
-    Row by row, or, with `vectorize`, all rows at once through vmap. `strategy="forward-mode"` goes column by column,
-    which pays when there are more outputs than inputs.
+    It is computed row by row, or with `vectorize` all rows at once through vmap. `strategy="forward-mode"` goes column
+    by column, which is faster for more outputs than inputs.
 
     >>> import ndgrad
     >>> ndgrad.autograd.functional.jacobian(lambda x: x**2, ndgrad.tensor([1.0, 2.0]))
@@ -231,9 +230,10 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The Hessian of a scalar function: per pair of inputs, a tensor of the first's shape followed by the second's.
+    """Return the Hessian of a scalar function: per pair of inputs, a tensor of the first's shape followed by the
+    second's.
 
-    With `outer_jacobian_strategy="forward-mode"` it is forward over reverse, which is usually the quicker.
+    With `outer_jacobian_strategy="forward-mode"` it is forward over reverse, which is usually faster.
 
     >>> import ndgrad
     >>> ndgrad.autograd.functional.hessian(lambda x: (x**3).sum(), ndgrad.tensor([1.0, 2.0]))
@@ -289,7 +289,7 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
 def _rows(
     name: str, number: int, output: Any, args: Tensors, create_graph: bool, strict: bool, vectorize: bool
 ) -> Tensors:
-    """The blocks of one output, one per input."""
+    """Return the blocks of one output, one per input."""
     size = math.prod(output.shape)
     if not requires_grad(output) or not size:
         return tuple(_zeros(t, tuple(output.shape)) for t in args)
@@ -336,7 +336,7 @@ def _rows(
 
 
 def _basis(output: Any) -> Any:
-    """The unit cotangents of an output, in front."""
+    """Return the unit cotangents of an output, along a new first dimension."""
     return basis([output])[0]
 
 
@@ -354,7 +354,7 @@ def _forward_jacobian(name: str, func: Callable[..., Any], inputs: Any) -> Any:
 
 
 def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
-    """Whether there is one tensor or a tuple, and the tuple."""
+    """Return whether there is one tensor or a tuple, and the tuple."""
     single = not isinstance(value, tuple)
     found = (value,) if single else value
     for i, t in enumerate(found):
@@ -368,8 +368,7 @@ def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
 
 
 def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
-    """The inputs as leaves of their own, or, if the result is to be differentiated with respect to
-    them, as views of them."""
+    """Return the inputs as separate leaves, or as views if the result is to be differentiated with respect to them."""
     single, given = _tensors(name, inputs, "inputs")
     return single, tuple(
         tensor_ops.alias(t) if create_graph and requires_grad(t) else t.detach().requires_grad_() for t in given
@@ -403,14 +402,14 @@ def _scalar(name: str, value: Any, strict: bool) -> Any:
 
 
 def _gradient(name: str, func: Callable[..., Any], args: Tensors, strict: bool) -> tuple[Any, Tensors]:
-    """The output of a scalar function and its gradient, recorded."""
+    """Return the output of a scalar function and its gradient, recorded."""
     value = func(*args)
     scalar = _scalar(name, value, strict)
     return value, _filled(_grad((scalar,), args, (None,), create_graph=True), args)
 
 
 def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tensors:
-    """The vector(s) of a product, checked against what they are multiplied with; ones for a single number."""
+    """Return the vector(s) of a product, checked against the other factor; ones for a single number."""
     if v is None:
         return tuple(tensor_ops.fill(_zeros(t), value=1) for t in like)
     _, given = _tensors(name, v, "v")
@@ -467,8 +466,9 @@ def _result(values: Tensors, single: bool, keep_graph: bool) -> Any:
 
 
 def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool, second: bool = False) -> None:
-    """With `strict`, raise where a derivative is missing, or cannot be differentiated though
-    the graph was asked for."""
+    """Raise, with `strict`, if a derivative is missing, or cannot be differentiated although the graph was
+    requested.
+    """
     if not strict:
         return
     for i, g in enumerate(grads):

@@ -45,7 +45,7 @@ __all__ = [
     "walk",
 ]
 
-#: Names that are loaded on first use, and their modules.
+#: Names loaded on first use, and their modules.
 _HOMES = {
     **dict.fromkeys(("GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"), "ndgrad._src.debug.drawing"),
     "saved_bytes": "ndgrad._src.debug.saved_memory",

@@ -1,4 +1,4 @@
-"""torch's path to the profiler, whose room is ndgrad.profiler."""
+"""torch's path to the profiler, which is in ndgrad.profiler."""
 
 from ndgrad.profiler.events import EventList, FunctionEvent, FunctionEventAvg
 from ndgrad.profiler.nvtx_ranges import emit_nvtx

@@ -1,4 +1,4 @@
-"""torch's path to the events of a profile, whose room is ndgrad.profiler."""
+"""torch's path to the events of a profile, which are in ndgrad.profiler."""
 
 from ndgrad.profiler.events import (
     EventList,

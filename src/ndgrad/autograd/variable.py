@@ -1,6 +1,6 @@
-"""`Variable`: what tensors were called before torch 0.4, and code still asks for.
+"""`Variable`: the name of tensors before torch 0.4, which some code still uses.
 
-Every tensor is one, and calling it makes a tensor; there is no object of this class.
+Every tensor is an instance, and calling it creates a tensor; there is no object of this class.
 """
 
 from __future__ import annotations

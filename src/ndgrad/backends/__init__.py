@@ -1,9 +1,8 @@
 """torch's `backends`: the libraries that it computes with, and their switches.
 
-None of these libraries is at work here, so questions are answered truthfully (there is no cuDNN, no MPS), and a
-switch remembers what it was set to, for code that sets it and puts it back, and changes nothing: the results here are
-already what the careful setting asks for (the same in every run, float32 products in float32). What can be asked for
-and not be had is refused.
+Most of these libraries are not used here, and queries say so (no MPS). A switch stores its value, for code that sets
+and restores it, and has no effect: results already satisfy the careful setting (reproducible, float32 products in
+float32). Settings that cannot be satisfied raise an error.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ else:
     def __getattr__(name: str) -> ModuleType:
         if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.backends.{name}")
-        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
 
         raise refusal(__name__, name)
 

@@ -1,4 +1,4 @@
-"""What the processor can do, as NumPy has found out."""
+"""Capabilities of the processor, as found by NumPy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 
 def build() -> dict[str, Any]:
-    """What NumPy was built with, as it tells it."""
+    """Return NumPy's build information."""
     told: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]  # as documented
     return told
 
 
 def instruction_sets() -> dict[str, bool]:
-    """Instruction sets that NumPy knows, and whether the processor has them."""
+    """Return the instruction sets that NumPy knows, and whether the processor has them."""
     told = build().get("SIMD Extensions", {})
     found = [*told.get("baseline", ()), *told.get("found", ())]
     return {**dict.fromkeys(told.get("not found", ()), False), **dict.fromkeys(found, True)}
 
 
 def get_cpu_capability() -> str:
-    """The widest vectors of the processor: 'AVX512', 'AVX2', 'NEON', ..., or 'DEFAULT'.
+    """Return the widest vectors of the processor: 'AVX512', 'AVX2', 'NEON', ..., or 'DEFAULT'.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.backends.cpu.get_cpu_capability(), str)
@@ -33,7 +33,7 @@ def get_cpu_capability() -> str:
     return next((name for name, marks in _WIDEST if has.intersection(marks)), "DEFAULT")
 
 
-#: Vectors from the widest on, and the sets that have them.
+#: Vectors from the widest on, and the instruction sets that have them.
 _WIDEST = (
     ("AVX512", ("AVX512F", "AVX512_SKX", "X86_V4")), ("AVX2", ("AVX2", "X86_V3")), ("SVE", ("SVE",)),
     ("NEON", ("NEON", "ASIMD")), ("VSX", ("VSX",)),

@@ -1,5 +1,6 @@
-"""Settings of products and of attention on GPUs. `matmul.allow_tf32` lets products of float32 be rounded for the tensor
-cores; of the others, one way computes each, so they can be set and change nothing."""
+"""Settings of products and of attention on GPUs. `matmul.allow_tf32` allows rounding of float32 products for the tensor
+cores. The other functions have one implementation each, so their switches have no effect.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.backends.switching import Switches
 
-#: How products of matrices may be rounded: those of float32 to TF32, if it is allowed. Halves are added up in float32.
+#: Allowed rounding in products of matrices: float32 to TF32, if enabled. Halves are accumulated in float32.
 matmul = Switches(
     "ndgrad.backends.cuda.matmul", allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
     allow_bf16_reduced_precision_reduction=True, allow_fp16_accumulation=False, fp32_precision="none",
@@ -21,7 +22,7 @@ _attention = Switches("ndgrad.backends.cuda", flash=True, mem_efficient=True, ma
 
 
 def is_built() -> bool:
-    """Whether GPUs could be used: whether CuPy is installed.
+    """True if CuPy is installed, so that GPUs could be used.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.backends.cuda.is_built(), bool)
@@ -31,67 +32,67 @@ def is_built() -> bool:
 
 
 def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` has set. Attention is computed in one way here, whatever is set."""
+    """Return the value set by `enable_flash_sdp`. Attention has one implementation here, for any setting."""
     return bool(_attention.flash)
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allow or forbid a kernel of attention that is not here."""
+    """Allow or forbid an attention kernel that ndgrad does not have."""
     _attention.flash = bool(enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """What `enable_mem_efficient_sdp` has set."""
+    """Return the value set by `enable_mem_efficient_sdp`."""
     return bool(_attention.mem_efficient)
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow or forbid a kernel of attention that is not here."""
+    """Allow or forbid an attention kernel that ndgrad does not have."""
     _attention.mem_efficient = bool(enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """What `enable_math_sdp` has set."""
+    """Return the value set by `enable_math_sdp`."""
     return bool(_attention.math)
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allow or forbid torch's plain way to compute attention."""
+    """Allow or forbid torch's plain implementation of attention."""
     _attention.math = bool(enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
-    """What `enable_cudnn_sdp` has set."""
+    """Return the value set by `enable_cudnn_sdp`."""
     return bool(_attention.cudnn)
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow or forbid a kernel of attention that is not here."""
+    """Allow or forbid an attention kernel that ndgrad does not have."""
     _attention.cudnn = bool(enabled)
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Allow or forbid sums in half precision, which are not made here."""
+    """Allow or forbid sums in half precision, which ndgrad does not use."""
     _attention.reduced = bool(enabled)
 
 
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
-    """What `allow_fp16_bf16_reduction_math_sdp` has set."""
+    """Return the value set by `allow_fp16_bf16_reduction_math_sdp`."""
     return bool(_attention.reduced)
 
 
 def is_flash_attention_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_ck_sdpa_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
@@ -102,7 +103,7 @@ can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
-    """A block in which the switches of attention are set."""
+    """Return a context in which the switches of attention are set."""
     wanted = {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient, "cudnn": enable_cudnn}
     with _attention.during(**wanted):
         yield

@@ -1,9 +1,9 @@
 """cuDNN, which computes convolution on a GPU if its library is installed, and attention if its Python front end is too
 (both come with `ndgrad[cuda]`).
 
-`enabled=False` leaves them to kernels of ndgrad. With `allow_tf32`, as in torch, convolution of single precision rounds
-its operands to ten bits for the tensor cores; without, it does not. `benchmark` and `deterministic` can be set and
-change nothing: plans are chosen by cuDNN's own rules, and `use_deterministic_algorithms` asks for repeatable ones.
+With `enabled=False`, ndgrad's own kernels compute them. With `allow_tf32`, as in torch, convolution of single precision
+rounds its operands to ten bits for the tensor cores. `benchmark` and `deterministic` can be set without effect: cuDNN's
+own rules choose plans, and `use_deterministic_algorithms` requests repeatable ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _switches = module_of_switches(
 
 
 def is_available() -> bool:
-    """Whether cuDNN and a GPU are there.
+    """True if cuDNN and a GPU are available.
 
     >>> import ndgrad
     >>> ndgrad.backends.cudnn.is_available() and not ndgrad.cuda.is_available()
@@ -34,10 +34,10 @@ def is_available() -> bool:
 
 
 def version() -> int | None:
-    """The version of cuDNN, such as 91900; None if it is not there."""
+    """Return the version of cuDNN, such as 91900, or None if it is missing."""
     if not cuda.is_available():
         return None
-    from ndgrad._src.compiler.cuda import cudnn, cudnn_backend  # only where there is a GPU
+    from ndgrad._src.compiler.cuda import cudnn, cudnn_backend  # only with a GPU
 
     found = cudnn.front_end()
     if found is not None:
@@ -47,7 +47,7 @@ def version() -> int | None:
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """Whether cuDNN would compute with a tensor: of floats, on a GPU."""
+    """True if cuDNN would compute with a tensor: of floats, on a GPU."""
     return tensor.is_cuda and tensor.is_floating_point() and is_available()
 
 
@@ -55,7 +55,7 @@ def set_flags(
     _enabled: bool | None = None, _benchmark: bool | None = None, _benchmark_limit: int | None = None,
     _deterministic: bool | None = None, _allow_tf32: bool | None = None,
 ) -> tuple[bool, bool, int, bool, bool]:  # fmt: skip
-    """Set several switches, and say what they were."""
+    """Set several switches, and return their old values."""
     before = _switches.set(
         enabled=_enabled, benchmark=_benchmark, benchmark_limit=_benchmark_limit, deterministic=_deterministic,
         allow_tf32=_allow_tf32,
@@ -67,7 +67,7 @@ def flags(
     enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> AbstractContextManager[None]:  # fmt: skip
-    """A block in which the switches are set.
+    """Return a context in which the switches are set.
 
     >>> import ndgrad
     >>> with ndgrad.backends.cudnn.flags(deterministic=True):

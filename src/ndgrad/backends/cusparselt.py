@@ -6,17 +6,17 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def version() -> int | None:
-    """None: there is no cuSPARSELt."""
+    """Return None: there is no cuSPARSELt."""
     return None
 
 
 def get_max_alg_id() -> int | None:
-    """None: there is no cuSPARSELt."""
+    """Return None: there is no cuSPARSELt."""
     return None
 
 

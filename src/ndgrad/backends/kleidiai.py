@@ -6,7 +6,7 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 

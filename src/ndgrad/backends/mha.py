@@ -1,4 +1,4 @@
-"""torch's fast path of transformers in eval mode, which is not here: there is one path."""
+"""torch's fast path of transformers in eval mode; ndgrad has only one path."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _switches = Switches("ndgrad.backends.mha", fastpath=True)
 
 
 def get_fastpath_enabled() -> bool:
-    """What `set_fastpath_enabled` has set."""
+    """Return the value set by `set_fastpath_enabled`."""
     return bool(_switches.fastpath)
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Allow or forbid a path that is not here."""
+    """Allow or forbid a path that ndgrad does not have."""
     _switches.fastpath = bool(value)
 
 

@@ -10,5 +10,5 @@ _switches = module_of_switches(__name__, immediate=False)
 
 
 def flags(immediate: bool = False) -> AbstractContextManager[None]:
-    """A block in which the switch is set."""
+    """Return a context in which the switch is set."""
     return _switches.during(immediate=immediate)

@@ -1,4 +1,4 @@
-"""Intel's MKL: whether NumPy computes with it."""
+"""Intel's MKL, if NumPy uses it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERBOSE_OFF, VERBOSE_ON = 0, 1
 
 
 def is_available() -> bool:
-    """Whether NumPy's linear algebra is MKL's.
+    """True if NumPy's linear algebra is MKL's.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.backends.mkl.is_available(), bool)
@@ -22,7 +22,7 @@ def is_available() -> bool:
 
 
 class verbose:
-    """A block in which MKL would tell what it does: refused, since it is NumPy that calls it."""
+    """A block in which MKL would print its calls: raises, since NumPy calls it."""
 
     def __init__(self, enable: int) -> None:
         if enable != VERBOSE_OFF:

@@ -10,15 +10,15 @@ _switches = module_of_switches(__name__, enabled=True, deterministic=False, allo
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_acl_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True) -> AbstractContextManager[None]:
-    """A block in which the switches are set."""
+    """Return a context in which the switches are set."""
     return _switches.during(enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

@@ -6,7 +6,7 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 
 def is_available() -> bool:
-    """False.
+    """Return False.
 
     >>> import ndgrad
     >>> ndgrad.backends.mps.is_available()
@@ -16,12 +16,12 @@ def is_available() -> bool:
 
 
 def is_built() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """Whether the system is a macOS of at least that version."""
+    """True if the system is macOS of at least that version."""
     import platform
 
     found = platform.mac_ver()[0]
@@ -29,7 +29,7 @@ def is_macos_or_newer(major: int, minor: int) -> bool:
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """Whether the system is a macOS of at least version 13.minor."""
+    """True if the system is macOS of at least version 13.minor."""
     return is_macos_or_newer(13, minor)
 
 

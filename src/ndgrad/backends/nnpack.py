@@ -10,15 +10,15 @@ _switches = module_of_switches(__name__, enabled=True)
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def set_flags(_enabled: bool) -> tuple[bool]:
-    """Set the switch, and say what it was."""
+    """Set the switch, and return its old value."""
     return (_switches.set(enabled=_enabled)["enabled"],)
 
 
 def flags(enabled: bool = False) -> AbstractContextManager[None]:
-    """A block in which the switch is set."""
+    """Return a context in which the switch is set."""
     return _switches.during(enabled=enabled)

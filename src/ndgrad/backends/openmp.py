@@ -1,4 +1,4 @@
-"""OpenMP, which is not used: threads are Python's and those of native kernels."""
+"""OpenMP, which is not used: threads belong to Python and to native kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 

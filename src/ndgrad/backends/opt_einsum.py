@@ -1,4 +1,4 @@
-"""The order in which `einsum` contracts several operands: by opt_einsum where it is installed."""
+"""The contraction order of `einsum` with several operands: by opt_einsum if it is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _switches = module_of_switches(__name__, enabled=True, strategy="auto")
 
 
 def is_available() -> bool:
-    """Whether opt_einsum is installed; `einsum` uses it then.
+    """True if opt_einsum is installed; `einsum` then uses it.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.backends.opt_einsum.is_available(), bool)

@@ -1,4 +1,4 @@
-"""Switches that remember what they were set to and change nothing (see `ndgrad.backends`)."""
+"""Switches that store their value without effect (see `ndgrad.backends`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Switches:
-    """Named settings, each of the type of its default: attributes that can be assigned, and no others."""
+    """Named settings, each of the type of its default: only these attributes can be assigned."""
 
     def __init__(self, owner: str, **defaults: Any) -> None:
         vars(self).update(_owner=owner, _names=frozenset(defaults), **defaults)
@@ -32,7 +32,7 @@ class Switches:
         raise AttributeError(f"{vars(self)['_owner']} has no setting {name!r}. [nd-option]")
 
     def set(self, **values: Any) -> dict[str, Any]:
-        """Set several, and say what they were; None leaves one alone."""
+        """Set several, and return their old values; None leaves one unchanged."""
         before = {name: getattr(self, name) for name in values}
         for name, value in values.items():
             if value is not None:
@@ -41,7 +41,7 @@ class Switches:
 
     @contextmanager
     def during(self, **values: Any) -> Iterator[None]:
-        """A block in which several are set."""
+        """Return a context in which several are set."""
         before = self.set(**values)
         try:
             yield
@@ -50,7 +50,7 @@ class Switches:
 
 
 class _Module(ModuleType):
-    """A module some of whose attributes are switches: assigning one sets it."""
+    """A module with switches among its attributes: assigning one sets it."""
 
     _switches: Switches
 
@@ -63,7 +63,7 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in self._switches._names:
             return getattr(self._switches, name)
-        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
 
         raise refusal(self.__name__, name)
 

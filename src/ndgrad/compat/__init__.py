@@ -1,1 +1,1 @@
-"""Other libraries' interfaces over ndgrad, for programs that were written for them."""
+"""Interfaces of other libraries over ndgrad, for programs written for them."""

@@ -1,5 +1,5 @@
-"""Tensors for einops: importing this module makes `rearrange`, `reduce`, `repeat`, `einsum`,
-`pack` and `unpack` take them.
+"""einops on tensors: importing this module lets `rearrange`, `reduce`, `repeat`, `einsum`, `pack` and `unpack` accept
+them.
 
 einops looks for a backend among the subclasses of its `AbstractBackend`. (Its functions of the array API standard,
 `einops.array_api`, need no backend and take tensors without this module.)
@@ -26,7 +26,7 @@ __all__ = ["NdgradBackend"]
 
 
 class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no types
-    """What einops asks of tensors. Results keep the face of their arguments."""
+    """einops' backend for tensors. Results have the class of their arguments."""
 
     framework_name = "ndgrad"
 
@@ -71,5 +71,5 @@ class NdgradBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
 
 
 def _like(x: Any, made: Any) -> Any:
-    """The result with the face of an argument."""
+    """Return the result in the class of an argument."""
     return made if isinstance(x, Array) else to_tensor(made)

@@ -22,7 +22,7 @@ __all__ = [*_HOMES]
 def __getattr__(name: str) -> _Any:
     home = _HOMES.get(name)
     if home is None:
-        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
 
         raise refusal(__name__, name)
     return getattr(_importlib.import_module(home), name)

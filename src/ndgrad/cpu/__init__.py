@@ -1,4 +1,4 @@
-"""torch's `cpu` namespace: the CPU, asked as a GPU is."""
+"""torch's `cpu` namespace: the CPU with the interface of a GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """True.
+    """Return True.
 
     >>> import ndgrad
     >>> ndgrad.cpu.is_available(), ndgrad.cpu.device_count()
@@ -30,35 +30,35 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """True."""
+    """Return True."""
     return True
 
 
 def device_count() -> int:
-    """1: the CPU is one device."""
+    """Return 1: the CPU is one device."""
     return 1
 
 
 def current_device() -> str:
-    """'cpu'."""
+    """Return 'cpu'."""
     return "cpu"
 
 
 def set_device(device: Device) -> None:
-    """Nothing: there is one."""
+    """Do nothing: there is only one."""
 
 
 def synchronize(device: Device = None) -> None:
-    """Nothing: a call has done its work when it returns."""
+    """Do nothing: a call has done its work when it returns."""
 
 
 def get_capabilities() -> Mapping[str, bool]:
-    """Instruction sets by name, and whether the processor has them, as NumPy has found them."""
+    """Return the instruction sets by name, and whether the processor has them, as found by NumPy."""
     return MappingProxyType({name.lower(): has for name, has in instruction_sets().items()})
 
 
 class Stream:
-    """A queue of work of the CPU, which is always empty."""
+    """A stream of the CPU, which is always empty."""
 
     def __init__(self, priority: int = -1) -> None:
         pass
@@ -74,7 +74,7 @@ class Stream:
 
 
 class Event:
-    """A moment of the CPU's work, which has always passed."""
+    """An event of the CPU, which has always happened."""
 
     def query(self) -> bool:
         return True
@@ -93,7 +93,7 @@ _current = Stream()
 
 
 class StreamContext:
-    """A block whose work goes into a queue of the CPU: as any other."""
+    """A block whose work goes into a stream of the CPU, without effect."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -110,12 +110,12 @@ class StreamContext:
 
 
 def stream(stream: Stream) -> StreamContext:
-    """A block whose work goes into a queue of the CPU."""
+    """Return a context whose work goes into a stream of the CPU."""
     return StreamContext(stream)
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The queue of the CPU in use."""
+    """Return the current stream of the CPU."""
     return _current
 
 

@@ -1,8 +1,8 @@
-"""torch's `cuda` namespace: which GPUs there are, and which one is used.
+"""torch's `cuda` namespace: the available GPUs, and the current one.
 
-GPU memory is CuPy's here. Without CuPy, or without a GPU, all questions have an answer (there is none, no memory is
-used, there is nothing to empty), seeding and emptying do nothing, and what needs a GPU raises. CuPy is imported when
-it is first asked for a device, never before.
+GPU memory is CuPy's. Without CuPy or a GPU, queries return an answer (no GPU, no memory used), seeding and emptying the
+cache do nothing, and functions that need a GPU raise. CuPy is imported with the first request for a device, never
+before.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ __all__ = [
     "set_rng_state_all", "set_stream", "ShortTensor", "Stream", "stream", "StreamContext", "streams", "synchronize",
 ]  # fmt: skip
 
-#: What random functions draw from on each GPU when no generator is given.
+#: Generators for random functions on each GPU if none is given.
 default_generators: Sequence[Generator] = DefaultGenerators()
 has_half, has_magma = True, False
 
@@ -96,11 +96,11 @@ class CudaError(RuntimeError):
 
 
 class DeferredCudaCallError(Exception):
-    """An error of a call that was put off until a GPU was used: none is, here."""
+    """An error of a call that was deferred until a GPU was used; never raised here."""
 
 
 def is_available() -> bool:
-    """Whether CuPy is installed and has a GPU to work with.
+    """True if CuPy is installed and finds a GPU.
 
     >>> import ndgrad
     >>> device = ndgrad.device("cuda" if ndgrad.cuda.is_available() else "cpu")
@@ -109,7 +109,7 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """How many GPUs there are.
+    """Return the number of GPUs.
 
     >>> import ndgrad
     >>> ndgrad.cuda.device_count() >= 0
@@ -119,36 +119,38 @@ def device_count() -> int:
 
 
 def is_initialized() -> bool:
-    """Whether a GPU has been used: whether CuPy is loaded and has found one."""
+    """True if a GPU has been used: CuPy is loaded and has found one."""
     import sys
 
     return "cupy" in sys.modules and is_available()
 
 
 def init() -> None:
-    """Get ready to use a GPU, which happens by itself; an error where there is none."""
+    """Prepare the use of a GPU, which happens automatically; raise if there is none."""
     cupy_with_devices("cuda.init()")
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the GPU computes in bfloat16: all do here, since halves are computed with in single precision; without
-    `including_emulation`, whether its tensor cores take it."""
+    """True if the GPU computes in bfloat16: all do, since halves are computed in single precision. Without
+    `including_emulation`, True if its tensor cores support it.
+    """
     return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
 
 def is_tf32_supported() -> bool:
-    """Whether products of float32 can be rounded to TF32 (`backends.cuda.matmul.allow_tf32`): the GPU's tensor cores
-    take it."""
+    """True if products of float32 can be rounded to TF32 (`backends.cuda.matmul.allow_tf32`): the GPU's tensor cores
+    support it.
+    """
     return is_available() and get_device_capability() >= (8, 0)
 
 
 def current_device() -> int:
-    """The number of the GPU that new GPU tensors go to; an error where there is none."""
+    """Return the number of the GPU for new GPU tensors; raise if there is none."""
     return current("cuda.current_device()")
 
 
 def set_device(device: Device) -> None:
-    """Let new GPU tensors go to another GPU; a negative number changes nothing."""
+    """Set the GPU for new GPU tensors; a negative number changes nothing."""
     if isinstance(device, int) and device < 0:
         return
     cupy_with_devices("cuda.set_device()").cuda.Device(device_number("cuda.set_device()", device)).use()
@@ -175,14 +177,14 @@ class device:
 
 
 class device_of(device):
-    """A block in which new GPU tensors go where a tensor is; one on the CPU changes nothing."""
+    """A block in which new GPU tensors go to a tensor's GPU; a tensor on the CPU changes nothing."""
 
     def __init__(self, obj: Tensor) -> None:
         super().__init__(obj.get_device() if obj.device.type == "cuda" else -1)
 
 
 def get_device_properties(device: Device = None) -> Any:
-    """What the GPU says of itself: name, major, minor, total_memory, multi_processor_count."""
+    """Return the properties of a GPU: name, major, minor, total_memory, multi_processor_count."""
     from types import SimpleNamespace
 
     cupy = cupy_with_devices("cuda.get_device_properties()")
@@ -199,36 +201,36 @@ def get_device_properties(device: Device = None) -> Any:
 
 
 def get_device_name(device: Device = None) -> str:
-    """The name of a GPU; an error where there is none."""
+    """Return the name of a GPU; raise if there is none."""
     name: str = get_device_properties(device).name
     return name
 
 
 def get_device_capability(device: Device = None) -> tuple[int, int]:
-    """The compute capability of a GPU, major and minor."""
+    """Return the compute capability of a GPU, major and minor."""
     told = get_device_properties(device)
     return told.major, told.minor
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """Whether one GPU can read the other's memory."""
+    """True if one GPU can read the other's memory."""
     cupy = cupy_with_devices("cuda.can_device_access_peer()")
     numbers = [device_number("cuda.can_device_access_peer()", d) for d in (device, peer_device)]
     return bool(cupy.cuda.runtime.deviceCanAccessPeer(*numbers))
 
 
 def get_arch_list() -> list[str]:
-    """The architectures that GPU code was compiled for: CuPy compiles for the GPU it finds."""
+    """Return the architectures of compiled GPU code: CuPy compiles for the GPU it finds."""
     return []
 
 
 def get_gencode_flags() -> str:
-    """The compiler's flags for these architectures: none."""
+    """Return the compiler's flags for these architectures: none."""
     return ""
 
 
 def ipc_collect() -> None:
-    """Free GPU memory that was shared with other processes: none is; an error where there is no GPU."""
+    """Do nothing, since no GPU memory is shared with other processes; raise if there is no GPU."""
     cupy_with_devices("cuda.ipc_collect()")
 
 

@@ -1,17 +1,17 @@
-"""CUDA graphs: the work of a GPU recorded once, and run again without Python.
+"""CUDA graphs: record the work of a GPU once, and run it again without Python.
 
     g = ndgrad.cuda.CUDAGraph()
     with ndgrad.cuda.graph(g):
         loss = step(x, y)          # recorded, not run
     x.copy_(new); g.replay()       # the same kernels on the same memory
 
-As in torch: run the step a few times as it is before recording it, so that kernels are compiled and optimizers have
-their states; give new inputs by writing into the tensors that were recorded; results are in the tensors that the
-recorded step has returned. Memory of the recorded step belongs to the graph. Unlike in torch, optimizers need no
-`capturable`: what depends on the step number, or on a learning rate that was changed, is computed before each replay.
+As in torch, run the step a few times before recording it, so that kernels are compiled and optimizers have their
+states. New inputs are written into the recorded tensors, and results are in the tensors that the recorded step has
+returned. Memory of the recorded step belongs to the graph. Unlike in torch, optimizers need no `capturable`: values
+that depend on the step number or on a changed learning rate are computed before each replay.
 
-What asks for values (`item()`, data-dependent branches), brings data from the host or draws random numbers cannot be
-recorded, and raises.
+Steps that read values (`item()`, data-dependent branches), copy data from the host or draw random numbers cannot be
+recorded, and raise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether a graph of the GPU's work is being recorded.
+    """True if a graph of the GPU's work is being recorded.
 
     >>> import ndgrad
     >>> ndgrad.cuda.is_current_stream_capturing()
@@ -41,7 +41,7 @@ def is_current_stream_capturing() -> bool:
 
 
 def graph_pool_handle() -> tuple[int, int]:
-    """A name for memory that several graphs share; each graph has memory of its own here."""
+    """Return a name for memory shared by several graphs; here each graph has its own memory."""
     return (0, 1)
 
 
@@ -57,7 +57,7 @@ class CUDAGraph:
         self._stream: Any = None
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Record from here on what is put into the current queue, which must not be the default one."""
+        """Begin to record the work of the current stream, which must not be the default one."""
         if graph_recording.active is not None:
             raise RuntimeError("a CUDA graph is being recorded already, and one is recorded at a time. [nd-cuda-graph]")
         if self._graph is not None:
@@ -80,13 +80,13 @@ class CUDAGraph:
         self._pool = cuda.MemoryPool()
         with contextlib.ExitStack() as leaving:
             leaving.enter_context(cuda.using_allocator(self._pool.malloc))
-            # the graph's own memory is asked for while it is recorded, which the stricter modes refuse
+            # The graph's own memory is allocated during the recording, which the stricter modes refuse.
             self._stream.begin_capture(_MODES["relaxed"])
             self._recording = graph_recording.active = graph_recording.Recording()
             self._leaving = leaving.pop_all()
 
     def capture_end(self) -> None:
-        """The end of the recording."""
+        """End the recording."""
         if self._leaving is None:
             raise RuntimeError("capture_end() without capture_begin(). [nd-cuda-graph]")
         graph_recording.active = None
@@ -95,7 +95,7 @@ class CUDAGraph:
             self._graph = self._stream.end_capture()
 
     def _give_up(self) -> None:
-        """End a recording that has failed, and leave nothing of it."""
+        """End a failed recording, and discard it."""
         graph_recording.active = None
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
@@ -104,7 +104,7 @@ class CUDAGraph:
         self._recording = self._graph = self._pool = None
 
     def replay(self) -> None:
-        """Run what was recorded, in the current queue."""
+        """Run the recorded work in the current stream."""
         if self._graph is None or self._recording is None:
             raise RuntimeError(
                 "replay() of a CUDAGraph that holds no recording. Record one with `with ndgrad.cuda.graph(g):`. "
@@ -115,16 +115,16 @@ class CUDAGraph:
         self._graph.launch(self._cupy.cuda.get_current_stream())
 
     def reset(self) -> None:
-        """Forget the recording and its memory."""
+        """Discard the recording and its memory."""
         self._graph = self._recording = self._pool = None
 
     def pool(self) -> tuple[int, int]:
-        """The name of its memory (`graph_pool_handle`)."""
+        """Return the name of its memory (`graph_pool_handle`)."""
         return graph_pool_handle()
 
 
 class graph:
-    """A block whose work on the GPU is recorded, not run."""
+    """A block that records its GPU work without running it."""
 
     _default_stream: Stream | None = None
 

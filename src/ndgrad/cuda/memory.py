@@ -1,8 +1,7 @@
-"""GPU memory as CuPy's pool accounts for it; 0 everywhere where there is no GPU.
+"""GPU memory as counted by CuPy's pool; 0 without a GPU.
 
-The pool keeps no peak of what is in use. From `reset_peak_memory_stats` on, which who wants to know one calls, the peak
-is counted exactly, of what the calling thread allocates and frees; before, it is the most that was seen when one of
-these functions was called.
+The pool keeps no peak. After `reset_peak_memory_stats` the peak is counted exactly, for allocations of the calling
+thread. Before, it is the largest value seen by calls of these functions.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ __all__ = [
     "reset_max_memory_cached", "reset_peak_memory_stats", "set_per_process_memory_fraction",
 ]  # fmt: skip
 
-#: device -> the most bytes that were in use, and that the pool held, as far as it is known
+#: device -> largest known numbers of bytes in use, and held by the pool
 _peaks: dict[int, list[int]] = {}
-#: device -> the bytes in use, where they are counted (see `_counter`)
+#: device -> bytes in use, if they are counted (see `_counter`)
 _counted: dict[int, int] = {}
 
 
 @functools.lru_cache(maxsize=1)
 def _counter() -> Any:
-    """What is told of each allocation; None where the library has none."""
+    """Return an object that CuPy notifies of each allocation; None if the library has none."""
     cupy = devices_or_none()[0]
     hook: Any = getattr(cupy.cuda, "MemoryHook", None)
     if hook is None:
@@ -86,7 +85,7 @@ def _peak(device: Device, which: int) -> int:
 
 
 def memory_allocated(device: Device = None) -> int:
-    """The bytes of GPU memory that arrays use.
+    """Return the bytes of GPU memory that arrays use.
 
     >>> import ndgrad
     >>> ndgrad.cuda.memory_allocated() >= 0
@@ -96,23 +95,24 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> int:
-    """The bytes of GPU memory that the pool holds, used or not."""
+    """Return the bytes of GPU memory that the pool holds, used or not."""
     return _used_and_held(device)[1]
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most that `memory_allocated` has been since `reset_peak_memory_stats`; without that, the most that was seen
-    when one of these functions was called."""
+    """Return the largest `memory_allocated` since `reset_peak_memory_stats`; without that, the largest value seen by
+    calls of these functions.
+    """
     return _peak(device, 0)
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most that `memory_reserved` has been: it only grows, but by `empty_cache`."""
+    """Return the largest `memory_reserved`; only `empty_cache` reduces it."""
     return _peak(device, 1)
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Let peaks begin with what is used now, and count from here on what this thread allocates and frees."""
+    """Reset the peaks to the present use, and count allocations of this thread from now on."""
     if not devices_or_none()[1]:
         return
     number = device_number("cuda.memory", device)
@@ -129,26 +129,26 @@ reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_
 
 
 def empty_cache() -> None:
-    """Give GPU memory that no array uses back to the system.
+    """Return unused GPU memory to the system.
 
     >>> import ndgrad
     >>> ndgrad.cuda.empty_cache()
     """
     pool = _pool(None)
     if pool is not None:
-        _used_and_held(None)  # the peak of what is held
+        _used_and_held(None)  # the peak of held memory
         pool.free_all_blocks()
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """The bytes of a GPU that are free, and that it has; an error where there is none."""
+    """Return the free and total bytes of a GPU; raise if there is none."""
     what = "cuda.mem_get_info()"
     free, total = cupy_with_devices(what).cuda.Device(device_number(what, device)).mem_info
     return int(free), int(total)
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Let this process use at most a part of a GPU's memory."""
+    """Limit this process to a fraction of a GPU's memory."""
     what = "cuda.set_per_process_memory_fraction()"
     if not 0 <= fraction <= 1:
         raise ValueError(f"{what}: a fraction is a number from 0 to 1, and it is {fraction}. [nd-range]")
@@ -157,7 +157,7 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """What is known of GPU memory, under torch's names: two numbers and their peaks; empty where there is no GPU."""
+    """Return statistics of GPU memory under torch's names: two numbers and their peaks; empty without a GPU."""
     if not devices_or_none()[1]:
         return {}
     used, held = _used_and_held(device)
@@ -170,7 +170,7 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """`memory_stats` as dictionaries in dictionaries."""
+    """Return `memory_stats` as nested dictionaries."""
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
         *path, last = name.split(".")
@@ -182,7 +182,7 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """What is known of GPU memory as a table.
+    """Return statistics of GPU memory as a table.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.cuda.memory_summary(), str)
@@ -208,12 +208,12 @@ def _readable(size: int) -> str:
 
 
 def host_memory_stats() -> dict[str, Any]:
-    """What is known of page-locked memory: there is none."""
+    """Return statistics of page-locked memory: there is none."""
     return {}
 
 
 def caching_allocator_enable(value: bool = True) -> None:
-    """Switch the pool on or off; nothing where there is no GPU."""
+    """Switch the pool on or off; no effect without a GPU."""
     cupy, count = devices_or_none()
     if count:
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc if value else None)

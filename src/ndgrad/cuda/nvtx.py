@@ -1,5 +1,5 @@
-"""Ranges for NVIDIA's profilers, under torch's names: what runs between a push and a pop has a name in their timelines.
-Where there is no GPU, there is nothing to name, and these do nothing.
+"""Ranges for NVIDIA's profilers, under torch's names: calls between a push and a pop have a name in their timelines.
+Without a GPU these functions do nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 
 __all__ = ["mark", "range", "range_pop", "range_push"]
 
-#: How many ranges are open.
+#: Number of open ranges.
 _depth = 0
 
 
@@ -23,7 +23,7 @@ def _library() -> Any:
 
 
 def range_push(msg: str) -> int:
-    """Open a range; how many were open before.
+    """Open a range; return the number of ranges open before.
 
     >>> import ndgrad
     >>> before = ndgrad.cuda.nvtx.range_push("forward")
@@ -39,7 +39,7 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """Close the range that was opened last; how many are open then."""
+    """Close the innermost range; return the number of ranges still open."""
     global _depth
     if not _depth:
         raise RuntimeError("nvtx.range_pop() without range_push(). [nd-call-order]")
@@ -52,7 +52,7 @@ def range_pop() -> int:
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A block with a name; further arguments are put into it as `str.format` does.
+    """Return a context with a name; further arguments are formatted into it by `str.format`.
 
     >>> import ndgrad
     >>> with ndgrad.cuda.nvtx.range("step {}", 3):
@@ -66,7 +66,7 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
 
 
 def mark(msg: str) -> None:
-    """A moment with a name."""
+    """Mark a moment with a name."""
     found = _library()
     if found is not None:
         found.Mark(str(msg))

@@ -1,5 +1,6 @@
-"""Seeds and states of GPUs' random numbers. Each GPU has a generator of its own; where there is no GPU, these leave all
-alone, as torch's do."""
+"""Seeds and states of GPUs' random numbers. Each GPU has its own generator; without a GPU these functions do nothing,
+as in torch.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ __all__ = [
 
 
 class DefaultGenerators(Sequence[Generator]):
-    """What random functions draw from on each GPU when no generator is given, by the GPU's number."""
+    """Generators for random functions on each GPU if none is given, by the GPU's number."""
 
     def __len__(self) -> int:
         return devices_or_none()[1]
@@ -36,7 +37,7 @@ class DefaultGenerators(Sequence[Generator]):
 
 
 def manual_seed(seed: int) -> None:
-    """Start the random numbers of the GPU in use from a seed.
+    """Seed the random numbers of the current GPU.
 
     >>> import ndgrad
     >>> ndgrad.cuda.manual_seed(0)
@@ -47,7 +48,7 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Start the random numbers of all GPUs from a seed.
+    """Seed the random numbers of all GPUs.
 
     >>> import ndgrad
     >>> ndgrad.cuda.manual_seed_all(0)
@@ -58,42 +59,42 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Start the random numbers of the GPU in use from a seed of the system's choosing."""
+    """Seed the random numbers of the current GPU from the system."""
     if devices_or_none()[1]:
         default_on(device_number("cuda.seed()", None)).seed()
 
 
 def seed_all() -> None:
-    """Start the random numbers of all GPUs from one seed of the system's choosing."""
+    """Seed the random numbers of all GPUs with one seed from the system."""
     generators = DefaultGenerators()
     if generators:
         seed_devices(generators[0].seed())
 
 
 def initial_seed() -> int:
-    """The seed that the random numbers of the GPU in use started from; an error where there is no GPU."""
+    """Return the seed of the current GPU's random numbers; raise if there is no GPU."""
     cupy_with_devices("cuda.initial_seed()")
     return default_on(device_number("cuda.initial_seed()", None)).initial_seed()
 
 
 def get_rng_state(device: Device = "cuda") -> Tensor:
-    """The state of a GPU's random numbers; an error where there is no GPU."""
+    """Return the state of a GPU's random numbers; raise if there is no GPU."""
     cupy_with_devices("cuda.get_rng_state()")
     return default_on(device_number("cuda.get_rng_state()", device)).get_state()
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """The states of all GPUs."""
+    """Return the states of all GPUs."""
     return [generator.get_state() for generator in DefaultGenerators()]
 
 
 def set_rng_state(new_state: Tensor, device: Device = "cuda") -> None:
-    """Continue from a state that `get_rng_state` returned; nothing where there is no GPU."""
+    """Continue from a state of `get_rng_state`; no effect without a GPU."""
     if devices_or_none()[1]:
         default_on(device_number("cuda.set_rng_state()", device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Continue from the states that `get_rng_state_all` returned."""
+    """Continue from the states of `get_rng_state_all`."""
     for number, state in enumerate(new_states):
         set_rng_state(state, number)

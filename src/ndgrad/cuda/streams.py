@@ -1,4 +1,4 @@
-"""Queues of work for a GPU, and moments in them: CuPy's, under torch's names. An error where there is no GPU."""
+"""Streams and events of a GPU: CuPy's, under torch's names. They raise if there is no GPU."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = [
 
 
 class Stream:
-    """A queue of work: what is put into it runs in order, beside the work of other queues.
+    """A queue of work that runs in order, concurrently with other streams.
 
-    `with ndgrad.cuda.stream(s):` puts the ops of a block into it. A priority below 0 goes before others.
+    `with ndgrad.cuda.stream(s):` runs the ops of a block in it. A priority below 0 goes before others.
     """
 
     def __init__(self, device: Device = None, priority: int = 0, *, _made: Any = None) -> None:
@@ -34,33 +34,33 @@ class Stream:
                 _made = cupy.cuda.Stream(non_blocking=True, priority=priority)
         self.stream = _made
         self.priority = priority
-        #: its GPU, which is in use inside, once for each block
+        #: Contexts of its GPU, one for each open block.
         self._entered: list[Any] = []
 
     @property
     def cuda_stream(self) -> int:
-        """The address of the queue, for other libraries."""
+        """The address of the stream, for other libraries."""
         return int(self.stream.ptr)
 
     def synchronize(self) -> None:
-        """Wait until all work in it is done."""
+        """Wait until all its work is done."""
         self.stream.synchronize()
         settle()
 
     def query(self) -> bool:
-        """Whether all work in it is done."""
+        """True if all its work is done."""
         return bool(self.stream.done)
 
     def wait_event(self, event: Event) -> None:
-        """Let work that is put in from now on wait for an event."""
+        """Let later work in this stream wait for an event."""
         self.stream.wait_event(event.event)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Let work that is put in from now on wait for what is in another queue now."""
+        """Let later work in this stream wait for the present work of another stream."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Mark the present end of the queue."""
+        """Mark the present end of the stream."""
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -87,14 +87,14 @@ class Stream:
 
 
 def _is_used(stream: Any) -> None:
-    """Let nodes remember their streams from now on, if this is another one than the default stream."""
+    """Make nodes record their streams from now on, if this is not the default stream."""
     cuda = cupy_with_devices("cuda.stream()").cuda
     if process_streams.current is None and stream.ptr != cuda.Stream.null.ptr:
         process_streams.begin(cuda.get_current_stream, cuda.Stream.null.ptr)
 
 
 class ExternalStream(Stream):
-    """A queue that another library made, by its address."""
+    """A stream created by another library, by its address."""
 
     def __init__(self, stream_ptr: int, device: Device = None) -> None:
         made = cupy_with_devices("cuda.ExternalStream()").cuda.ExternalStream(stream_ptr)
@@ -102,7 +102,7 @@ class ExternalStream(Stream):
 
 
 class Event:
-    """A moment in a queue, to be waited for or timed: `start.elapsed_time(end)` is in milliseconds."""
+    """A point in a stream, to wait for or to measure time: `start.elapsed_time(end)` is in milliseconds."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         if interprocess:
@@ -113,29 +113,29 @@ class Event:
         self.event = event(block=blocking, disable_timing=not enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Be the present end of a queue, of the one in use if none is named."""
+        """Mark the present end of a stream, by default the current one."""
         self.event.record(None if stream is None else stream.stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let a queue wait for this."""
+        """Let a stream wait for this event."""
         (current_stream() if stream is None else stream).wait_event(self)
 
     def query(self) -> bool:
-        """Whether the moment has passed."""
+        """True if the event has happened."""
         return bool(self.event.done)
 
     def synchronize(self) -> None:
-        """Wait for the moment."""
+        """Wait for the event."""
         self.event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this moment to a later one."""
+        """Return the milliseconds from this event to a later one."""
         get_elapsed_time = cupy_with_devices("cuda.Event.elapsed_time()").cuda.get_elapsed_time
         return float(get_elapsed_time(self.event, end_event.event))
 
 
 class StreamContext:
-    """A block whose ops go into a queue; None changes nothing."""
+    """A block whose ops go into a stream; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -150,7 +150,7 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """A block whose ops go into a queue; None changes nothing.
+    """Return a context whose ops go into a stream; None changes nothing.
 
     >>> import ndgrad
     >>> with ndgrad.cuda.stream(None):
@@ -160,25 +160,25 @@ def stream(stream: Stream | None) -> StreamContext:
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The queue in use; an error where there is no GPU."""
+    """Return the current stream; raise if there is no GPU."""
     cupy = cupy_with_devices("cuda.current_stream()")
     with cupy.cuda.Device(device_number("cuda.current_stream()", device)):
         return Stream(device, _made=cupy.cuda.get_current_stream())
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The queue that is used unless another is chosen; an error where there is no GPU."""
+    """Return the default stream; raise if there is no GPU."""
     return Stream(device, _made=cupy_with_devices("cuda.default_stream()").cuda.Stream.null)
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Put all further work into a queue; None changes nothing."""
+    """Set the current stream; None changes nothing."""
     if stream is not None:
         _is_used(stream.stream)
         stream.stream.use()
 
 
 def synchronize(device: Device = None) -> None:
-    """Wait until a GPU has done all its work; an error where there is none."""
+    """Wait until a GPU has done all its work; raise if there is none."""
     cupy_with_devices("cuda.synchronize()").cuda.Device(device_number("cuda.synchronize()", device)).synchronize()
     settle()

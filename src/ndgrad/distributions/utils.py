@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import ndgrad
 from ndgrad._src.core.variable import innermost_array, own_level
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn import functional as F
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _belongs_to_a_transform(value: object) -> bool:
 
 def are_all(passed: Tensor) -> bool:
     """True if all are true. Values are read through any surrounding transforms; tensors without data pass."""
-    values = checkable(passed)
+    values = values_to_check(passed)
     return values is None or bool(values.all())
 
 

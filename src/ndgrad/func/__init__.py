@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
     home = _HOMES.get(name)
     if home is None:
-        from ndgrad._src.foundations.missing_names import refusal  # only for a name that is not there
+        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
 
         raise refusal(__name__, name)
     value = getattr(importlib.import_module(home), name)

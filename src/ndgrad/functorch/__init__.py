@@ -1,7 +1,7 @@
-"""functorch's names, as programs from before `torch.func` import them. Each warns, and does what has replaced it.
+"""functorch's names, for programs older than `torch.func`. Each warns, and calls its replacement.
 
-The transforms are those of `ndgrad.func`. A module as a function of a tuple of parameters (`make_functional`), which
-`func.functional_call` has replaced, is made of that.
+The transforms are those of `ndgrad.func`. `make_functional` turns a module into a function of a tuple of parameters, by
+its replacement `func.functional_call`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _warn(name: str, instead: str, frames: int = 3) -> None:
 
 
 def _deprecated(function: F, instead: str) -> F:
-    """A transform under its old name."""
+    """Return a transform under its old name."""
     name = function.__name__
 
     @functools.wraps(function)
@@ -61,7 +61,7 @@ class FunctionalModuleWithBuffers(Module):
 
     def __init__(self, model: Module) -> None:
         super().__init__()
-        # a copy: what the user's own module holds is the user's
+        # A copy: the user's own module is not changed.
         self.stateless_model = copy.deepcopy(model)
         self.param_names = tuple(name for name, _ in model.named_parameters(remove_duplicate=False))
         self.buffer_names = tuple(name for name, _ in model.named_buffers(remove_duplicate=False))
@@ -112,7 +112,7 @@ def _buffers(model: Module) -> tuple[Any, ...]:
 def make_functional_with_buffers(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
-    """A function `f(params, buffers, *args)` that computes what a module does, its parameters and its buffers.
+    """Return a function `f(params, buffers, *args)` equivalent to a module, its parameters and its buffers.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import make_functional_with_buffers
@@ -129,7 +129,7 @@ def make_functional_with_buffers(
 def make_functional(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModule, tuple[Any, ...]]:
-    """A function `f(params, *args)` that computes what a module without buffers does, and its parameters.
+    """Return a function `f(params, *args)` equivalent to a module without buffers, and its parameters.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import make_functional
@@ -151,7 +151,8 @@ def make_functional(
 def combine_state_for_ensemble(
     models: Sequence[Module],
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
-    """A function `f(params, buffers, *args)` for `vmap` and the parameters and buffers of modules of one kind, stacked.
+    """Return a function `f(params, buffers, *args)` for `vmap`, and the stacked parameters and buffers of modules of
+    one class.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import combine_state_for_ensemble
@@ -184,6 +185,6 @@ def combine_state_for_ensemble(
 
 
 def _stack(tensors: tuple[Any, ...]) -> Any:
-    from ndgrad._src.tensor.functions.join import stack  # a family that few programs load at once
+    from ndgrad._src.tensor.functions.join import stack  # rarely needed
 
     return stack(tensors)

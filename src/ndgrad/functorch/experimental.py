@@ -1,4 +1,4 @@
-"""What functorch had on trial, and has its place in `ndgrad.func` now."""
+"""Functions of functorch.experimental, which are in `ndgrad.func` now."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""torch's `multiprocessing`: Python's, with tensors that travel through shared memory.
+"""torch's `multiprocessing`: Python's, with tensors sent through shared memory.
 
-Every name of Python's module is here. A tensor that is put into a queue or a pipe, or given to a process that is
-spawned, is laid into shared memory, and the receiver's tensor is that memory: nothing goes through the pipe but where
-it lies. What the receiver writes is not seen by the sender, whose tensor stays where it was; memory that several
-processes write is made with `share_memory_()` before they are forked.
+Every name of Python's module is available. A tensor that is put into a queue or a pipe, or passed to a spawned process,
+is copied into shared memory, which becomes the receiver's tensor: only its name goes through the pipe. The sender,
+whose tensor stays in its memory, does not see the receiver's writes. Use `share_memory_()` before forking for memory
+that several processes write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways in which memory is shared: one.
+    """Return the strategies of sharing memory: one.
 
     >>> import ndgrad
     >>> ndgrad.multiprocessing.get_all_sharing_strategies()
@@ -40,12 +40,12 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """'file_system': shared memory has a name, under which the receiver finds it."""
+    """Return 'file_system': shared memory has a name, under which the receiver finds it."""
     return "file_system"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Choose how memory is shared: 'file_system'. torch's other way, by file descriptors, is refused."""
+    """Set the strategy of sharing memory: 'file_system'. torch's other one, by file descriptors, raises an error."""
     if new_strategy != "file_system":
         raise ValueError(
             f"set_sharing_strategy: {new_strategy!r} is not a strategy here; shared memory goes by name. "

@@ -1,7 +1,7 @@
-"""How tensors are pickled on their way to another process: by `ndgrad.utils.data.transport`.
+"""Pickling of tensors for another process, by `ndgrad.utils.data.transport`.
 
-Shared memory that nobody has received is removed when the process that started all others ends: its files begin with
-a prefix, which children inherit through the environment.
+Shared memory that was never received is removed when the first process of the family ends: its files begin with a
+prefix, which children inherit through the environment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VARIABLE = "NDGRAD_SHARED_PREFIX"
 
 
 def _prefix() -> str | None:
-    """How the names of shared memory of this family of processes begin; None where there is no such place."""
+    """Return the prefix for names of shared memory of this family of processes; None if the system has none."""
     if not transport.has_shared_memory():
         return None
     found = os.environ.get(_VARIABLE)
@@ -38,7 +38,7 @@ def _sweep(owner: int, prefix: str) -> None:
 
 
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
-    """What is pickled for a tensor that goes to another process."""
+    """Return the pickled form of a tensor for another process."""
     if tensor._node is not None and requires_grad(tensor):
         raise RuntimeError(
             f"Cowardly refusing to serialize non-leaf tensor which requires_grad: one of shape {tuple(tensor.shape)} "
@@ -62,8 +62,8 @@ def _parameter(cls: Any, message: tuple[Any, ...], wants: bool) -> Any:
 
 
 def init_reductions() -> None:
-    """Let Python's queues, pipes and processes send tensors this way."""
-    _prefix()  # before anybody is forked, or each child would be the first of a family
+    """Register the pickling of tensors for Python's queues, pipes and processes."""
+    _prefix()  # before any fork, or each child would be the first of a family
     ForkingPickler.register(Tensor, reduce_tensor)
     ForkingPickler.register(Parameter, _reduce_parameter)
     ForkingPickler.register(Buffer, _reduce_parameter)

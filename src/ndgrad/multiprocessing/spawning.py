@@ -1,4 +1,4 @@
-"""Several processes that run one function: `spawn`, and what comes of errors in them."""
+"""Several processes that run one function: `spawn`, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class ProcessException(Exception):
-    """A process did not end well."""
+    """A process failed."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -61,11 +61,11 @@ class ProcessContext:
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> list[int | None]:
-        """Their numbers."""
+        """Return the process ids."""
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for one to end; whether all have. If one did not end well, the others are ended, and this raises."""
+        """Wait for one to end; return True if all have. If one failed, the others are ended, and this raises."""
         if not self.sentinels:
             return True
         ready = connection.wait(list(self.sentinels), timeout)

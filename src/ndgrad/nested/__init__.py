@@ -173,8 +173,9 @@ def nested_tensor_from_jagged(
 def narrow(
     tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor, layout: LayoutName = None
 ) -> NestedTensor:
-    """Return a part of each row of a dense tensor: `length[i]` rows of `tensor[i]` from `start[i]` on. The result
-    shares the memory of the tensor, with holes.
+    """Return a part of each row of a dense tensor: `length[i]` rows of `tensor[i]` from `start[i]` on.
+
+    The result shares the memory of the tensor, with holes.
 
     >>> import ndgrad
     >>> x = ndgrad.arange(6).reshape(2, 3)

@@ -35,7 +35,7 @@ from ndgrad._src.ops import fill as fill_ops
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.arguments import as_shape
-from ndgrad._src.tensor.checks import NOT_AN_ARRAY, asked_by_sparse, handed_out, vmap_error
+from ndgrad._src.tensor.checks import NOT_AN_ARRAY, hand_out, is_called_by_scipy_sparse, vmap_error
 from ndgrad._src.tensor.functions import convert, fill, shape
 from ndgrad._src.tensor.functions import index as index_api
 from ndgrad._src.tensor.storage import batch_dims, memory_of, sample_of
@@ -163,7 +163,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
                 return cast("Array", index_ops.element.eager(self, index=(index,)))
         elif kind is not slice:
             if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):  # type: ignore[arg-type]  # a tuple
-                index = index_api.with_numbers(index)
+                index = index_api.replace_single_integers(index)
             ints = index if index.__class__ is tuple else (index,)
             if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
                 try:
@@ -334,7 +334,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
                 if len(args) == 1 and not isinstance(args[0], tuple)
                 else self[args]
             )
-        return handed_out(self, "item", memory_of(self).item(*args))
+        return hand_out(self, "item", memory_of(self).item(*args))
 
     def tolist(self) -> Any:
         """Return the values as nested lists of Python numbers; raise if that would drop a derivative.
@@ -431,7 +431,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     # ----- doors to the memory ----------------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        if asked_by_sparse():
+        if is_called_by_scipy_sparse():
             return NOT_AN_ARRAY
         refuse_memory(self)
         return super().__array__(dtype, copy)
@@ -441,7 +441,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if asked_by_sparse():
+        if is_called_by_scipy_sparse():
             raise AttributeError("a product with a sparse matrix is the Array's to compute [nd-sparse]")
         refuse_memory(self)
         found: dict[str, Any] = self.numpy().__array_interface__

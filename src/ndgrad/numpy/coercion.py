@@ -31,9 +31,9 @@ from ndgrad._src.ops import gather as gather_ops
 from ndgrad._src.ops import join as join_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.ops import slices as slice_ops
-from ndgrad._src.tensor.arguments import keywords_of, renamed, takes_any_keyword
+from ndgrad._src.tensor.arguments import keywords_of, rename_keywords, takes_any_keyword
 from ndgrad._src.tensor.checks import vmap_error
-from ndgrad._src.tensor.storage import batch_dims, checkable, memory_of, sample_of
+from ndgrad._src.tensor.storage import batch_dims, memory_of, sample_of, values_to_check
 from ndgrad.numpy._array import Array, as_no_numbers, to_array
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not options and not kwargs.keys() <= known:
-            kwargs = renamed(function, known, kwargs)
+            kwargs = rename_keywords(function, known, kwargs)
         try:
             return function(*args, **kwargs)
         except NotNumbers:
@@ -169,7 +169,7 @@ def truth_of(mask: ArrayLike) -> Array:
 
 def surely(condition: Array) -> bool:
     """True if a condition is known to hold for some element; inside vmap nothing is known."""
-    return not batch_dims(condition) and bool(checkable(condition).any())
+    return not batch_dims(condition) and bool(values_to_check(condition).any())
 
 
 def plain(x: Any) -> Any:

@@ -22,7 +22,7 @@ from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import fill as fill_ops
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import checkable, is_open, sample_of
+from ndgrad._src.tensor.storage import is_open, sample_of, values_to_check
 from ndgrad.numpy.coercion import (
     arranged,
     as_array,
@@ -180,7 +180,7 @@ def _open_within(indices: Any, length: int, mode: str) -> Array:
         return arithmetic.remainder(t, length)
     if mode == "clip":
         return selection.clamp(t, 0, length - 1)
-    seen = checkable(t)
+    seen = values_to_check(t)
     if seen is None or ((seen < -length) | (seen >= length)).any():
         return as_array(_within(values_of(indices), length, mode))  # raises
     return selection.where(comparison.lt(t, 0), t + length, t)
@@ -554,7 +554,7 @@ def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[A
 
 def _open_unravelled(places: Array, lengths: tuple[int, ...], order: str) -> tuple[Array, ...]:
     """Same as `unravel_index` for unknown indices; the call checks them."""
-    seen = checkable(places)
+    seen = values_to_check(places)
     if np_dtype(places).kind not in "iu" or seen is None or ((seen < 0) | (seen >= math.prod(lengths))).any():
         return as_arrays(np.unravel_index(plain(places), lengths, order))  # type: ignore[call-overload]  # which raises
     places = cast_ops.cast(places, dtype=np.dtype(np.intp))
@@ -590,7 +590,7 @@ def _open_ravelled(
     for index, n, how in ordered if order == "C" else reversed(ordered):
         t = as_array(index)
         if how == "raise":
-            seen = checkable(t)
+            seen = values_to_check(t)
             if seen is None or ((seen < 0) | (seen >= n)).any():
                 return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]  # which raises
         else:

@@ -24,7 +24,7 @@ from ndgrad._src.tensor.functions import decomposition as _decomposition
 from ndgrad._src.tensor.functions import linalg as _linalg
 from ndgrad._src.tensor.functions import norm as _norm
 from ndgrad._src.tensor.functions import solve as _solve
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.numpy import products, shapes
 from ndgrad.numpy.coercion import (
     arranged_like,
@@ -357,7 +357,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
     rank = min(m, n)
     if rank:  # a traced function only needs to know whether it is full
         counted = comparison.gt(values, limit * values[:1])
-        if not checkable(counted).all():
+        if not values_to_check(counted).all():
             rank = int(values_of(counted).sum())
     made = products.dot(solve_api.pinv(x, rtol=float(limit)), y)
     residuals = constant(np.empty(0, np_dtype(values)))

@@ -15,7 +15,7 @@ from ndgrad._src.ops import join
 from ndgrad._src.ops import product as ops
 from ndgrad._src.tensor.functions import einsum as _einsum
 from ndgrad._src.tensor.functions import product as _product
-from ndgrad._src.tensor.storage import laid_out, memory_of
+from ndgrad._src.tensor.storage import layout_sample, memory_of
 from ndgrad.numpy.coercion import (
     arranged,
     broadcast,
@@ -171,7 +171,7 @@ _orders: dict[Any, tuple[int, ...]] = {}
 
 def _einsum_order(args: tuple[Any, ...], values: list[Array], order: str, optimize: Any) -> tuple[int, ...]:
     """Return the memory order that NumPy chooses for a result, by the strides of the operands."""
-    samples = [laid_out(t) for t in values]
+    samples = [layout_sample(t) for t in values]
     by_lists = not isinstance(args[0], str)
     names = args[0] if not by_lists else str([*args[1::2], *args[len(args) // 2 * 2 :]])
     key = (names, order, str(optimize), *((s.shape, s.strides) for s in samples))

@@ -21,7 +21,7 @@ from ndgrad._src.ops import arithmetic, comparison, extremum, index, join, order
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.functions import statistics as _statistics
-from ndgrad._src.tensor.storage import checkable, is_open, sample_of
+from ndgrad._src.tensor.storage import is_open, sample_of, values_to_check
 from ndgrad.numpy.coercion import (
     arranged,
     as_array,
@@ -372,7 +372,7 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     array([0, 1, 0, 2])
     """
     if is_open(x) and minlength > 0 and np_dtype(as_array(x)).kind in "iu":
-        seen = checkable(x)
+        seen = values_to_check(x)
         if seen is not None and not ((seen < 0) | (seen >= minlength)).any():  # the length is known
             t = as_array(x)
             given = t * 0 + 1 if weights is None else as_array(weights)

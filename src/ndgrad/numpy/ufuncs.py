@@ -32,7 +32,7 @@ from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as shape_ops
-from ndgrad._src.tensor.storage import is_open, laid_out
+from ndgrad._src.tensor.storage import is_open, layout_sample
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import (
@@ -470,7 +470,7 @@ def _with_chosen(chosen: Array, values: list[Any]) -> list[Any]:
 
 def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return zeros in the shape and memory order of NumPy's result for the operands."""
-    samples: list[Any] = [laid_out(v) for v in values]
+    samples: list[Any] = [layout_sample(v) for v in values]
     flags = [*(["readonly"] for _ in values), ["writeonly", "allocate"]]
     # The stubs do not allow None.
     made = np.nditer([*samples, None], ["zerosize_ok"], flags, [*(None for _ in values), dtype])  # type: ignore[arg-type]

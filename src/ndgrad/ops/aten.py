@@ -1,9 +1,9 @@
-"""The table's ops under `ndgrad.ops.aten`, for programs that name ops as torch's dispatch modes
-and checkpoint policies do.
+"""The table's ops under `ndgrad.ops.aten`, for programs that use torch's names of ops, as in dispatch modes and
+checkpoint policies.
 
 `ndgrad.ops.aten.mul.Tensor`, `ndgrad.ops.aten.mul.default` and `ndgrad.ops.aten.mul` are one op here, which has no
-overloads; a trailing underscore gives the in-place form. Torch's names for products of matrices lead to `matmul`, which
-is one op for all of them.
+overloads; a trailing underscore gives the in-place form. Torch's names for products of matrices all mean the op
+`matmul`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SAME = {"mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "_to_
 
 
 class Packet:
-    """All overloads of an op: here they are one."""
+    """All overloads of an op, which are the same here."""
 
     def __init__(self, op: Any) -> None:
         self.op = op

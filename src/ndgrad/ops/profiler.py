@@ -1,5 +1,6 @@
-"""`ndgrad.ops.profiler`: the two functions with which old programs mark a range by hand. New ones
-use `record_function`."""
+"""`ndgrad.ops.profiler`: the two functions with which old programs mark a range explicitly. New ones use
+`record_function`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class _Handle:
 
 
 def _record_function_enter(name: str, args: str | None = None) -> Any:
-    """Begin a range; the handle goes to `_record_function_exit`."""
+    """Begin a range; return a handle for `_record_function_exit`."""
     if not isinstance(name, str):
         raise RuntimeError(f"_record_function_enter() takes a name, a str, and got {type(name).__name__}. [nd-type]")
     return _Handle(begin(RANGE, name, None, () if args is None else (args,)))

@@ -1,4 +1,5 @@
 """The profiler under the names of torch.profiler: `profile` with a schedule of steps, and handlers of finished traces.
+
 It is the profiler of ndgrad.profiler.timing, controlled by a schedule: in a long training run a few steps are measured,
 after others without measurement or for warming up.
 """

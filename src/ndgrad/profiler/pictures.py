@@ -54,7 +54,7 @@ class Picture:
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".html", ".svg"):
             raise ValueError(
-                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
+                f"a picture cannot be written to {os.fspath(path)!r}: its ending names no format. "
                 "End it in .html or .svg. [nd-path]"
             )
         with open(path, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""`ndgrad.signal`: signals, as torch.signal; its windows are all there is."""
+"""`ndgrad.signal`: signals, as torch.signal, which only has windows."""
 
 from __future__ import annotations
 

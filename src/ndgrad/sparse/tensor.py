@@ -355,7 +355,7 @@ class Coalesce(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
-        return over(data_of(x).coalesced())
+        return over(data_of(x).coalesce())
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:

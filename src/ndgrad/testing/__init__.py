@@ -1,4 +1,4 @@
-"""For people's own tests: assert_close and make_tensor as in torch, and check_op for those who add an op."""
+"""Utilities for tests: assert_close and make_tensor as in torch, and check_op for new ops."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""assert_close: are two values, or two structures of values, the same up to rounding?
+"""assert_close: compare two values, or two structures of values, up to rounding.
 
-What is compared, and by which tolerance, is torch's: tensors, arrays and numbers in sequences and mappings
-of any depth. The graph plays no part. A failure says how many elements differ, which differs most, and where
-in the structure it lies.
+Comparisons and tolerances are torch's: tensors, arrays and numbers in sequences and mappings of any depth. The graph is
+ignored. A failure states the number of different elements, the largest difference, and its position in the structure.
 """
 
 from __future__ import annotations
@@ -77,12 +76,12 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """The older form of `assert_close`: whatever can be made a tensor, of any dtype; warns.
+    """Deprecated form of `assert_close`, for anything that can be converted to a tensor, of any dtype.
 
     >>> import ndgrad
     >>> ndgrad.testing.assert_allclose([1.0, 2.0], ndgrad.tensor([1.0, 2.0]))
     """
-    import ndgrad  # the whole namespace, which lies above
+    import ndgrad  # the whole namespace is a layer above
 
     warnings.warn("assert_allclose() is the older form of assert_close(). Use that.", FutureWarning, stacklevel=2)
     given = [v if isinstance(v, Variable) else ndgrad.as_tensor(v) for v in (actual, expected)]
@@ -143,7 +142,7 @@ class _Comparison:
             self.refuse(actual, expected, where)
 
     def comparable(self, actual: Any, expected: Any) -> bool:
-        """Both tensors, or both arrays; related by inheritance, unless that is not allowed."""
+        """True if both are tensors, or both arrays; related by inheritance, unless that is not allowed."""
         a, e = type(actual), type(expected)
         if not all(issubclass(c, (Variable, np.ndarray, np.generic)) for c in (a, e)):
             return False
@@ -190,7 +189,7 @@ class _Comparison:
             )
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(got - want)
-            # the bound of an infinite value is infinite, and nothing finite is near it
+            # The bound of an infinite value is infinite, and no finite value is near it.
             close = np.asarray((got == want) | ((gap <= atol + rtol * np.abs(want)) & (gap < np.inf)), bool)
         if self.equal_nan:
             close |= np.asarray((got != got) & (want != want), bool)
@@ -243,7 +242,7 @@ class _Comparison:
 
 
 class _Facts:
-    """What is compared of a tensor or array."""
+    """The compared attributes of a tensor or array."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -270,7 +269,7 @@ class _Facts:
                 "[nd-in-transform]"
             )
         values = np.asarray(move_to(array._array, CPU))
-        # bfloat16 computes in single precision
+        # bfloat16 computes in single precision.
         return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 

@@ -1,9 +1,9 @@
-"""One call that checks everything the table promises of an op.
+"""check_op: one call that checks all promises of an op in the table.
 
 Values against a reference, forward mode against finite differences, reverse mode as its transpose, second and (of
 elementwise ops) third orders, batching against a loop, batched derivatives, and that batching does not loop; then the
-same arguments in strided memory, without dimensions, without elements, in single precision. People who register an op
-of their own use it as the project's own tests do.
+same arguments in strided memory, without dimensions, without elements, in single precision. It is for user-registered
+ops as well as for the project's own tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 from ndgrad.autograd.gradcheck.progress import Progress
 
-#: The checks of one sample, in the order they run; the last two, of third order, for smooth elementwise ops.
+#: The checks of one sample, in order; the last two, of third order, are for smooth elementwise ops.
 CHECKS = (
     "values", "jvp", "vjp", "jvp of vjp", "vjp of vjp", "vjp of jvp", "vmap", "no loop", "vmap of jvp", "vmap of vjp",
     "jvp of jvp of vjp", "vjp of jvp of vjp",
@@ -33,7 +33,7 @@ THIRD_ORDER = CHECKS[-2:]
 
 @dataclass
 class Sample:
-    """One way to call an op: arrays (or None, or numbers), settings, and what the value should be.
+    """A call of an op: arrays (or None, or numbers), settings, and the expected value.
 
     >>> import ndgrad
     >>> import numpy as np
@@ -43,17 +43,17 @@ class Sample:
 
     args: tuple[Any, ...]
     settings: dict[str, Any] = field(default_factory=dict)
-    #: what the op computes, as a function of the same raw arguments; None when `expected` is given
+    #: The op's value as a function of the same raw arguments; None if `expected` is given.
     reference: Callable[..., Any] | None = None
-    #: False where the second derivative does not exist or vanishes by convention (checks of second order are skipped)
+    #: False if the second derivative does not exist or vanishes by convention (checks of second order are skipped).
     smooth: bool = True
-    #: what to skip, with the reason: {"vmap": "the batch rule needs at least one dimension"}
+    #: Checks to skip, with reasons: {"vmap": "the batch rule needs at least one dimension"}.
     skip: dict[str, str] = field(default_factory=dict)
-    #: tolerance relative to the scale of the numbers
+    #: Tolerance relative to the scale of the numbers.
     tolerance: float = 1e-6
-    #: values are checked only through this function of the outputs (signs of eigenvectors, say)
+    #: Values are checked only through this function of the outputs (for example for signs of eigenvectors).
     invariant: Callable[..., Any] | None = None
-    #: the arguments go through this function first (it makes them symmetric, say, where the op reads one triangle only)
+    #: Function applied to the arguments first (for example to make them symmetric if the op reads only one triangle).
     prepare: Callable[..., Any] | None = None
 
 
@@ -62,8 +62,7 @@ class Failure(AssertionError):
 
 
 def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> list[str]:
-    """Run every check on every sample; returns the names of those that ran, and raises a
-    Failure at the first that fails.
+    """Run every check on every sample. Return the names of those that ran, and raise a Failure at the first that fails.
 
     With `variants` the samples are also tried in strided memory, in single precision and over an empty batch, and those
     of an elementwise op without dimensions and without elements. A long check shows its progress on the terminal.
@@ -88,7 +87,7 @@ def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> 
 
 
 def checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The checks that apply to an op and a sample, each as a function that raises on failure."""
+    """Return the checks that apply to an op and a sample, each as a function that raises on failure."""
     case = _Case(op, sample, seed)
     yield "values", case.values
     if op.vjp is not NOT_DIFFERENTIABLE and case.positions:
@@ -125,7 +124,7 @@ def checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Call
 
 
 def more_checks(op: Op, sample: Sample, *, seed: int = 0) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The checks of what a sample's arguments can be besides: strided, single, empty, without dimensions."""
+    """Return further checks of a sample's arguments: strided, single precision, empty, without dimensions."""
     for name, run in _variants(op, sample, _Case(op, sample, seed), seed):
         if name not in sample.skip:
             yield name, run
@@ -150,7 +149,7 @@ def _variants(op: Op, sample: Sample, case: _Case, seed: int) -> Iterator[tuple[
 
 
 def _run_all(op: Op, sample: Sample, seed: int) -> None:
-    """Every check but those of third order: shapes, which are what is other here, have no part in them."""
+    """Run every check but those of third order, on which changed shapes have no influence."""
     for name, run in checks(op, sample, seed=seed):
         if name not in THIRD_ORDER:
             run()
@@ -160,7 +159,7 @@ _SINGLE = {np.dtype(np.float64): np.float32, np.dtype(np.complex128): np.complex
 
 
 class _Direction(NamedTuple):
-    """A function, its inputs, tangents of these, and what forward mode makes of both."""
+    """A function, its inputs, their tangents, and the result of forward mode."""
 
     f: Callable[..., Any]
     inputs: list[Any]
@@ -181,14 +180,16 @@ class _Case:
     # ----- running the op -----
 
     def call(self, *differentiable: Any) -> Any:
-        """The op as a function of its differentiable arguments, tensors in, a tuple of differentiable tensors out."""
+        """Return the op as a function of its differentiable arguments: tensors in, a tuple of differentiable tensors
+        out.
+        """
         args = [wrap_array(a) for a in self.sample.args]
         for i, t in zip(self.positions, differentiable, strict=True):
             args[i] = t
         return self.smooth_outputs(self.apply(args))
 
     def apply(self, args: Any) -> Any:
-        """The op on tensors, after the sample's preparation."""
+        """Apply the op to tensors, after the sample's preparation."""
         prepared = args if self.sample.prepare is None else as_tuple(self.sample.prepare(*args))
         return self.op(*prepared, **self.sample.settings)
 
@@ -230,7 +231,9 @@ class _Case:
         self.transposed("vjp", "value")
 
     def direction(self, which: str) -> _Direction:
-        """Forward mode of the op's value or of one of its derivatives: once, for differences and for the transpose."""
+        """Return forward mode of the op's value or of one of its derivatives, computed once for differences and for the
+        transpose.
+        """
         if which not in self.directions:
             made = {"value": self.value, "pulled": self.pulled, "pushed": self.pushed, "third": self.third}
             f, inputs = made[which]()
@@ -239,7 +242,7 @@ class _Case:
         return self.directions[which]
 
     def against_differences(self, name: str, which: str, tolerance: float) -> None:
-        """A central difference is near enough for most functions; where it is not, one of fourth order decides."""
+        """Compare with a central difference; if that is not accurate enough, one of fourth order decides."""
         f, inputs, tangents, _, pushed = self.direction(which)
         made = [array_of(got) for got in pushed]
         near = central_difference(f, inputs, tangents, _STEP)
@@ -250,7 +253,7 @@ class _Case:
             self.compare(name, got, (4 * n - w) / 3, tolerance)
 
     def transposed(self, name: str, which: str) -> None:
-        """Re<g, jvp(t)> equals Re<vjp(g), t> for random t and g."""
+        """Check that Re<g, jvp(t)> equals Re<vjp(g), t> for random t and g."""
         f, primals, tangents, out, pushed = self.direction(which)
         cotangents = tuple(self.like(out))
         _, pull = vjp(f, *primals)
@@ -280,7 +283,7 @@ class _Case:
         return self.call, self.primals()
 
     def pulled(self) -> tuple[Callable[..., Any], list[Any]]:
-        """The reverse derivative as a function of primals and cotangents, and arguments for it."""
+        """Return the reverse derivative as a function of primals and cotangents, and arguments for it."""
         primals = self.primals()
         cotangents = self.like(self.call(*primals))
         count = len(primals)
@@ -311,7 +314,7 @@ class _Case:
         self.transposed("vjp of jvp", "pushed")
 
     def third(self) -> tuple[Callable[..., Any], list[Any]]:
-        """The directional derivative of the reverse derivative, as a function of everything it depends on."""
+        """Return the directional derivative of the reverse derivative, as a function of all its inputs."""
         f, inputs = self.pulled()
         count = len(inputs)
 
@@ -329,7 +332,7 @@ class _Case:
     # ----- other arguments -----
 
     def all_of(self, args: Any) -> list[Any]:
-        """Value, tangents and gradients for given arguments and fixed directions, as arrays."""
+        """Return value, tangents and gradients for given arguments and fixed directions, as arrays."""
         tensors = [wrap_array(a) for a in args]
         found = [array_of(o) for o in as_tuple(self.invariant_run(*tensors))]
         if self.op.vjp is NOT_DIFFERENTIABLE or not self.positions or {"jvp", "vjp"} & set(self.sample.skip):
@@ -348,13 +351,13 @@ class _Case:
         return [*found, *map(array_of, pushed), *map(array_of, as_tuple(pulled))]
 
     def strided(self) -> None:
-        """In memory with gaps, everything is what it is without them."""
+        """Check that memory with gaps gives the same results."""
         args = [_with_gaps(a) if i in self.arrays else a for i, a in enumerate(self.sample.args)]
         for got, want in zip(self.all_of(args), self.all_of(self.sample.args), strict=True):
             self.compare("in strided memory, a value or derivative", got, want, 1e-9)
 
     def single_precision(self) -> None:
-        """In single precision, values and derivatives are single and close to those in double precision."""
+        """Check that in single precision, values and derivatives are single and close to those in double precision."""
         args = [
             a.astype(_SINGLE[a.dtype]) if i in self.arrays and a.dtype in _SINGLE else a
             for i, a in enumerate(self.sample.args)
@@ -376,12 +379,14 @@ class _Case:
                 )
 
     def batched_sets(self) -> list[tuple[int, ...]]:
-        """Which arguments to batch: all of them, and each alone."""
+        """Return sets of arguments to batch: all of them, and each alone."""
         every = tuple(self.arrays)
         return [every] if len(every) <= 1 else [every, *((i,) for i in every)]
 
     def batched_args(self, which: tuple[int, ...], size: int) -> list[Any]:
-        """Arguments with a batch in front: the sample itself, gently varied (so that it stays in the op's domain)."""
+        """Return arguments with a batch in front: the sample itself, varied slightly (so that it stays in the op's
+        domain).
+        """
         out = []
         for i, a in enumerate(self.sample.args):
             if i in which:
@@ -426,7 +431,7 @@ class _Case:
         f = vmap(self.run, in_dims=self.in_dims(which))
         few, many = ([wrap_array(a) for a in self.batched_args(which, size)] for size in (2, 64))
         for args in (few, many):
-            f(*args)  # what is made once, or once for each shape, is no loop
+            f(*args)  # work done once, or once for each shape, is no loop
         counts = [count_calls(f, *args) for args in (few, many)]
         if counts[0] != counts[1]:
             raise Failure(
@@ -476,7 +481,7 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _with_gaps(a: Any) -> Any:
-    """The same values in memory with gaps between them."""
+    """Return the same values in memory with gaps between them."""
     wide = np.zeros((*a.shape, 2), a.dtype)
     wide[..., 0] = a
     return wide[..., 0]
@@ -498,7 +503,7 @@ def _normal(random: np.random.Generator, shape: Any, dtype: Any) -> Any:
 
 
 def inner(a: Any, b: Any) -> float:
-    """The real inner product of two lists of arrays."""
+    """Return the real inner product of two lists of arrays."""
     return float(sum(np.sum(np.real(np.conj(array_of(x)) * array_of(y))) for x, y in zip(a, b, strict=True)))
 
 
@@ -513,12 +518,12 @@ def _close(got: Any, want: Any, tolerance: float) -> bool:
     return np.allclose(got, want, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
-#: Of differences: at its square, what they leave out is far below every tolerance; over it, what rounding adds.
+#: Step of differences: their truncation error, of its square, and their rounding error are far below every tolerance.
 _STEP = 1e-4
 
 
 def central_difference(f: Callable[..., Any], primals: list[Any], tangents: list[Any], step: float) -> list[Any]:
-    """The directional derivative, from one value on either side."""
+    """Return the directional derivative, from one value on either side."""
 
     def at(h: float) -> list[Any]:
         moved = [wrap_array(np.asarray(array_of(p) + h * array_of(t))) for p, t in zip(primals, tangents, strict=True)]
@@ -528,7 +533,7 @@ def central_difference(f: Callable[..., Any], primals: list[Any], tangents: list
 
 
 def count_calls(f: Callable[..., Any], *args: Any) -> int:
-    """How many Python and C calls running `f` makes."""
+    """Return the number of Python and C calls of running `f`."""
     count = 0
 
     def watch(frame: Any, event: str, arg: Any) -> None:
@@ -537,7 +542,7 @@ def count_calls(f: Callable[..., Any], *args: Any) -> int:
             count += 1
 
     old, collecting = sys.getprofile(), gc.isenabled()
-    gc.disable()  # a collection in between would count the finalizers it runs
+    gc.disable()  # a collection in between would count finalizers
     sys.setprofile(watch)
     try:
         f(*args)

@@ -1,4 +1,4 @@
-"""make_tensor: a tensor of random values for a test, of any dtype, in memory of any kind."""
+"""make_tensor: a tensor of random values for a test, of any dtype and memory layout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: MemoryFormat = None,
 ) -> Tensor:
-    """A tensor of values drawn uniformly from [low, high), which is [-9, 9) unless given ([-9, 10) for
+    """Return a tensor of values drawn uniformly from [low, high), by default [-9, 9) ([-9, 10) for
     integers, [0, 10) if unsigned).
 
     With `noncontiguous` it is every other element of a larger one; with `exclude_zero` zeros are
@@ -71,7 +71,7 @@ def make_tensor(
 
 
 def _limits(kind: np.dtype[Any]) -> tuple[float, float]:
-    """The least and greatest value of a dtype; for integers the greatest is excluded."""
+    """Return the least and greatest value of a dtype; for integers the greatest is excluded."""
     if kind.kind == "b":
         return 0, 2
     if kind.kind in "iu":

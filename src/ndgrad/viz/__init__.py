@@ -1,10 +1,10 @@
-"""Pictures: the graph behind a result, where time went, who held memory. Each is an object that a notebook shows and
-`save` writes as SVG or as one HTML page to walk in, which needs no network.
+"""Pictures: the graph behind a result, times of calls, holders of memory. Each is an object that a notebook shows and
+`save` writes as SVG or as one interactive HTML page, which needs no network.
 
     graph(y)            the graph: zoom, fold by line, function or module, search, colours by saved bytes or time
-    flame(profile)      a profile as calls inside calls
+    flame(profile)      a profile as nested calls
     memory(trace)       a `trace_allocations` as bytes over time
-    Chart(title)        curves, points and images, where no plotting library is at hand
+    Chart(title)        curves, points and images, without a plotting library
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["Chart", "FlamePicture", "GraphPicture", "MemoryPicture", "Picture", 
 
 
 def graph(roots: Any, params: Any = None, *, profile: Any = None, limit: int | None = LARGEST) -> GraphPicture:
-    """The graph behind tensors: an object that notebooks draw, terminals print, and `save` writes (.html, .svg, .dot,
-    .txt).
+    """Return the graph behind tensors: an object that notebooks draw, terminals print, and `save` writes (.html, .svg,
+    .dot, .txt).
 
-    The arguments are those of `ndgrad.autograd.graph.show`. A `profile` that was on while the graph was made, and
-    perhaps while backward ran, lends the page the time of every node. The page has every node, whatever `limit` says of
-    the SVG; made under `ndgrad.autograd.debug()`, it can fold by line and function, and a click shows the line.
+    The arguments are those of `ndgrad.autograd.graph.show`. A `profile` of the forward pass, and perhaps of backward,
+    adds the time of every node to the page. The page has every node, `limit` only applies to the SVG; made under
+    `ndgrad.autograd.debug()`, it can fold by line and function, and a click shows the line.
 
     >>> import ndgrad
     >>> w = ndgrad.ones(3, requires_grad=True)
@@ -38,7 +38,7 @@ def graph(roots: Any, params: Any = None, *, profile: Any = None, limit: int | N
 
 
 def _times(profile: Any) -> dict[int, tuple[float, float]]:
-    """Microseconds of each node, forward and backward, by its number in the profile."""
+    """Return microseconds of each node, forward and backward, by its number in the profile."""
     found: dict[int, tuple[float, float]] = {}
     events = profile.events() if callable(getattr(profile, "events", None)) else profile.function_events
     for event in events:

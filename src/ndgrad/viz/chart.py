@@ -1,7 +1,7 @@
 """Charts: curves, points, bands and images as SVG, with nothing but NumPy.
 
-Enough to look at a result where no plotting library is installed: the gallery and its notebooks draw with it. Colours
-follow the page that a chart stands in, or the viewer's preference where it stands alone.
+This is enough to look at a result without a plotting library: the gallery and its notebooks use it. Colours follow the
+surrounding page, or the viewer's preference for a separate file.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _STYLE = """
 .nd-c3 { stroke: #a05bd1; fill: #a05bd1; } .nd-c4 { stroke: #8c959f; fill: #8c959f; }
 @media (prefers-color-scheme: dark) { svg.nd-chart:root { --color-foreground-primary: #e6edf3; --color-background-primary: #0d1117; --color-foreground-secondary: #8b949e; } }
 """
-# From the lowest value to the highest; and with white in the middle, for values of both signs.
+# Colours from the lowest value to the highest; and with white in the middle, for values of both signs.
 _SEQUENTIAL = ((17, 24, 66), (44, 94, 170), (70, 160, 170), (150, 205, 130), (250, 236, 120))
 _SIGNED = ((33, 82, 160), (130, 175, 220), (247, 247, 247), (240, 160, 100), (180, 60, 10))
 
 
 class Chart(Picture):
-    """A picture of numbers over numbers. Each method adds one thing to it and returns it.
+    """A chart of numbers over numbers. Each method adds one element and returns the chart.
 
     `x` and `y` name the axes; `log_y` makes the second one logarithmic; `equal` gives both the same scale; `width` and
-    `height` are in pixels. Tensors, arrays and lists are all taken.
+    `height` are in pixels. Tensors, arrays and lists are accepted.
 
     >>> chart = ndgrad.viz.Chart("a parabola", x="x").line([0, 1, 2], [0, 1, 4], "x²").points([1], [1])
     >>> chart.save("parabola.svg")
@@ -77,7 +77,7 @@ class Chart(Picture):
         self._draw()
 
     def line(self, x: Any, y: Any, label: str = "", *, dashed: bool = False) -> Chart:
-        """Straight lines from point to point; where a value is not finite, the line is interrupted.
+        """Add straight lines from point to point, interrupted at values that are not finite.
 
         >>> ndgrad.viz.Chart("loss", log_y=True).line(range(3), [1.0, 0.1, 0.01])
         <Chart: loss>
@@ -92,7 +92,7 @@ class Chart(Picture):
         return self._add(mark)
 
     def points(self, x: Any, y: Any, label: str = "", *, size: float = 2.5) -> Chart:
-        """A dot for each pair of numbers.
+        """Add a dot for each pair of numbers.
 
         >>> ndgrad.viz.Chart("data").points([0, 1], [1, 0], size=4)
         <Chart: data>
@@ -108,7 +108,7 @@ class Chart(Picture):
         return self._add(mark)
 
     def band(self, x: Any, low: Any, high: Any, label: str = "") -> Chart:
-        """What lies between two curves.
+        """Add the area between two curves.
 
         >>> ndgrad.viz.Chart("spread").band([0, 1], [0, 0], [1, 2], "what is likely")
         <Chart: spread>
@@ -124,8 +124,8 @@ class Chart(Picture):
         return self._add(mark)
 
     def image(self, values: Any, *, low: float | None = None, high: float | None = None, signed: bool = False) -> Chart:
-        """A matrix as colours, its first row on top, from `low` to `high` (else from its smallest to its largest value);
-        `signed` puts white at zero. What else is drawn has pixels for coordinates.
+        """Add a matrix as colours, its first row on top, from `low` to `high` (by default its smallest and largest
+        value); `signed` puts white at zero. Other elements then use pixels as coordinates.
 
         >>> ndgrad.viz.Chart("a matrix").image([[0.0, 1.0], [1.0, 0.0]])
         <Chart: a matrix>
@@ -183,7 +183,7 @@ class Chart(Picture):
         across, up = wide / (x1 - x0), high / (y1 - y0)
         if self._equal:
             across = up = min(across, up)
-            if self._axes:  # what is too long for the data shows more of the plane
+            if self._axes:  # extend the range along the longer side
                 x0, x1 = (x0 + x1 - wide / across) / 2, (x0 + x1 + wide / across) / 2
                 y0, y1 = (y0 + y1 - high / up) / 2, (y0 + y1 + high / up) / 2
             else:
@@ -234,7 +234,7 @@ class Chart(Picture):
 
 
 def beside(*charts: Chart) -> Picture:
-    """Charts side by side, as one picture.
+    """Return charts side by side, as one picture.
 
     >>> blurred, sharp = (ndgrad.viz.Chart(name, width=150, height=160).image(np.eye(4)) for name in ("blurred", "sharp"))
     >>> ndgrad.viz.beside(blurred, sharp)
@@ -254,7 +254,7 @@ def beside(*charts: Chart) -> Picture:
 
 
 def _plain(values: Any) -> Any:
-    """A real ndarray of whatever numbers came."""
+    """Return numbers of any form as a real ndarray."""
     detached = values.detach() if hasattr(values, "detach") else values
     found = np.asarray(detached.numpy() if hasattr(detached, "numpy") else detached)
     if found.dtype.kind not in "biuf":
@@ -266,7 +266,7 @@ def _plain(values: Any) -> Any:
 
 
 def _pieces(xs: Any, ys: Any, log: bool) -> list[list[tuple[float, float]]]:
-    """The points in unbroken runs."""
+    """Return the points in unbroken runs."""
     runs: list[list[tuple[float, float]]] = [[]]
     for x, y in zip(xs.tolist(), ys.tolist()):
         if math.isfinite(x) and math.isfinite(y) and not (log and y <= 0):
@@ -287,7 +287,7 @@ def _ends(values: list[float], margin: float) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
-    """At most so many round numbers between two; whole ones for exponents of ten."""
+    """Return at most so many round numbers between two; integers for exponents of ten."""
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * f for f in (1, 2, 5, 10) if power * f >= rough * 0.999999)
@@ -304,7 +304,7 @@ def _label(value: float) -> str:
 
 
 def framed(size: tuple[float, float], title: str, inside: str) -> str:
-    """Drawn elements as a whole SVG, with the colours of charts."""
+    """Return drawn elements as a complete SVG, with the colours of charts."""
     width, height = size
     return (
         f'<svg class="nd-chart" xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}" '
@@ -314,7 +314,7 @@ def framed(size: tuple[float, float], title: str, inside: str) -> str:
 
 
 def _png(values: Any, low: float | None, high: float | None, signed: bool) -> bytes:
-    """A PNG file of eight bits per colour; values that are not finite are grey."""
+    """Return a PNG file of eight bits per colour; values that are not finite are grey."""
     finite = np.isfinite(values)
     some = values[finite] if finite.any() else np.zeros(1)
     if signed:

@@ -79,7 +79,7 @@ def test_pooling_on_threads(thread_count: int) -> None:
     np.testing.assert_array_equal(found[1], places)
     g = r.standard_normal(expected.shape)
     np.testing.assert_allclose(arrays.max_pool_grad(g, places, windows), eager_pooling.max_pool_grad(g, places, x.shape))
-    counts = average_counts([w.counts for w in eager_pooling._regular(x.shape, kernel, stride, padding, dilation, False)])
+    counts = average_counts([w.counts for w in eager_pooling._regular_windows(x.shape, kernel, stride, padding, dilation, False)])
     np.testing.assert_allclose(arrays.avg_pool(x, windows, counts), eager_pooling.avg_pool(x, kernel, stride, padding))
     expected = eager_pooling.avg_pool_grad(g, x.shape, kernel, stride, padding)
     np.testing.assert_allclose(arrays.avg_pool_grad(g, windows, counts), expected, atol=1e-14)

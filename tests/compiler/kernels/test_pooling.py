@@ -61,7 +61,7 @@ def test_max_pooling_and_its_gradient(dtype: str, plain: bool) -> None:
             values, places = eager.max_pool(x, *rest, ceil_mode)
         except ValueError:  # a window of nothing but padding
             continue
-        found = eager._regular(x.shape, *rest, ceil_mode)
+        found = eager._regular_windows(x.shape, *rest, ceil_mode)
         table = pooling.pooling_table(axes_of(found, settings))
         y, i = np.empty_like(values), np.empty_like(places)
         run(code, "max", 6, table, x, y, i)
@@ -87,7 +87,7 @@ def test_average_pooling_and_its_gradient(dtype: str) -> None:
             expected = eager.avg_pool(x, kernel, stride, padding, ceil_mode, include, override)
         except ValueError:
             continue
-        found = eager._regular(x.shape, kernel, stride, padding, dilation, ceil_mode, include)
+        found = eager._regular_windows(x.shape, kernel, stride, padding, dilation, ceil_mode, include)
         axes = windows.three(axes_of(found, settings))
         table = pooling.pooling_table(axes_of(found, settings))
         counts = pooling.average_counts([w.counts for w in found], override)
@@ -121,7 +121,7 @@ def test_pooling_with_channels_last(dtype: str, plain: bool) -> None:
             values, places = eager.max_pool(x, kernel, stride, padding, dilation, ceil_mode)
         except ValueError:
             continue
-        found = eager._regular(x.shape, kernel, stride, padding, dilation, ceil_mode, include)
+        found = eager._regular_windows(x.shape, kernel, stride, padding, dilation, ceil_mode, include)
         axes = axes_of(found, settings)
         table = pooling.pooling_table(axes, channels)
         rows = 2 * windows.three(axes)[0].out

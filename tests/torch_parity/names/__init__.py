@@ -180,7 +180,8 @@ def absent_page() -> str:
     lines = [
         "# Missing names",
         "",
-        "This page lists the names of torch 2.13 that ndgrad does not have, with the reason and an alternative. Accessing one (`ndgrad.hub`) raises",
+        "This page lists the names of torch 2.13 that ndgrad does not have, with the reason and an alternative. Accessing one "
+        "(`ndgrad.hub`) raises",
         "an AttributeError with the same text. Importing one under [`install_as_torch`](as-torch.md) raises a ModuleNotFoundError.",
         "`python -m tests.torch_parity.names` writes this page from `src/ndgrad/_src/foundations/missing_names.txt`. A test checks every",
         "public name of torch ([the comparison](parity.md)).",

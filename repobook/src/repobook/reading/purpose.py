@@ -53,7 +53,7 @@ def find_purpose(facts: Facts, blocks: list[Block], path: str, source: bytes, do
         facts.purpose, facts.purpose_origin = header[:DOC_LIMIT], "header"
         return
     main = _main_class(facts, path)
-    if main is not None and main.doc and not is_licence(main.doc):
+    if main is not None and main.doc and not is_licence(main.doc) and not _NO_PURPOSE.match(main.doc):
         facts.purpose, facts.purpose_origin = main.doc, main.qualified
         return
     facts.purpose = _derive(facts, path, source)

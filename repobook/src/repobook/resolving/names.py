@@ -200,6 +200,9 @@ class Names:
             # A receiver without a type can be a module too.
             found += self.registered(name, OBJECT, assigned) or self.registered(name, MODULE)
             answer = self.weigh(found)
+            # Classes of one name in several modules are several classes.
+            if len({sym.file for sym in found if language[sym.file] == "python"}) > 1:
+                answer = answer[0], min(answer[1], CANDIDATE)
             if name in _ARRAYS and answer[1] == LIKELY:
                 answer = answer[0], CANDIDATE
         self._opaque[key] = answer

@@ -68,18 +68,18 @@ class RaggedSize:
     # As in torch, a ragged size counts as at least 2 for special cases in code. Other comparisons raise.
 
     def __ge__(self, other: object) -> bool:
-        return self == other or self._at_least(other, ">=")
+        return self == other or self._is_at_least(other, ">=")
 
     def __gt__(self, other: object) -> bool:
-        return self != other and self._at_least(other + 1 if type(other) is int else other, ">")
+        return self != other and self._is_at_least(other + 1 if type(other) is int else other, ">")
 
     def __lt__(self, other: object) -> bool:
-        return self != other and not self._at_least(other, "<")
+        return self != other and not self._is_at_least(other, "<")
 
     def __le__(self, other: object) -> bool:
-        return self == other or not self._at_least(other + 1 if type(other) is int else other, "<=")
+        return self == other or not self._is_at_least(other + 1 if type(other) is int else other, "<=")
 
-    def _at_least(self, other: object, sign: str) -> bool:
+    def _is_at_least(self, other: object, sign: str) -> bool:
         if type(other) is int and other <= 2:
             return True
         raise ValueError(

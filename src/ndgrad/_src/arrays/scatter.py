@@ -42,7 +42,7 @@ _PAIRS = {numpy.dtype("f4"): numpy.dtype("c8"), numpy.dtype("f8"): numpy.dtype("
 # ----- keys ----------------------------------------------------------------------------------------------------------
 
 
-def out_of_bounds(np: Library, index: Payload, size: int, *, wrap: bool) -> int | None:
+def find_out_of_bounds(np: Library, index: Payload, size: int, *, wrap: bool) -> int | None:
     """Return an index outside [0, size), or [-size, size) with `wrap`; None if there is none."""
     if not index.size or isinstance(index, MetaArray):
         return None
@@ -73,7 +73,7 @@ def check_range(
     make_error = no_such_index(name, size, dim, error)
     if later and check_later(index, 0, size, make_error):
         return
-    found = out_of_bounds(np, index, size, wrap=False)
+    found = find_out_of_bounds(np, index, size, wrap=False)
     if found is not None:
         raise make_error(found)
 
@@ -104,7 +104,7 @@ def wrap_negative(np: Library, index: Payload, size: int, dim: int = 0, later: b
         )
 
     if not later or not check_later(index, -size, size, make_error):
-        found = out_of_bounds(np, index, size, wrap=True)
+        found = find_out_of_bounds(np, index, size, wrap=True)
         if found is not None:
             raise make_error(found)
     index = index.astype(np.intp, copy=False)

@@ -235,7 +235,7 @@ class SparseData(NDArrayOperatorsMixin):
     def astype(self, dtype: Any) -> SparseData:
         return SparseData(self.structure, self.values.astype(dtype))
 
-    def coalesced(self) -> SparseData:
+    def coalesce(self) -> SparseData:
         if self.structure.coalesced:
             return self
         assert isinstance(self.structure, Coo)
@@ -355,8 +355,8 @@ def finer_structure(structure: Structure, sparse_dim: int) -> Coo:
 def to_compressed(x: SparseData, like: Structure) -> SparseData:
     """Return a coo tensor in the compressed layout of another tensor of its shape."""
     assert isinstance(like, Compressed)
-    structure, order = compress(x.coalesced().structure, like.layout, like.block, len(like.batch))
-    flat = x.coalesced().values
+    structure, order = compress(x.coalesce().structure, like.layout, like.block, len(like.batch))
+    flat = x.coalesce().values
     return SparseData(structure, np.where(expand(order < 0, flat), 0, flat[order]).reshape(structure.values_shape))
 
 

@@ -34,7 +34,7 @@ def special(name: str) -> Callable[..., Any]:
     try:
         scipy_special = importlib.import_module("scipy.special")
     except ImportError as error:
-        return _without_scipy(name, error)
+        return _find_without_scipy(name, error)
     function = getattr(scipy_special, name, None)
     if not callable(function):
         raise AttributeError(
@@ -70,7 +70,7 @@ def _mend_gammaln(gammaln: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
+def _find_without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
     if name not in _OWN:
         raise ImportError(
             f"the special function {name!r} comes from SciPy, which could not be imported ({error}); in NumPy "

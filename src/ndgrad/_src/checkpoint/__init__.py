@@ -1,8 +1,8 @@
-"""Checkpointing: memory for time. What a function saves for backward is dropped, and computed
-again when backward needs it.
+"""Checkpointing: trade time for memory. Values saved for backward are dropped, and computed again when backward
+needs them.
 
-Two kinds. The default (`use_reentrant=False`, ndgrad._src.checkpoint.frame) keeps an ordinary graph whose saved values
-are placeholders, and so works with everything that works on graphs. The other (`use_reentrant=True`,
+There are two kinds. The default (`use_reentrant=False`, ndgrad._src.checkpoint.frame) keeps an ordinary graph whose
+saved values are placeholders, and so works with everything that works on graphs. The other (`use_reentrant=True`,
 ndgrad._src.checkpoint.reentrant) is torch's older one.
 """
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class _Overrides(threading.local):
-    """What the contexts below say, which counts for more than the arguments of a call."""
+    """Settings of the contexts below, which take precedence over the arguments of a call."""
 
     early_stop: bool | None = None
     debug: bool | None = None
@@ -54,7 +54,7 @@ _overrides = _Overrides()
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """The default `context_fn`: nothing around the function, nothing around its recomputation.
+    """Return the default contexts: nothing around the function, nothing around its recomputation.
 
     >>> from ndgrad.utils.checkpoint import noop_context_fn
     >>> len(noop_context_fn())
@@ -73,13 +73,13 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> R:
-    """Call `function(*args, **kwargs)` without keeping what it saves for backward; backward calls it again.
+    """Call `function(*args, **kwargs)` without keeping its saved values; backward calls it again.
 
     `preserve_rng_state` (True): the recomputation draws the same random numbers, from the default generator and from
     generators among the arguments. `context_fn` returns two contexts, for the function and for its recomputation.
-    `determinism_check` ("default" or "none"): whether the values that the recomputation saves are compared with those
-    of the forward by op, shape, dtype and device. `debug`: errors show every op of both runs. `early_stop`: the
-    recomputation ends when it has what backward needs.
+    `determinism_check` ("default" or "none"): "default" compares the values saved by the recomputation with those of
+    the forward by op, shape, dtype and device. `debug`: errors show every op of both runs. `early_stop`: the
+    recomputation ends as soon as it has all values that backward needs.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint
@@ -93,7 +93,7 @@ def checkpoint(
     if determinism_check not in ("default", "none"):
         raise ValueError(
             f"checkpoint(): determinism_check should be one of ['default', 'none'], but got {determinism_check!r}. "
-            "'default' compares what both runs save, 'none' does not. [nd-option]"
+            "'default' compares the values that both runs save, 'none' does not. [nd-option]"
         )
     if use_reentrant:
         if kwargs:
@@ -109,7 +109,7 @@ def checkpoint(
             )
         if not thread.grad_enabled or any(isinstance(a, Variable) and a.requires_grad for a in args):
             return CheckpointFunction.apply(function, preserve, *args)
-        # that kind would lose the gradients of what the function closes over, and the other does not
+        # The reentrant kind would lose the gradients of captured tensors; the other kind keeps them.
     return run_checkpointed(
         function,
         args,
@@ -170,9 +170,10 @@ def checkpoint_sequential(
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """A block in which checkpointed calls do, or do not, end their recomputation as soon as it has what backward needs.
+    """Context that sets whether checkpointed calls end their recomputation as soon as it has all values that backward
+    needs.
 
-    It counts when the forward runs, whatever the call's `early_stop` says.
+    The setting of the forward counts, and overrides the call's `early_stop`.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_early_stop
@@ -188,7 +189,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """A block in which checkpointed calls note, or do not note, every op for their errors; None leaves it to the calls.
+    """Context that sets whether checkpointed calls record every op for their errors; None leaves it to the calls.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
@@ -202,11 +203,11 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         _overrides.debug = before
 
 
-# ----- devices: random numbers are drawn on the CPU, so there is no state to keep anywhere else -----------------------
+# ----- devices: random numbers are drawn on the CPU, so other devices have no state -----------------------------------
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """The random states of the devices of the arguments besides the CPU's: none, since numbers are drawn on the CPU.
+    """Return no states: random numbers are drawn on the CPU, so other devices have none.
 
     >>> from ndgrad.utils.checkpoint import get_device_states
     >>> get_device_states()
@@ -216,20 +217,20 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Set what `get_device_states` returned.
+    """Accept the result of `get_device_states`.
 
     >>> from ndgrad.utils.checkpoint import get_device_states, set_device_states
     >>> set_device_states(*get_device_states())
     """
     if devices or states:
         raise ValueError(
-            "set_device_states(): devices have no random state of their own. Pass what get_device_states() returned. "
+            "set_device_states(): devices have no random state of their own. Pass the result of get_device_states(). "
             "[nd-type]"
         )
 
 
 class DefaultDeviceType:
-    """The device type that checkpointing assumes where the arguments do not show one.
+    """The device type that checkpointing assumes if the arguments do not show one.
 
     >>> from ndgrad.utils.checkpoint import DefaultDeviceType
     >>> DefaultDeviceType.get_device_type()

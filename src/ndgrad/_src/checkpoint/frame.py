@@ -1,23 +1,23 @@
-"""Non-reentrant checkpointing: saved values are left out of the graph, and computed again when backward asks for them.
+"""Non-reentrant checkpointing: saved values are left out of the graph, and computed again when backward needs them.
 
 Note [Frames, holders and reruns]
 A checkpointed call has a frame. While its function runs, each value that a node would save is replaced by a holder: a
-number and the frame. The graph is an ordinary graph otherwise, so everything that works on graphs works. When backward
-unpacks the first holder, the frame runs the function again under hooks that count the same way, and keeps each value
-whose holder still lives; the other holders of the frame then find theirs. What was computed again belongs to the
-backward pass that asked (or to a GraphExecGroup) and dies with it, whether that ends well or not.
+number and the frame. Otherwise the graph is ordinary, so everything that works on graphs works. When backward unpacks
+the first holder, the frame runs the function again under hooks that count the same way, and keeps each value whose
+holder is still alive. The other holders of the frame then find their values. Recomputed values belong to the backward
+pass that needed them (or to a GraphExecGroup) and die with it, even if it fails.
 
-A rerun stops when the last value it owes has been seen (early stop). It is left by an exception that derives from
-BaseException, so that an `except Exception` in the user's function does not catch it.
+A rerun stops when it has seen the last value that is needed (early stop). It is left by an exception that derives
+from BaseException, so that an `except Exception` in the user's function does not catch it.
 
-The arguments are kept as a backward node keeps its inputs: with their versions, and through the hooks in force outside.
+The arguments are kept as a backward node keeps its inputs: with their versions, and through the hooks active outside.
 So a checkpoint inside a checkpoint holds nothing itself: its arguments are holders of the outer frame.
 
 Note [Transforms inside a frame]
-A transform that the function opens ends inside it, and so does its backward: the values that its graph saves need
-not be left out, and could not be computed again, since a rerun opens another level, whose tensors have no history in
-the graph of the first run. So a frame leaves out what graphs around the call save (of the transforms that were open,
-and of none), and no others.
+A transform that the function opens ends inside it, and so does its backward. The values saved by its graph need not
+be left out. They could not be recomputed either: a rerun opens another level, whose tensors have no history in the
+graph of the first run. So a frame leaves out only values saved by graphs around the call: those of the transforms that
+were open, and the one outside of transforms.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ndgrad._src.checkpoint.trace import (
     CheckpointError,
     Description,
     OpTrace,
+    add_traces,
     count_error,
     describe,
     difference_error,
     overwritten_error,
-    with_traces,
 )
 from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
 from ndgrad._src.core.grad_mode import enable_grad
@@ -52,7 +52,7 @@ from ndgrad._src.core.variable import Variable, edge, meta_of, twin
 from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.custom_functions.function import FunctionNode
 from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.interpreters.forward_ad import forget_closed, tangent_of, with_tangent
+from ndgrad._src.interpreters.forward_ad import forget_closed, set_tangent, tangent_of
 from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.ops.vocabulary import tensor_ops
 
@@ -60,17 +60,19 @@ Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManage
 
 
 class Arguments(FunctionNode):
-    """The arguments of a checkpointed call, with their tensors saved as a node saves its inputs."""
+    """The arguments of a checkpointed call; its tensors are saved as a node saves its inputs."""
 
-    function = None  # type: ignore[assignment]  # nothing runs through this node
+    function = None  # type: ignore[assignment]  # no gradient passes this node
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     tangents: tuple[dict[int, Any] | None, ...]
 
     @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def save(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         tensors = tuple(v for v in (*args, *kwargs.values()) if isinstance(v, Variable))
-        level = max(map(level_number, tensors), default=0)  # hooks around an inner transform are not for its tensors
+        level = max(
+            map(level_number, tensors), default=0
+        )  # Hooks around an inner transform do not apply to its tensors.
         made = make_node(cls, tuple(edge(t) for t in tensors), level=level)
         made.args = tuple(_HERE if isinstance(a, Variable) else a for a in args)
         made.kwargs = {k: _HERE if isinstance(v, Variable) else v for k, v in kwargs.items()}
@@ -80,17 +82,17 @@ class Arguments(FunctionNode):
         return made
 
     def call(self, function: Callable[..., Any]) -> Any:
-        tensors = iter([_with_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
+        tensors = iter([_restore_tangents(t, held) for t, held in zip(self.saved_tensors, self.tangents, strict=True)])
         args = [next(tensors) if a is _HERE else a for a in self.args]
         kwargs = {k: next(tensors) if v is _HERE else v for k, v in self.kwargs.items()}
         return function(*args, **kwargs)
 
 
-def _with_tangents(t: Any, held: dict[int, Any] | None) -> Any:
-    """An argument as it comes back from where it was saved, with the tangents that it had."""
+def _restore_tangents(t: Any, held: dict[int, Any] | None) -> Any:
+    """Return an unpacked argument with the tangents that it had."""
     for number, tangent in (held or {}).items():
         if tangent_of(t, number) is None:
-            t = with_tangent(tensor_ops.alias(t), tangent, number)
+            t = set_tangent(tensor_ops.alias(t), tangent, number)
     return t
 
 
@@ -98,7 +100,7 @@ _HERE = object()
 
 
 class Holder:
-    """What the graph has in the place of a saved value."""
+    """Placeholder of a saved value in the graph."""
 
     __slots__ = ("__weakref__", "frame", "number")
 
@@ -108,7 +110,7 @@ class Holder:
 
 
 class Kept:
-    """A value that was computed again, with the version its memory had when the function saved it."""
+    """A recomputed value, with the version of its memory at the time it was saved."""
 
     __slots__ = ("sample", "storage", "tensor", "version")
 
@@ -118,10 +120,10 @@ class Kept:
         self.tensor._storage = self.storage
         if t._meta is not None:
             meta_of(self.tensor).path = t._meta.path if t._meta.view is None else t._meta.view.path
-        # an argument of a checkpoint inside this one comes back with its attributes
+        # An argument of an inner checkpoint keeps its attributes.
         copy_attributes(t, self.tensor)
         self.version = self.storage.version
-        # see Note [Lent memory]: the rest of the rerun may write it
+        # See Note [Lent memory]: the rest of the rerun may write to it.
         array = self.tensor._array
         self.sample: int | None = None
         if t._storage.__class__ is Lent and may_change(array):
@@ -141,7 +143,7 @@ class Kept:
             and undo is not None
             and (undo[0] is None or not isinstance(self.tensor._array, Variable))
         ):
-            old = twin(self.tensor)  # in a transform, the write has left the old payload
+            old = twin(self.tensor)  # In a transform, the write has left the old payload.
             old._array = (
                 self.storage.restore(old._array, self.version)
                 if undo[0] is not None
@@ -152,7 +154,7 @@ class Kept:
 
 
 class Stop(BaseException):
-    """Leaves a function whose rerun has seen all it came for."""
+    """Leaves a function whose rerun has seen all needed values."""
 
     def __init__(self, rerun: Rerun) -> None:
         super().__init__()
@@ -160,22 +162,22 @@ class Stop(BaseException):
 
 
 class Frame:
-    """One checkpointed call: how to run it again, and what it saved."""
+    """One checkpointed call: the function to run it again, and descriptions of its saved values."""
 
     def __init__(
         self, again: Callable[[], Any], level: int, *, early_stop: bool, check: bool, trace: OpTrace | None
     ) -> None:
         self.again = again
-        self.level = level  # the innermost transform around the call
+        self.level = level  # innermost transform around the call
         self.early_stop = early_stop
         self.check = check
         self.trace = trace
         self.complete = False
         self.holders: list[weakref.ref[Holder]] = []
         self.saved: list[Description] = []
-        #: pass of backward -> what was computed again for it and not asked for yet
+        #: backward pass -> recomputed values that have not been used yet
         self.values: weakref.WeakKeyDictionary[Any, dict[int, Kept]] = weakref.WeakKeyDictionary()
-        self.lock = make_lock()  # the threads of one backward pass share what one of them computed
+        self.lock = make_lock()  # The threads of one backward pass share recomputed values.
 
     def pack(self, value: Any) -> Holder:
         holder = Holder(self, len(self.holders))
@@ -186,13 +188,13 @@ class Frame:
     def unpack(self, holder: Holder) -> Any:
         number = holder.number
         with self.lock:
-            owner = GraphExecGroup.current() or thread.task or _Nobody()
+            owner = GraphExecGroup.current() or thread.task or _SingleUse()
             values = self.values.get(owner)
             if values is None:
                 values = self.values[owner] = {}
                 wanted = {i for i, ref in enumerate(self.holders) if ref() is not None}
             else:
-                wanted = {number}  # asked for a second time: the rest has been handed out
+                wanted = {number}  # A second request: the other values have been used.
             if number not in values:
                 try:
                     Rerun(self, wanted, values).run()
@@ -203,14 +205,14 @@ class Frame:
 
 
 class Rerun:
-    """One more run of a frame's function, for the values that it saves."""
+    """Another run of a frame's function, for the values that it saves."""
 
     def __init__(self, frame: Frame, wanted: set[int], values: dict[int, Kept]) -> None:
         self.frame = frame
         self.wanted = wanted
         self.values = values
         self.count = 0
-        #: Before the function has ended, backward can only ask for what it has saved so far, and so can the rerun.
+        #: Before the function has ended, backward and the rerun only need the values saved so far.
         self.total = len(frame.holders)
         self.stops = frame.early_stop or not frame.complete
         self.error: CheckpointError | None = None
@@ -222,19 +224,19 @@ class Rerun:
             with ExitStack() as stack:
                 if self.trace is not None:
                     stack.enter_context(observing(self.trace))
-                stack.enter_context(_hooks(self.pack, _same, frame.level))
+                stack.enter_context(_hooks(self.pack, _identity, frame.level))
                 frame.again()
         except Stop as stop:
             if stop.rerun is not self:
                 raise
         except CheckpointError as raised:
             if raised is not self.error:
-                raise  # of another frame
+                raise  # belongs to another frame
         if self.error is None and self.count != self.total:
             self.error = count_error(frame.saved[: self.total], self.count)
         if self.error is not None:
             if frame.trace is not None and self.trace is not None:
-                raise with_traces(self.error, frame.trace, self.trace)
+                raise add_traces(self.error, frame.trace, self.trace)
             raise self.error
 
     def pack(self, value: Any) -> Any:
@@ -254,16 +256,16 @@ class Rerun:
         return kept.tensor
 
 
-class _Nobody:
-    """Owner of what is computed for someone outside any backward pass, who asks once."""
+class _SingleUse:
+    """Owner of values recomputed outside any backward pass, for a single use."""
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 class _FrameHooks(saved_tensors_hooks):
-    """What leaves saved values out (see Note [Transforms inside a frame])."""
+    """Hooks that leave saved values out (see Note [Transforms inside a frame])."""
 
     def __init__(self, frame: Frame) -> None:
         super().__init__(frame.pack, _unpack_holder)
@@ -272,7 +274,7 @@ class _FrameHooks(saved_tensors_hooks):
 
 @contextmanager
 def _hooks(pack: Callable[[Any], Any], unpack: Callable[[Any], Any], level: int) -> Iterator[None]:
-    """Saved-tensor hooks for a rerun, which happens even where users may not set any."""
+    """Set saved-tensor hooks for a rerun, even if users may not set any."""
     outside = scope()
     try:
         hooks = (*outside.modes.saved_hooks, SavedHooks(pack, unpack, level))
@@ -295,11 +297,11 @@ def run_checkpointed(
     debug: bool,
     early_stop: bool,
 ) -> Any:
-    """Call `function` without keeping what it saves for backward."""
+    """Call `function` without keeping its saved values."""
     forward_context, recompute_context = context_fn()
     if not thread.grad_enabled:
         return function(*args, **kwargs)
-    arguments = Arguments.of(args, kwargs)
+    arguments = Arguments.save(args, kwargs)
     random = RandomState((*args, *kwargs.values())) if preserve_rng_state else None
     joins, autocast = noting_joins(), thread.autocast
 
@@ -308,11 +310,11 @@ def run_checkpointed(
         with ExitStack() as stack:
             if thread.autocast is not autocast:
                 stack.enter_context(under_autocast(autocast))
-            if levels != thread.levels or duals != thread.dual_stack:  # whose backward runs outside of them
+            if levels != thread.levels or duals != thread.dual_stack:  # Backward runs outside of these transforms.
                 stack.callback(forget_closed)
                 stack.enter_context(reopened(levels, duals))
             if random is not None:
-                stack.enter_context(random.restored())
+                stack.enter_context(random.restore())
             stack.enter_context(enable_grad())
             stack.enter_context(recompute_context)
             return arguments.call(function)
@@ -335,9 +337,9 @@ def _unpack_holder(holder: Holder) -> Any:
 
 
 class GraphExecGroup:
-    """A block in which several calls of backward share recomputations.
+    """Context in which several backward calls share recomputations.
 
-    Each checkpointed function is run again at most once for all backward passes in the block, provided that no two of
+    Each checkpointed function runs again at most once for all backward passes in the block, provided that no two of
     them need the same saved value.
 
     >>> import ndgrad

@@ -1,7 +1,7 @@
 """The random state of a checkpointed call, so that the recomputation draws the same numbers.
 
-What a function draws from are the default generators, of the CPU and of the GPUs, and whatever generators it is given
-as arguments. A generator of its own that it reaches through a closure is out of sight: pass it as an argument.
+A function draws from the default generators, of the CPU and of the GPUs, and from generators among its arguments. A
+generator that it reaches through a closure is not seen: pass it as an argument.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from ndgrad._src.arrays.generator import Generator, default_generator, defaults_of_devices
 
-#: A generator that has not drawn yet is its seed: asking for more would load numpy.random.
+#: A generator that has not drawn yet is represented by its seed; its state would load numpy.random.
 State = int | bytes
 
 
@@ -28,7 +28,7 @@ def _set_state(generator: Generator, state: State) -> None:
 
 
 class RandomState:
-    """The states of the generators that a call can see, at the time this is made."""
+    """The states of all generators visible to a call, at the time of creation."""
 
     def __init__(self, arguments: Iterable[Any]) -> None:
         given = (a for a in arguments if isinstance(a, Generator))
@@ -36,8 +36,8 @@ class RandomState:
         self.states = [(g, _state(g)) for g in generators]
 
     @contextmanager
-    def restored(self) -> Iterator[None]:
-        """A block in which the generators start from these states; afterwards they go on as if it had not been."""
+    def restore(self) -> Iterator[None]:
+        """Context in which the generators start from these states; afterwards they continue as if it had not run."""
         now = [(g, _state(g)) for g, _ in self.states]
         for generator, state in self.states:
             _set_state(generator, state)

@@ -1,8 +1,8 @@
 """Reentrant checkpointing, torch's older kind: forward without a graph, and a backward inside backward.
 
 It is one custom function. Its forward runs the user's function without recording; its backward runs it again with a
-graph, and calls `backward` on that. So it needs an input that requires grad, cannot serve `autograd.grad`, and cannot
-be differentiated twice; the other kind has none of these limits.
+graph, and calls `backward` on that. So it needs an input that requires grad, does not support `autograd.grad`, and
+cannot be differentiated twice; the other kind has none of these limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad._src.engine.backward_api import backward as run_backward
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors of a tuple as leaves of their own, requiring grad where the originals do; anything else as it is.
+    """Return the tensors of a tuple as new leaves with the same requires_grad; other values are returned unchanged.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import detach_variable
@@ -89,7 +89,7 @@ class CheckpointFunction(Function):
             for position, t in zip(ctx.tensor_positions, ctx.saved_tensors, strict=True):
                 inputs[position] = t
             leaves = detach_variable(tuple(inputs))
-            random = nullcontext() if ctx.random is None else ctx.random.restored()
+            random = nullcontext() if ctx.random is None else ctx.random.restore()
             with random, under_autocast(ctx.autocast), enable_grad():
                 outputs = ctx.run(*leaves)
             outputs = outputs if isinstance(outputs, (tuple, list)) else (outputs,)

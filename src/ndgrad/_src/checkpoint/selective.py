@@ -1,8 +1,8 @@
-"""Selective checkpointing: some ops keep their results for the recomputation, the rest is computed again.
+"""Selective checkpointing: some ops keep their results for the recomputation, the others run again.
 
-Two dispatch modes, one around the function and one around its recomputation. The first asks the policy about every op
-and puts the results worth keeping on a list; the second walks the same ops and takes them from there. A result is
-handed out once: if backward comes a second time (retain_graph), the op is simply computed again.
+There are two dispatch modes, one around the function and one around its recomputation. The first asks the policy about
+every op and puts results to keep on a list. The second walks through the same ops and takes them from there. A result
+is used once: if backward runs a second time (retain_graph), the op is computed again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ndgrad._src.core.versions import storage_of
 from ndgrad._src.ops.shape import detach
 from ndgrad._src.ops.table import Op
 
-#: Ops that cost nothing to run again: the policy is not called for them.
+#: Ops that are free to run again: the policy is not called for them.
 SAC_IGNORED_OPS = frozenset((detach,))
 
 
 class CheckpointPolicy(enum.Enum):
-    """What is to become of an op's result: kept, kept on the CPU, or computed again.
+    """Decision about an op's result: keep it, keep it on the CPU, or compute it again.
 
     MUST and PREFER mean the same here: nothing overrides a policy.
 
@@ -45,8 +45,8 @@ _OFFLOADED = frozenset((CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREF
 
 
 class SelectiveCheckpointContext:
-    """What a policy is given besides the op and its arguments: the result (`op_output`). It is
-    called in the forward only.
+    """Argument of a policy in addition to the op and its arguments: the result (`op_output`). A policy is called in
+    the forward only.
 
     >>> from ndgrad.utils.checkpoint import SelectiveCheckpointContext
     >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
@@ -98,7 +98,7 @@ class _Entry:
 
 
 class _CachingTorchDispatchMode(DispatchMode):
-    """Around the forward: keeps the results that the policy wants kept."""
+    """Mode around the forward: keeps the results selected by the policy."""
 
     def __init__(self, policy_fn: Callable[..., Any], storage: list[_Entry]) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class _CachingTorchDispatchMode(DispatchMode):
                 "Return a CheckpointPolicy or a bool. [nd-checkpoint]"
             )
         entry = _Entry(func.name)
-        # a write has no result but what it wrote: running it again is the only way to have it
+        # A write has no result of its own; it must run again.
         if policy in _SAVED | _OFFLOADED and not isinstance(func, InPlaceForm):
             entry.keep(out, policy in _OFFLOADED)
         self.storage.append(entry)
@@ -129,7 +129,7 @@ class _CachingTorchDispatchMode(DispatchMode):
 
 
 class _CachedTorchDispatchMode(DispatchMode):
-    """Around the recomputation: hands out what was kept, and computes the rest."""
+    """Mode around the recomputation: returns kept results, and computes the others."""
 
     def __init__(self, storage: list[_Entry], allow_cache_entry_mutation: bool) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class _CachedTorchDispatchMode(DispatchMode):
             had = self.storage[self.position].name if self.position < len(self.storage) else "nothing more"
             raise CheckpointError(
                 f"selective checkpoint: op number {self.position} of the recomputation is {func.name}, "
-                f"and that of the forward was {had}. A checkpointed function must run the same ops each time. "
+                f"but that of the forward was {had}. A checkpointed function must run the same ops each time. "
                 "[nd-checkpoint]"
             )
         entry = self.storage[self.position]
@@ -161,10 +161,10 @@ class _CachedTorchDispatchMode(DispatchMode):
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[_CachingTorchDispatchMode, _CachedTorchDispatchMode]:
-    """The two contexts of a selective checkpoint, for `context_fn`.
+    """Return the two contexts of a selective checkpoint, for `context_fn`.
 
     A policy is called as `policy(ctx, op, *args, **kwargs)` and returns a CheckpointPolicy (or True: save). A list of
-    ops, or of their names, stands for the policy that saves these.
+    ops, or of their names, stands for a policy that saves these.
 
     >>> import functools, ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
@@ -179,7 +179,7 @@ def create_selective_checkpoint_contexts(
         policy = _policy_of_list(policy_fn_or_list)
     else:
         raise TypeError(
-            "policy_fn_or_list must be either a function or a list of ops, and create_selective_checkpoint_contexts() "
+            "policy_fn_or_list must be either a function or a list of ops, but create_selective_checkpoint_contexts() "
             f"got {type(policy_fn_or_list).__name__}. [nd-type]"
         )
     storage: list[_Entry] = []
@@ -189,7 +189,7 @@ def create_selective_checkpoint_contexts(
 def _policy_of_list(ops: Any) -> Callable[..., CheckpointPolicy]:
     names = set()
     for op in ops:
-        # a registered function, or a packet of ndgrad.ops.aten
+        # A registered function, or a packet of ndgrad.ops.aten.
         op = getattr(op, "op", op) if not isinstance(op, InPlaceForm) else op
         if not isinstance(op, (str, Op, InPlaceForm)):
             raise ValueError(

@@ -1,7 +1,8 @@
-"""What a checkpointed function saved, and in debug mode every op that it ran, in words that an error can show.
+"""Descriptions, for errors, of the values that a checkpointed function saved and, in debug mode, of every op it ran.
 
 The forward and the recomputation must save the same values in the same order. Each saved value is described by the op
-that saved it and by its shape, dtype and device: two descriptions that differ name the op at which the two runs parted.
+that saved it and by its shape, dtype and device. The first two descriptions that differ name the op at which the runs
+diverged.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ndgrad._src.debug.source_lines import Frames, places, user_frames
 
 
 class CheckpointError(RuntimeError):
-    """The recomputation of a checkpointed function did not do what the forward did.
+    """The recomputation of a checkpointed function differs from its forward.
 
     >>> from ndgrad.utils.checkpoint import CheckpointError
     >>> issubclass(CheckpointError, RuntimeError)
@@ -23,7 +24,7 @@ class CheckpointError(RuntimeError):
 
 
 class Description(NamedTuple):
-    """A saved value: who saved it under which name, and what it looks like."""
+    """A saved value: the op that saved it, its name there, shape, dtype and device."""
 
     saver: str
     name: str
@@ -36,13 +37,13 @@ class Description(NamedTuple):
 
 
 def describe(value: Any) -> Description:
-    """The value that is being saved just now."""
+    """Describe the value that is being saved."""
     saver, name = ("?", "?") if thread.saving is None else (thread.saving[0].name(), thread.saving[1])
     return Description(saver, name, tuple(value.shape), str(value.dtype).rsplit(".", 1)[-1], str(value.device))
 
 
 class OpTrace:
-    """An observer that notes each op with the shapes it was given and the user's line."""
+    """An observer that records each op with the shapes of its arguments and the user's line."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -55,7 +56,7 @@ class OpTrace:
         return run()
 
     def lines(self, marked: int) -> list[str]:
-        """The ops, one per line, with a mark at one of them."""
+        """Return the ops, one per line, with a mark at one of them."""
         out = []
         for number, (call, frames) in enumerate(zip(self.calls, self.frames)):
             where = "".join(f"  at {place}" for place in places(frames))
@@ -63,7 +64,7 @@ class OpTrace:
         return out
 
 
-# ----- what went wrong ------------------------------------------------------------------------------------------------
+# ----- errors ---------------------------------------------------------------------------------------------------------
 
 _REMEDY = (
     "A checkpointed function must do the same each time it is called with the same arguments: "
@@ -98,8 +99,8 @@ def overwritten_error(what: Description, writer: str | None) -> CheckpointError:
     )
 
 
-def with_traces(error: CheckpointError, forward: OpTrace, again: OpTrace) -> CheckpointError:
-    """The error with what both runs did, and a mark at the first op that differs."""
+def add_traces(error: CheckpointError, forward: OpTrace, again: OpTrace) -> CheckpointError:
+    """Return the error with the ops of both runs, and a mark at the first op that differs."""
     pairs = enumerate(zip(forward.calls, again.calls))
     first = next((i for i, (a, b) in pairs if a != b), min(len(forward.calls), len(again.calls)))
     parts = [str(error).removesuffix(" [nd-checkpoint]")]

@@ -116,7 +116,7 @@ def told_from(error: BaseException, file: str) -> str:
 
 
 def _uses_plain_numpy(function: Callable[..., Any]) -> bool:
-    """Whether a function computes with NumPy's own names and none of ndgrad's."""
+    """True if a function computes with NumPy's own names and none of ndgrad's."""
     code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
     used = [scope.get(name) for name in (() if code is None else code.co_names)]
     homes = {str(getattr(value, "__name__", "")).partition(".")[0] for value in used if isinstance(value, ModuleType)}

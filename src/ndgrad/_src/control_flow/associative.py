@@ -7,7 +7,7 @@ length; those of odd length need one more element each:
     pairs              ab          cd                      recursion:  ab, abcd
     prefixes           a     ab    abc   abcd  abcde       = a, ab, (ab)c, abcd, (abcd)e
 
-So about 2 n combinations are done in 2 log2(n) calls of the function, each on whole arrays; a scan would do n calls one
+So about 2 n combinations take 2 log2(n) calls of the function, each on whole arrays; a scan would need n calls one
 after another.
 """
 
@@ -25,7 +25,7 @@ Elements = TypeVar("Elements")
 def associative_scan(
     fn: Callable[[Elements, Elements], Elements], elems: Elements, reverse: bool = False, axis: int = 0
 ) -> Elements:
-    """All prefixes of `elems` along an axis, combined by an associative function: a, fn(a, b), fn(fn(a, b), c), ...
+    """Return all prefixes of `elems` along an axis under an associative function: a, fn(a, b), fn(fn(a, b), c), ...
 
     `fn` takes and returns structures like `elems`, whose tensors hold any number of elements along the axis, and
     combines them one by one. With `reverse`, it goes from the last element to the first.
@@ -39,7 +39,7 @@ def associative_scan(
     for k, t in enumerate(given.tensors):
         if not -len(t.shape) <= axis < len(t.shape):
             raise ValueError(
-                f"associative_scan: axis is {axis}, and {given.path(k)} has {len(t.shape)} dimensions (shape "
+                f"associative_scan: axis is {axis}, but {given.path(k)} has {len(t.shape)} dimensions (shape "
                 f"{tuple(t.shape)}). Choose one of these. [nd-carry]"
             )
         sizes.append(int(t.shape[axis]))
@@ -50,7 +50,7 @@ def associative_scan(
             f"associative_scan: the tensors of elems have {sizes} elements along axis {axis}. They must agree. "
             "[nd-carry]"
         )
-    return given.filled(_Prefixes(fn, given, axis, reverse)())
+    return given.fill(_Prefixes(fn, given, axis, reverse)())
 
 
 class _Prefixes:
@@ -62,28 +62,28 @@ class _Prefixes:
 
     def __call__(self) -> list[Any]:
         if not self.reverse:
-            return self._of(self.given.tensors)
+            return self._compute(self.given.tensors)
         turned = slice(None, None, -1)
-        return self._part(self._of(self._part(self.given.tensors, turned)), turned)
+        return self._part(self._compute(self._part(self.given.tensors, turned)), turned)
 
-    def _of(self, elements: list[Any]) -> list[Any]:
+    def _compute(self, elements: list[Any]) -> list[Any]:
         n = elements[0].shape[self.axes[0]]
         if n < 2:
             return elements
-        even = self._of(
-            self._combined(self._part(elements, slice(0, n - 1, 2)), self._part(elements, slice(1, None, 2)))
+        even = self._compute(
+            self._combine(self._part(elements, slice(0, n - 1, 2)), self._part(elements, slice(1, None, 2)))
         )
         odd = self._part(elements, slice(0, 1))
         if n > 2:
             before = self._part(even, slice(0, (n - 1) // 2))
-            odd = self._joined(odd, self._combined(before, self._part(elements, slice(2, None, 2))))
-        pairs = [self._alternating(a, b, axis) for a, b, axis in zip(odd, even, self.axes, strict=True)]
-        return self._joined(pairs, self._part(odd, slice(n // 2, None))) if n % 2 else pairs
+            odd = self._join(odd, self._combine(before, self._part(elements, slice(2, None, 2))))
+        pairs = [self._interleave(a, b, axis) for a, b, axis in zip(odd, even, self.axes, strict=True)]
+        return self._join(pairs, self._part(odd, slice(n // 2, None))) if n % 2 else pairs
 
-    def _combined(self, a: list[Any], b: list[Any]) -> list[Any]:
-        like = Leaves("associative_scan", "elems", self.given.filled(a))
-        return like.followed_by(
-            self.fn(self.given.filled(a), self.given.filled(b)),
+    def _combine(self, a: list[Any], b: list[Any]) -> list[Any]:
+        like = Leaves("associative_scan", "elems", self.given.fill(a))
+        return like.check_like(
+            self.fn(self.given.fill(a), self.given.fill(b)),
             "of as many elements",
             "The function combines elements one by one and returns as many.",
         )
@@ -96,12 +96,12 @@ class _Prefixes:
             for t, axis in zip(tensors, self.axes, strict=True)
         ]
 
-    def _joined(self, a: list[Any], b: list[Any]) -> list[Any]:
+    def _join(self, a: list[Any], b: list[Any]) -> list[Any]:
         return [tensor_ops.cat(x, y, dim=axis) for x, y, axis in zip(a, b, self.axes, strict=True)]
 
     @staticmethod
-    def _alternating(a: Any, b: Any, axis: int) -> Any:
-        """One of `a`, one of `b`, and so on, as long as there are both."""
+    def _interleave(a: Any, b: Any, axis: int) -> Any:
+        """Take elements of `a` and `b` by turns, as long as both last."""
         shape = tuple(b.shape)
         if tuple(a.shape) != shape:
             a = tensor_ops.getitem(a, index=(*(slice(None),) * axis, slice(0, shape[axis])))

@@ -1,4 +1,4 @@
-"""What goes round in a loop: structures of tensors that keep their shapes and dtypes from one round to the next."""
+"""Loop carries: structures of tensors that keep their shapes and dtypes from one round to the next."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ndgrad._src.tensor.functions.data import as_tensor
 
 
 class Leaves:
-    """The tensors of a structure side by side, and how to put others in their places. None stands for itself; numbers
-    and arrays become tensors."""
+    """The tensors of a structure as a list, and a way to build the structure from others. None stays None; numbers and
+    arrays become tensors."""
 
     def __init__(self, name: str, what: str, tree: Any, like: Any = None) -> None:
-        """`name` is the function whose errors these are, `what` the structure in them; `like` a structure whose face
-        new tensors have."""
+        """`name` is the function named in errors, `what` the structure in them; `like` is a structure whose tensor
+        class new tensors get."""
         self.name = name
         self.what = what
         leaves, self.spec = tree_flatten(tree)
@@ -34,29 +34,30 @@ class Leaves:
             return as_captured(leaf)
         if not isinstance(leaf, (bool, int, float, complex, np.ndarray, np.generic)):
             raise TypeError(
-                f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, and a loop or "
+                f"{self.name}: {self.what}{leaf_paths(self.spec)[place]} is {type(leaf).__name__}, but a loop or "
                 "branch computes with tensors. Make it a tensor, or let the function close over it. [nd-carry]"
             )
         return registry.numpy_arguments.as_array(leaf) if on_numpy else as_tensor(leaf)
 
-    def filled(self, tensors: Sequence[Any]) -> Any:
-        """The structure with these tensors."""
+    def fill(self, tensors: Sequence[Any]) -> Any:
+        """Return the structure with these tensors."""
         leaves: list[Any] = [None] * self.spec.num_leaves
         for place, t in zip(self.places, tensors, strict=True):
             leaves[place] = t
         return tree_unflatten(leaves, self.spec)
 
     def path(self, k: int) -> str:
-        """What a message calls one of the tensors."""
+        """Return the name of one of the tensors in messages."""
         return f"{self.what}{leaf_paths(self.spec)[self.places[k]]}"
 
-    def followed_by(self, tree: Any, before: str, advice: str) -> list[Any]:
-        """The tensors of a structure that must be like this one; `before` says in a message when this one was."""
+    def check_like(self, tree: Any, before: str, advice: str) -> list[Any]:
+        """Check that a structure is like this one, and return its tensors; `before` tells a message when this one was
+        valid."""
         leaves, spec = tree_flatten(tree)
         if spec != self.spec or any((leaf is None) is (i in self._set) for i, leaf in enumerate(leaves)):
             raise TypeError(
-                f"{self.name}: {self.what} {before} has the structure {_shown(self.spec, self._set)}, and the "
-                f"function returned {_shown(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. "
+                f"{self.name}: {self.what} {before} has the structure {_describe(self.spec, self._set)}, but the "
+                f"function returned {_describe(spec, {i for i, leaf in enumerate(leaves) if leaf is not None})}. "
                 f"{advice} [nd-carry]"
             )
         found = [self._like(k, leaves[place]) for k, place in enumerate(self.places)]
@@ -64,7 +65,7 @@ class Leaves:
             if tuple(then.shape) != tuple(now.shape) or np_dtype(then) != np_dtype(now):
                 raise TypeError(
                     f"{self.name}: {self.path(k)} {before} has shape {tuple(then.shape)} and dtype {np_dtype(then)}, "
-                    f"and the function returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. "
+                    f"but the function returned it with shape {tuple(now.shape)} and dtype {np_dtype(now)}. "
                     f"{advice} [nd-carry]"
                 )
         return found
@@ -74,12 +75,12 @@ class Leaves:
         return set(self.places)
 
     def _like(self, k: int, leaf: Any) -> Any:
-        if isinstance(leaf, (bool, int, float, complex)):  # a number takes on the dtype, as in arithmetic
+        if isinstance(leaf, (bool, int, float, complex)):  # A number takes the dtype of the tensor, as in arithmetic.
             leaf = as_tensor(leaf, dtype=as_dtype(np_dtype(self.tensors[k])))
         return self._tensor(self.places[k], leaf, self.tensors[k].face.on_numpy_face)
 
 
-def _shown(spec: TreeSpec, tensors: set[int]) -> str:
+def _describe(spec: TreeSpec, tensors: set[int]) -> str:
     if spec.type is None:
         return "of one tensor" if tensors else "None"
     places = [path for i, path in enumerate(leaf_paths(spec)) if i in tensors]

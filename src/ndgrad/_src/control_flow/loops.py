@@ -1,9 +1,9 @@
 """Loops and branches as functions: scan, fori_loop, while_loop, cond, map, with the signatures of jax.lax.
 
-Outside of compiled functions each is the Python that its docstring shows: what it records, batches and differentiates
-is what the ops of its rounds do. They are there for two reasons. Inside a compiled function the body is traced once,
-however long the loop, and a branch is taken by the program (compiler/capture/control_flow). And a predicate that vmap
-has batched, which Python cannot branch on, decides for each sample (ndgrad._src.control_flow.samples).
+Outside of compiled functions each is the Python code in its docstring: recording, batching and derivatives are those
+of the ops in its rounds. There are two reasons to use them. Inside a compiled function the body is traced once for
+any length of the loop, and the program takes the branch (compiler/capture/control_flow). And a predicate that vmap
+has batched, on which Python cannot branch, decides for each sample (ndgrad._src.control_flow.samples).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ Carry = TypeVar("Carry")
 R = TypeVar("R")
 
 _KEEP = (
-    "What a loop carries keeps its structure, shapes and dtypes: reshape or cast it in the function, or start with the "
+    "A loop's carry keeps its structure, shapes and dtypes: reshape or cast it in the function, or start with the "
     "like of it."
 )
 
 
 def is_traced() -> bool:
-    """Whether loops and branches are to be part of a program: a function is being traced, and no `functionalize` inside
-    it sees the ops, which are those of the rounds then."""
+    """True if loops and branches become part of a program: a function is being traced, and no `functionalize` inside it
+    sees the ops. Otherwise the ops of the rounds are recorded."""
     state = modes()
     return any(getattr(o, "is_tracer", False) for o in state.observers) and all(
         level.kind != "functional" for level in state.levels
@@ -62,21 +62,21 @@ def scan(
     *,
     checkpoint: int | bool = False,
 ) -> tuple[Carry, Any]:
-    """Run `carry, y = f(carry, x)` for each row x of `xs`, and return the last carry with all y, stacked.
+    """Run `carry, y = f(carry, x)` for each row x of `xs`; return the last carry and all y, stacked.
 
     `carry`, `xs` and the results are any nested structures of tensors; the carry keeps its structure, shapes and
-    dtypes. Without `xs`, `length` says how many rounds there are, and x is None. With `reverse`, the rows are taken
-    from the last to the first, and each y stands at the place of its x. It is this loop:
+    dtypes. Without `xs`, `length` is the number of rounds, and x is None. With `reverse`, the rows are taken
+    from the last to the first, and each y has the index of its x. It is this loop:
 
         for x in xs:
             carry, y = f(carry, x)
             ys.append(y)
         return carry, stack(ys)
 
-    and differentiable as such, with respect to what `f` closes over, too. With `checkpoint`, a backward pass computes
-    the rounds again instead of keeping what they have saved: it keeps the carry of every k-th round (`checkpoint=k`;
-    True: the square root of their number). In a compiled function the body is traced once and runs as a native loop;
-    `unroll` rounds of it are one round of that (True: all).
+    Its derivatives are those of the loop, including derivatives with respect to captured tensors. With `checkpoint`, a
+    backward pass computes the rounds again instead of keeping their saved values: it keeps the carry of every k-th
+    round (`checkpoint=k`; True: the square root of their number). In a compiled function the body is traced once and
+    runs as a native loop; `unroll` rounds of it are one round of that loop (True: all).
 
     >>> import ndgrad
     >>> ndgrad.func.scan(lambda total, x: (total + x, total * x), 0.0, ndgrad.tensor([1.0, 2.0, 3.0]))
@@ -87,9 +87,9 @@ def scan(
     count = _length(rows, length)
     step = _Step("scan", f, carry, rows)
     if count == 0:
-        return carry.filled(carry.tensors), step.nothing()
+        return carry.fill(carry.tensors), step.nothing()
     runs = _plain_rounds
-    if is_traced() and unroll is not True and _whole("unroll", unroll) < count:
+    if is_traced() and unroll is not True and _check_count("unroll", unroll) < count:
         runs = _traced_rounds
         if unroll > 1:
             runs = _Segments(int(unroll), _plain_rounds, _traced_rounds)
@@ -97,13 +97,13 @@ def scan(
     if size < count:
         runs = _Segments(size, runs, _traced_rounds) if is_traced() else _Checkpoints(size)
     last, ys = runs(step, carry.tensors, rows.tensors, count, reverse)
-    return carry.filled(last), step.results(ys)
+    return carry.fill(last), step.results(ys)
 
 
 Tensors = Sequence[Any]
 #: One round, from the tensors of the carry and of a row to those of the next carry and of y.
 Round = Callable[[Tensors, Tensors], tuple[list[Any], list[Any]]]
-#: How rounds are run: (the round, carry, rows, their number, whether in reverse) -> (carry, all y stacked)
+#: Runner of rounds: (the round, carry, rows, their number, True for reverse) -> (carry, all y stacked)
 Runs = Callable[[Round, Tensors, Tensors, int, bool], tuple[list[Any], list[Any]]]
 
 
@@ -118,49 +118,49 @@ class _Step:
         self.ys: Leaves | None = None
 
     def __call__(self, carry: Tensors, row: Tensors) -> tuple[list[Any], list[Any]]:
-        made = self.f(self.carry.filled(carry), self.rows.filled(row))
+        made = self.f(self.carry.fill(carry), self.rows.fill(row))
         if not isinstance(made, tuple) or len(made) != 2:
             raise TypeError(
-                f"{self.name}: the function returned {type(made).__name__}, and it must return a pair (carry, y). "
+                f"{self.name}: the function returned {type(made).__name__}, but it must return a pair (carry, y). "
                 "Return (carry, None) where there is no y. [nd-carry]"
             )
-        following = self.carry.followed_by(made[0], "before the round", _KEEP)
+        following = self.carry.check_like(made[0], "before the round", _KEEP)
         if self.ys is None:
             self.ys = Leaves(self.name, "y", made[1], made[0])
             return following, self.ys.tensors
-        return following, self.ys.followed_by(made[1], "of the first round", "Every round must return the like of it.")
+        return following, self.ys.check_like(made[1], "of the first round", "Every round must return the like of it.")
 
     def results(self, ys: Tensors) -> Any:
-        """What is returned for all y."""
+        """Return the structure of all y."""
         assert self.ys is not None
-        return self.ys.filled(ys)
+        return self.ys.fill(ys)
 
     def nothing(self) -> Any:
-        """What no round at all gives: the function is called once, on zeros, to learn what it would."""
+        """Return the result of zero rounds: the function is called once, on zeros, to learn its structure."""
         with no_grad():
             row = [zeros(tuple(t.shape[1:]), dtype=as_dtype(np_dtype(t))) for t in self.rows.tensors]
-            _, ys = self(self.carry.tensors, [_with_face(r, t) for r, t in zip(row, self.rows.tensors, strict=True)])
-            return self.results([_with_face(zeros((0, *y.shape), dtype=as_dtype(np_dtype(y))), y) for y in ys])
+            _, ys = self(self.carry.tensors, [_as_class_of(r, t) for r, t in zip(row, self.rows.tensors, strict=True)])
+            return self.results([_as_class_of(zeros((0, *y.shape), dtype=as_dtype(np_dtype(y))), y) for y in ys])
 
 
-def _with_face(t: Any, like: Any) -> Any:
+def _as_class_of(t: Any, like: Any) -> Any:
     return as_class(t, like.face)
 
 
 def _plain_rounds(step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool) -> tuple[list[Any], list[Any]]:
-    """The rounds one after another, as Python runs them."""
-    carry, ys = _some_rounds(step, carry, _separate(rows, count, reverse))
-    return carry, _stacked(ys, reverse)
+    """Run the rounds one after another in Python."""
+    carry, ys = _run_rounds(step, carry, _split_rows(rows, count, reverse))
+    return carry, _stack_columns(ys, reverse)
 
 
-def _separate(rows: Tensors, count: int, reverse: bool) -> list[tuple[Any, ...]]:
-    """The rows of each round, in the order of the rounds."""
+def _split_rows(rows: Tensors, count: int, reverse: bool) -> list[tuple[Any, ...]]:
+    """Return the rows of each round, in the order of the rounds."""
     apart = [tensor_ops.unbind(t, dim=0) for t in rows]
     each = list(zip(*apart, strict=True)) if apart else [()] * count
     return each[::-1] if reverse else each
 
 
-def _some_rounds(step: Round, carry: Tensors, rows: Sequence[Tensors]) -> tuple[list[Any], list[list[Any]]]:
+def _run_rounds(step: Round, carry: Tensors, rows: Sequence[Tensors]) -> tuple[list[Any], list[list[Any]]]:
     ys = []
     for row in rows:
         carry, y = step(carry, row)
@@ -168,12 +168,12 @@ def _some_rounds(step: Round, carry: Tensors, rows: Sequence[Tensors]) -> tuple[
     return list(carry), ys
 
 
-def _stacked(ys: list[list[Any]], reverse: bool) -> list[Any]:
+def _stack_columns(ys: list[list[Any]], reverse: bool) -> list[Any]:
     return [tensor_ops.stack(*column[:: -1 if reverse else 1], dim=0) for column in zip(*ys, strict=True)]
 
 
 class _Checkpoints:
-    """Rounds in groups, each of which keeps what it was given and is run again by backward."""
+    """Runs rounds in groups; each group keeps its arguments and is run again by backward."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -181,18 +181,18 @@ class _Checkpoints:
     def __call__(
         self, step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool
     ) -> tuple[list[Any], list[Any]]:
-        each = _separate(rows, count, reverse)
+        each = _split_rows(rows, count, reverse)
         ys: list[list[Any]] = []
         for start in range(0, count, self.size):
             carry, some = checkpointed(
-                _some_rounds, step, list(carry), each[start : start + self.size], use_reentrant=False
+                _run_rounds, step, list(carry), each[start : start + self.size], use_reentrant=False
             )
             ys += some
-        return list(carry), _stacked(ys, reverse)
+        return list(carry), _stack_columns(ys, reverse)
 
 
 class _Segments:
-    """Rounds in groups of `size`, which `inner` runs; `outer` runs the groups, and `inner` the rounds that are left."""
+    """Runs rounds in groups of `size` by `inner`; `outer` runs the groups, and `inner` the remaining rounds."""
 
     def __init__(self, size: int, inner: Runs, outer: Runs) -> None:
         self.size = size
@@ -207,7 +207,7 @@ class _Segments:
         def group(carry: Tensors, row: Tensors) -> tuple[list[Any], list[Any]]:
             return self.inner(step, carry, row, self.size, reverse)
 
-        cut = (left, count) if reverse else (0, count - left)  # the rounds that are left are the last ones
+        cut = (left, count) if reverse else (0, count - left)  # The remaining rounds are the last ones.
         folded = [tensor_ops.reshape(_part(t, *cut), shape=(groups, self.size, *t.shape[1:])) for t in rows]
         carry, ys = self.outer(group, carry, folded, groups, reverse)
         ys = [tensor_ops.reshape(y, shape=(groups * self.size, *y.shape[2:])) for y in ys]
@@ -225,13 +225,13 @@ def _part(t: Any, start: int, stop: int) -> Any:
 def _traced_rounds(
     step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool
 ) -> tuple[list[Any], list[Any]]:
-    from ndgrad._src.compiler.capture.control_flow import run_scan  # which only those need who compile
+    from ndgrad._src.compiler.capture.control_flow import run_scan  # needed only for compilation
 
     return run_scan(step, carry, rows, count, reverse)
 
 
 def _length(rows: Leaves, length: int | None) -> int:
-    """The number of rounds."""
+    """Return the number of rounds."""
     if length is not None:
         length = operator.index(length)
         if length < 0:
@@ -247,7 +247,7 @@ def _length(rows: Leaves, length: int | None) -> int:
         if length is not None and t.shape[0] != length:
             other = "length is" if k == 0 else f"{rows.path(0)} has"
             raise ValueError(
-                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), and {other} {length}. "
+                f"{rows.name}: {rows.path(k)} has {t.shape[0]} rows (shape {tuple(t.shape)}), but {other} {length}. "
                 "They must agree. [nd-carry]"
             )
         length = int(t.shape[0])
@@ -256,7 +256,7 @@ def _length(rows: Leaves, length: int | None) -> int:
     return length
 
 
-def _whole(name: str, number: Any) -> int:
+def _check_count(name: str, number: Any) -> int:
     if isinstance(number, (bool, np.bool_)):
         return 1
     number = operator.index(number)
@@ -266,31 +266,31 @@ def _whole(name: str, number: Any) -> int:
 
 
 def _segment(checkpoint: int | bool, count: int) -> int:
-    """How many rounds a checkpoint stands for; all of them where there are none."""
+    """Return the number of rounds per checkpoint; all rounds if there are no checkpoints."""
     if checkpoint is False or checkpoint is None:
         return count
-    return math.isqrt(count - 1) + 1 if checkpoint is True else min(_whole("checkpoint", checkpoint), count)
+    return math.isqrt(count - 1) + 1 if checkpoint is True else min(_check_count("checkpoint", checkpoint), count)
 
 
-# ----- what is a scan -------------------------------------------------------------------------------------------------
+# ----- special scans --------------------------------------------------------------------------------------------------
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """`f` of each row of `xs`, one after another, stacked: `vmap` in as little memory as a loop needs.
+    """Apply `f` to each row of `xs`, one after another, and stack the results: `vmap` with the memory of a loop.
 
-    With a `batch_size`, so many rows are computed at once, by `vmap`.
+    With a `batch_size`, that many rows are computed at once, by `vmap`.
 
     >>> import ndgrad
     >>> ndgrad.func.map(lambda x: (x * x).sum(), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([ 5., 25.])
     """
     if batch_size is not None:
-        return _mapped_in_batches(f, xs, _whole("batch_size", batch_size))
+        return _map_in_batches(f, xs, _check_count("batch_size", batch_size))
     _length(Leaves("map", "xs", xs), None)
     return scan(lambda nothing, x: (nothing, f(x)), None, xs)[1]
 
 
-def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
+def _map_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     rows = Leaves("map", "xs", xs)
     count = _length(rows, None)
     groups = count // size
@@ -299,10 +299,10 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
         folded = [
             tensor_ops.reshape(_part(t, 0, groups * size), shape=(groups, size, *t.shape[1:])) for t in rows.tensors
         ]
-        done = map(vmap(f), rows.filled(folded))
+        done = map(vmap(f), rows.fill(folded))
         parts.append(tree_map(lambda y: tensor_ops.reshape(y, shape=(groups * size, *y.shape[2:])), done))
     if groups * size < count or not count:
-        rest = rows.filled([_part(t, groups * size, count) for t in rows.tensors])
+        rest = rows.fill([_part(t, groups * size, count) for t in rows.tensors])
         parts.append(vmap(f)(rest) if count else map(f, rest))
     return parts[0] if len(parts) == 1 else tree_map(lambda a, b: tensor_ops.cat(a, b, dim=0), *parts)
 
@@ -310,46 +310,46 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[[Any, Carry], Carry], init_val: Carry, *, unroll: int | bool = 1
 ) -> Carry:
-    """Run `val = body_fun(i, val)` for i from `lower` to `upper` - 1, and return the last val.
+    """Run `val = body_fun(i, val)` for i from `lower` to `upper` - 1; return the last val.
 
-    i is a tensor of an integer. The bounds are integers; where one is a tensor whose value is not known while a
-    function is traced, the loop is a `while_loop`.
+    i is an integer tensor. The bounds are integers. If one is a tensor whose value is unknown while a function is
+    traced, the loop is a `while_loop`.
 
     >>> import ndgrad
     >>> ndgrad.func.fori_loop(0, 4, lambda i, total: total + i * i, ndgrad.tensor(0))
     tensor(14)
     """
-    low, high = _bound("lower", lower), _bound("upper", upper)
+    low, high = _read_bound("lower", lower), _read_bound("upper", upper)
     if low is None or high is None:
         start = Leaves("fori_loop", "init_val", init_val)
-        carry = as_tensor(lower, dtype=int64), start.filled(start.tensors)
+        carry = as_tensor(lower, dtype=int64), start.fill(start.tensors)
         return while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body_fun(*c)), carry)[1]
     return scan(lambda val, i: (body_fun(i, val), None), init_val, arange(low, max(low, high)), unroll=unroll)[0]
 
 
-def _bound(name: str, bound: Any) -> int | None:
-    """A bound of a loop as a number; None if that is not known."""
+def _read_bound(name: str, bound: Any) -> int | None:
+    """Return a bound of a loop as a number; None if it is unknown."""
     if isinstance(bound, Variable):
         if tuple(bound.shape) or np_dtype(bound).kind not in "biu":
             raise TypeError(
                 f"fori_loop: {name} is a tensor of shape {tuple(bound.shape)} and dtype {np_dtype(bound)}. Give an "
                 "integer without dimensions. [nd-carry]"
             )
-        known = samples.known(bound)
+        known = samples.known_value(bound)
         return None if known is None else int(known)
     return operator.index(bound)
 
 
-# ----- values decide --------------------------------------------------------------------------------------------------
+# ----- value-dependent control flow -----------------------------------------------------------------------------------
 
 
 def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Carry) -> Carry:
-    """Run `val = body_fun(val)` while `cond_fun(val)` holds, and return the last val.
+    """Run `val = body_fun(val)` while `cond_fun(val)` holds; return the last val.
 
-    It is differentiable in both modes: the number of rounds is known when it has run. Where vmap has batched the
-    condition, each sample runs for as long as its own condition holds: rounds go on until all are done, and samples
-    that are done keep their values. In a compiled function the program runs the loop; reverse mode then runs it once
-    more, and derivatives of that need the function uncompiled.
+    It is differentiable in both modes: the number of rounds is known after it has run. If vmap has batched the
+    condition, each sample runs as long as its own condition holds: rounds continue until all samples are done, and
+    samples that are done keep their values. In a compiled function the program runs the loop; reverse mode then runs it
+    once more, and derivatives of that need the function uncompiled.
 
     >>> import ndgrad
     >>> ndgrad.func.while_loop(lambda x: x < 100, lambda x: x * 3, ndgrad.tensor(1))
@@ -358,29 +358,30 @@ def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Car
     carry = Leaves("while_loop", "val", init_val)
 
     def body(tensors: Tensors) -> list[Any]:
-        return carry.followed_by(body_fun(carry.filled(tensors)), "before the round", _KEEP)
+        return carry.check_like(body_fun(carry.fill(tensors)), "before the round", _KEEP)
 
     def holds(tensors: Tensors) -> Any:
-        return _predicate("while_loop: cond_fun returned", cond_fun(carry.filled(tensors)))
+        return _predicate("while_loop: cond_fun returned", cond_fun(carry.fill(tensors)))
 
     if is_traced():
-        from ndgrad._src.compiler.capture.while_loops import run_while_loop  # which only those need who compile
+        from ndgrad._src.compiler.capture.while_loops import run_while_loop  # needed only for compilation
 
-        return carry.filled(run_while_loop(*samples.for_all(holds, body), carry.tensors))
-    going_on, some = samples.for_all(holds, body)
+        return carry.fill(run_while_loop(*samples.make_loop(holds, body), carry.tensors))
+    going_on, some = samples.make_loop(holds, body)
     tensors = carry.tensors
-    while samples.known(going_on(tensors)):
+    while samples.known_value(going_on(tensors)):
         tensors = some(tensors)
-    return carry.filled(tensors)
+    return carry.fill(tensors)
 
 
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
-    """`true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
+    """Return `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
 
-    Where `vmap` has batched `pred`, each sample gets the result of its own branch. A branch that some sample takes is
-    then computed for all of them, with the operands of a sample that takes it in the place of the others': what it may
-    not do (divide by zero, the root of a negative number) it does for none, in derivatives neither. In a compiled
-    function the program takes the branch. Both functions must then return the same structure, shapes and dtypes.
+    If `vmap` has batched `pred`, each sample gets the result of its own branch. A branch that some sample takes is
+    computed for all of them, with the operands of such a sample in place of the others'. So invalid operations in a
+    branch (division by zero, the root of a negative number) do not affect samples that do not take it, nor their
+    derivatives. In a compiled function the program takes the branch. Both functions must then return the same
+    structure, shapes and dtypes.
 
     >>> import ndgrad
     >>> ndgrad.func.cond(ndgrad.tensor(True), lambda x: x + 1, lambda x: x - 1, ndgrad.tensor(1.0))
@@ -390,20 +391,20 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     tensor([2., 3.])
     """
     pred = _predicate("cond: pred is", pred)
-    known = samples.known(pred)
+    known = samples.known_value(pred)
     if known is not None:
         return (true_fun if known else false_fun)(*operands)
     given = Leaves("cond", "operands", operands)
     first = _Branch(true_fun, given)
     second = _Branch(false_fun, given, first)
-    found = samples.chosen(pred, first, second, given.tensors)
+    found = samples.run_branches(pred, first, second, given.tensors)
     made = first.made or second.made
     assert made is not None
-    return made.filled(found)
+    return made.fill(found)
 
 
 class _Branch:
-    """A branch as a function of tensors, which remembers the structure of what it returns."""
+    """A branch as a function of tensors, which stores the structure of its result."""
 
     def __init__(self, f: Callable[..., Any], given: Leaves, first: _Branch | None = None) -> None:
         self.f = f
@@ -412,12 +413,12 @@ class _Branch:
         self.made: Leaves | None = None
 
     def __call__(self, tensors: Tensors) -> list[Any]:
-        result = self.f(*self.given.filled(tensors))
+        result = self.f(*self.given.fill(tensors))
         self.made = Leaves("cond", "the result", result, self.given.tensors)
         if self.first is None or self.first.made is None:
             return self.made.tensors
-        return self.first.made.followed_by(
-            result, "of true_fun", "Here that was false_fun: both must return the like of it."
+        return self.first.made.check_like(
+            result, "of true_fun", "Here that was false_fun: both must return the same structure, shapes and dtypes."
         )
 
 
@@ -430,7 +431,7 @@ def _predicate(what: str, p: Any) -> Any:
         )
     if tuple(p.shape):
         raise TypeError(
-            f"{what} a tensor of shape {tuple(p.shape)}, which decides nothing. Reduce it to one number with all() or "
+            f"{what} a tensor of shape {tuple(p.shape)}, which is no single value. Reduce it with all() or "
             "any(). [nd-carry]"
         )
     if not isinstance(p, Variable):

@@ -2,12 +2,12 @@
 
 Note [Branches of a batch]
 A branch is computed for all samples at once, so it also runs for samples that do not take it, whose results are
-dropped. Dropping is not enough: the root of a negative number is nan, and in a backward pass the zero that comes from
-the dropped result, times nan, is nan. So a sample that does not take a branch runs it with the values of one that does,
-constants all, operands and captured tensors alike. A branch that no sample takes does not run.
+dropped. Dropping is not enough: the root of a negative number is nan, and in a backward pass the zero gradient of the
+dropped result, times nan, is nan. So a sample that does not take a branch runs it with the values of one that does,
+as constants, for operands and captured tensors alike. A branch that no sample takes does not run.
 
-Conditions have no derivatives, so they are read off the array under all transforms. While a function is traced for a
-program it holds no values; what depends on them is then a branch or a loop of the program.
+Conditions have no derivatives, so they are read from the array under all transforms. While a function is traced the
+array holds no values; decisions are then branches and loops of the program.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ndgrad._src.interpreters.levels import find_level
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 Tensors = Sequence[Any]
-#: A function of tensors side by side.
+#: A function of a list of tensors.
 Flat = Callable[[Tensors], list[Any]]
 
 
-def known(p: Any) -> Any:
-    """The value of a number without dimensions; None where it is batched, or not known while a function is traced."""
+def known_value(p: Any) -> Any:
+    """Return the value of a 0-d condition; None if it is batched, or unknown while a function is traced."""
     array, levels = take_apart(p)
     if levels:
         return None
@@ -37,15 +37,15 @@ def known(p: Any) -> Any:
     return array.item() if hasattr(array, "item") else array
 
 
-def chosen(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
-    """The results of the branch that a condition chooses, where Python cannot ask it."""
+def run_branches(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors) -> list[Any]:
+    """Return the results of the branch selected by a condition that Python cannot evaluate."""
     array, levels = take_apart(pred)
     if not levels:
-        from ndgrad._src.compiler.capture.control_flow import run_branch  # which only those need who compile
+        from ndgrad._src.compiler.capture.control_flow import run_branch  # needed only for compilation
 
         return run_branch(pred, when_true, when_false, tensors)
     mask = wrap(pred.face, array)
-    found = [_taken(_Samples(p, m, levels), f, tensors) for p, m, f in _sides(pred, mask, when_true, when_false)]
+    found = [_run_branch(_Samples(p, m, levels), f, tensors) for p, m, f in _sides(pred, mask, when_true, when_false)]
     if found[0] is None or found[1] is None:
         return found[0] or found[1] or []
     return [tensor_ops.where(pred, a, b) for a, b in zip(*found, strict=True)]
@@ -55,36 +55,36 @@ def _sides(pred: Any, mask: Any, when_true: Flat, when_false: Flat) -> list[tupl
     return [(pred, mask, when_true), (tensor_ops.logical_not(pred), tensor_ops.logical_not(mask), when_false)]
 
 
-def _taken(samples: _Samples, f: Flat, tensors: Tensors) -> list[Any] | None:
-    """The results of a branch for the samples that take it, of any value for others; None if none does."""
-    # functions with what they capture; few programs need it
+def _run_branch(samples: _Samples, f: Flat, tensors: Tensors) -> list[Any] | None:
+    """Return the results of a branch for the samples that take it, arbitrary values for others; None if none does."""
+    # Functions with their captured tensors; rarely needed.
     from ndgrad._src.compiler.capture.subprograms import LiftedFunction
 
-    taken = known(samples.some)
+    taken = known_value(samples.some)
     if taken is not None and not taken:
         return None
     lifted = LiftedFunction(f, tensors)
     given = [samples.safe(t) for t in (*tensors, *lifted.captured)]
     if taken:
         return lifted(given)
-    from ndgrad._src.compiler.capture.control_flow import run_branch  # as above
+    from ndgrad._src.compiler.capture.control_flow import run_branch  # needed only for compilation
 
     return run_branch(samples.some, lifted, lifted.zeros, given)
 
 
-def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tensors], Any], Flat]:
-    """The condition and the body of a loop that goes on until it is done for all samples, and of which samples that are
-    done keep their values."""
+def make_loop(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tensors], Any], Flat]:
+    """Return the condition and the body of a loop that runs until all samples are done; samples that are done keep
+    their values."""
     remembered: list[Any] = []
 
-    def going_on(tensors: Tensors) -> Any:
+    def check_any(tensors: Tensors) -> Any:
         return goes_on(holds(tensors))
 
-    def some(tensors: Tensors) -> list[Any]:
+    def run_body(tensors: Tensors) -> list[Any]:
         p = holds(tensors)
         if not take_apart(p)[1]:
             return body(tensors)
-        # functions with what they capture; few programs need it
+        # Functions with their captured tensors; rarely needed.
         from ndgrad._src.compiler.capture.subprograms import LiftedFunction
 
         lifted = remembered[0] if remembered else LiftedFunction(body, tensors)
@@ -92,18 +92,18 @@ def for_all(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Tens
             remembered.append(lifted)
         return for_samples(p, lifted, [*tensors, *lifted.captured], len(tensors))
 
-    return going_on, some
+    return check_any, run_body
 
 
 def goes_on(p: Any) -> Any:
-    """Whether a condition holds for any sample."""
+    """True if a condition holds for any sample."""
     array, levels = take_apart(p)
     return p if not levels else _any(wrap(p.face, array))
 
 
 def for_samples(p: Any, f: Flat, tensors: Tensors, kept: int) -> list[Any]:
-    """What a function of tensors, which captures none, gives for the samples for which a condition holds. For others
-    the first `kept` of the tensors stay what they are, and what else it gives is zero."""
+    """Return a function's results for the samples for which a condition holds; it captures no tensors. Other samples
+    keep the first `kept` of the tensors, and get zeros for further results."""
     array, levels = take_apart(p)
     if not levels:
         return f(tensors)
@@ -127,7 +127,7 @@ class _Samples:
         with no_grad():
             self.some = _any(mask)
             first = tensor_ops.argmax(tensor_ops.reshape(mask, shape=(-1,)).to(int), dim=0, keepdim=False)
-            #: the place of one of them, by level
+            #: index of one of them, by level
             self.place: dict[int, Any] = {}
             for number in reversed(levels):
                 size = find_level(number).size
@@ -135,8 +135,8 @@ class _Samples:
                 first = first // size
 
     def safe(self, t: Any) -> Any:
-        """A tensor with the values of one of these samples in the place of all others' (see Note [Branches of a
-        batch])."""
+        """Return a tensor in which all other samples have the values of one of these samples (see Note [Branches of
+        a batch])."""
         if not isinstance(t, Variable):
             return t
         array, levels = take_apart(t)

@@ -1,5 +1,4 @@
-"""Parts of an array that are no views, since an index picks them for each sample of a vmap by itself, or, in a function
-that is traced, an index that only a call will know."""
+"""Parts of an array that are not views: picked by an index per vmap sample, or by an index known only at call time."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ from ndgrad._src.core.versions import storage_of
 
 
 class Picked:
-    """What makes a tensor a part that an index picks for each sample of a vmap by itself: `a[i]` with a batched `i`.
+    """Link from a part to its array, for a part that an index picks per vmap sample: `a[i]` with a batched `i`.
 
     NumPy's `a[i]` is a view of the sample. The parts of several samples do not lie in memory at regular distances, so
-    here it is a copy that behaves as the view would: it is picked again when next someone looks after the array was
-    written, and a write to it is put back into the array. In a trace it is put back, too; to look at it after the array
-    was written is beyond a trace (`TracedArray.note_pick`).
+    here the part is a copy that behaves like the view. After a write to the array, the part is picked again on its next
+    use. A write to the part is copied back into the array. A trace also copies writes back, but it cannot use the part
+    after a write to the array (`TracedArray.note_pick`).
     """
 
     __slots__ = ("base", "put", "storage", "take", "version")
@@ -28,7 +27,7 @@ class Picked:
         self.renew()
 
     def renew(self) -> None:
-        """The part is now what lies in the array."""
+        """Mark the part as equal to the current content of the array."""
         self.storage = storage_of(self.base)
         self.version = self.storage.version
 
@@ -38,15 +37,15 @@ class Picked:
 
 
 def note_pick(part: Any, picked: Picked) -> None:
-    """Let a tensor be a part that was picked just now."""
+    """Mark a tensor as a part that was picked just now."""
     meta_of(part).picked = picked
     array = part._array
-    if hasattr(array, "note_pick"):  # the compiler's
+    if hasattr(array, "note_pick"):  # a traced array of the compiler
         array.note_pick(picked.base._array)
 
 
 def is_picked(t: Any) -> bool:
-    """Whether a tensor was picked from an array, or is a view of one that was."""
+    """True if a tensor was picked from an array, or is a view of such a tensor."""
     meta = t._meta
     if meta is None:
         return False
@@ -55,8 +54,10 @@ def is_picked(t: Any) -> bool:
 
 
 def follow_pick(t: Any) -> Picked | None:
-    """Bring a tensor that was picked from an array, or is a view of one that was, up to date with the
-    array; None for all others."""
+    """Update a tensor that was picked from an array, or a view of one, after writes to the array.
+
+    Return the link to the array; None for other tensors.
+    """
     meta = t._meta
     if meta is None:
         return None
@@ -70,7 +71,7 @@ def follow_pick(t: Any) -> Picked | None:
         part._array, part._node, part._storage, part._meta = fresh._array, fresh._node, fresh._storage, fresh._meta
         picked = fresh._meta.picked
     if info is not None and t._storage is not part._storage:
-        from ndgrad._src.interpreters.transform_writes import follow_base  # which calls this file
+        from ndgrad._src.interpreters.transform_writes import follow_base  # avoids an import cycle
 
         follow_base(t)
     return picked

@@ -1,15 +1,15 @@
-"""Memory that the user lends: what a NumPy array shares with tensors, and NumPy may write without our knowing.
+"""Memory of the user's arrays that tensors share, and that NumPy may write without a new version.
 
 Note [Lent memory]
-Backward must not use values that the forward never saw. A write through ndgrad makes a new version; a write by NumPy
-into an array that stands in an expression (`x * c`, `x[places]`, `np.maximum(x, c)`) or that a tensor was made of
-(`from_numpy(c)`) makes none. So what is saved of such memory is
-  * a copy, where it is small and nobody writes it but NumPy: a later write is then as harmless as it
-    is to NumPy's own results;
-  * else itself with a sample of its elements, all of a small array and some hundred of a large one, spread over each
-    dimension, which is compared when backward reads it: a write over the whole, the usual kind, does not pass, and
-    one to single elements may.
-Both cost less than a microsecond, and only where such memory is saved. Guard mode compares every byte of everything.
+Backward must not use values that the forward never saw. A write through ndgrad makes a new version. A write by NumPy
+into an array that is an operand (`x * c`, `x[places]`, `np.maximum(x, c)`) or the source of a tensor (`from_numpy(c)`)
+makes none. So a saved value in such memory is
+  * a copy, if it is small and only NumPy writes to it. A later write is then as harmless as it is to NumPy's own
+    results;
+  * otherwise the memory itself with a hash of a sample of its elements, which is compared when backward reads it. The
+    sample has all elements of a small array, and some hundred of a large one, spread over each dimension. A write over
+    the whole array, the usual kind, is detected; a write to single elements may not be.
+Both cost less than a microsecond, and only for saved memory of this kind. Guard mode compares every byte of everything.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ import numpy as np
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.core.versions import Storage
 
-#: Up to how many bytes memory is copied, or compared as a whole.
+#: Maximum number of bytes to copy, or to compare as a whole.
 SMALL = 4096
-#: About how many elements of larger memory are compared.
+#: Approximate number of elements to compare in larger memory.
 _SAMPLED = 128
 
 
 class Lent(Storage):
-    """The storage of memory that the user's own arrays share."""
+    """Storage of memory that is shared with the user's own arrays."""
 
     __slots__ = ("known",)
 
     def __init__(self) -> None:
         super().__init__()
-        #: Whether who reads the user's array finds the one tensor over it: then that may hold what has a derivative.
+        #: True if readers of the user's array find the single tensor over it; values with a derivative are then
+        #: allowed.
         self.known = False
 
 
 def over(face: type[Any], array: Any) -> Any:
-    """A constant of class `face` over an array of the user's."""
+    """Return a constant of tensor class `face` over a user's array."""
     t = wrap(face, array)
     if array.__class__ is np.ndarray:
         t._storage = Lent()
@@ -48,15 +49,17 @@ def over(face: type[Any], array: Any) -> Any:
 
 
 def know(t: Any) -> Any:
-    """A tensor over an array of the user's, which stands for that array wherever it is read."""
+    """Mark a tensor over a user's array as the only one for that array, used at every read of it. Return the tensor."""
     if t._storage.__class__ is Lent:
         t._storage.known = True
     return t
 
 
 def sample(array: Any, saved: Any = None) -> int:
-    """A hash of the elements of a small array, of a sample of a large one, however they lie in
-    memory, now or when saved."""
+    """Return a hash of all elements of a small array, or of a sample of a large one.
+
+    The hash does not depend on the memory layout, now or when saved.
+    """
     if array.nbytes > SMALL:
         corner = array[(-1,) * array.ndim]
         each = max(1, math.ceil((array.size / _SAMPLED) ** (1 / array.ndim)))
@@ -65,8 +68,7 @@ def sample(array: Any, saved: Any = None) -> int:
 
 
 def may_change(array: Any) -> bool:
-    """Whether NumPy may write an array: not if it is read-only from the array that owns its memory
-    on, or no memory at all."""
+    """True if NumPy may write to an array: not if it is empty, or read-only like all its bases."""
     if array.__class__ is not np.ndarray or not array.size:
         return False
     while not array.flags.writeable:

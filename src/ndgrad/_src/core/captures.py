@@ -1,22 +1,22 @@
-"""The tensors that a function uses without being given them.
+"""Captured tensors: tensors that a function uses without receiving them as arguments.
 
-A solver's derivative, or a loop's, needs all parameters of the user's function as arguments, and people write `lambda
-x: x**2 - a`. So while the function runs, a watch sees every tensor that goes into an op, a write or a custom Function;
-those that existed before and carry something (a graph, a tangent, a transform's level) are its closure. Later the same
-function is run with other tensors in their places, by identity.
+The derivative of a solver or a loop needs all parameters of the user's function as arguments, but users write
+`lambda x: x**2 - a`. So while the function runs, a watch sees every tensor that enters an op, a write or a custom
+Function. Tensors that existed before and carry a graph, a tangent or a transform's level form its closure. Later the
+same function runs with other tensors in their places, by identity.
 
 Note [Watching and replacing]
-While the solver iterates, nothing of the outer world may be recorded: a captured tensor of an open transform is
-replaced by its plain values, as `plain` gives them (a solver's stay batched, see Note [Levels of a solve]), and grad
-mode is off. What the function makes itself, inside transforms of its own for instance, has a younger level or node and
-is left alone. A leaf that requires grad has no age, so it counts as captured if it outlives the call.
+While the solver iterates, no op on outer tensors may be recorded. A captured tensor of an open transform is replaced
+by its plain values, as given by `plain` (a solver's stay batched, see Note [Levels of a solve]), and grad mode is off.
+Tensors that the function makes itself, inside its own transforms for instance, have a younger level or node and are not
+replaced. A leaf that requires grad has no age, so it counts as captured if it outlives the call.
 
-Tensors that carry nothing are constants of the closure. They are not replaced, but the derivative is that of their
-values at the time, so a write to one between the solve and the derivative must be an error; the versions of those seen
-in the first call and at the solution are compared.
+Tensors that carry none of these are constants of the closure. They are not replaced, but the derivative is that of
+their values at the time. So a write to such a tensor between the solve and the derivative must be an error. The
+versions of the constants seen in the first call and at the solution are compared.
 
-Watches nest (a function may solve inside): the outer one replaces first, and the inner one remembers the tensor by its
-first identity, since that is what the closure will hand in again.
+Watches nest (a function may solve inside). The outer watch replaces first, and the inner watch remembers the tensor by
+its original identity, because the closure will pass that object again.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from ndgrad._src.core.view import tangents_of
 
 
 class _Interceptor:
-    """What sits in `thread.captures` and looks at the arguments of every op of the thread."""
+    """Base of the objects in `thread.captures`, which see the arguments of every op of the thread."""
 
     outer: _Interceptor | None = None
 
     def one(self, t: Any) -> Any:
+        """Return the tensor to use in place of `t`."""
         raise NotImplementedError
 
     def see(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of an op with tensors replaced."""
         return tuple(self.one(a) if isinstance(a, Variable) else a for a in args)
 
     def see_write(self, target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The values of an in-place write. Its target must not be captured: the solver calls
-        the function many times."""
+        """Return the values of an in-place write. Its target must not be captured: the function runs many times."""
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
                 "a function that is being solved or looped wrote in place into a tensor of shape "
@@ -57,6 +58,7 @@ class _Interceptor:
         return self.see(args)
 
     def knows(self, t: Any) -> bool:
+        """True if the tensor is known to be captured."""
         return False
 
     @contextmanager
@@ -73,20 +75,20 @@ class _Interceptor:
 
 
 class Watch(_Interceptor):
-    """Finds what functions capture while they run under it."""
+    """Finds the tensors that functions capture while they run under it."""
 
     def __init__(self, plain: Callable[[Any], Any]) -> None:
-        """`plain` gives what stands for a tensor of a transform while functions run."""
+        """`plain` returns the replacement of a transform's tensor while functions run."""
         self.plain = plain
         self.level = next_level_number()
         self.sequence = next_sequence_number()
-        #: identity -> (tensor as the closure holds it, as an outer watch sees it)
+        #: identity -> (tensor in the closure, the same tensor as an outer watch sees it)
         self.found: dict[int, tuple[Any, Any]] = {}
-        #: identity -> the same as the solver sees it, while its levels are open
+        #: identity -> the same tensor as the solver sees it, while its levels are open
         self._values: dict[int, Any] = {}
         self._leaves: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self._own: set[int] = set()
-        #: plain tensors that were seen while this is on; those that outlive the solve are constants of the closure
+        #: True while plain tensors are noted; those that outlive the solve are constants of the closure
         self.looks_at_constants = True
         self._constants: dict[int, weakref.ref[Any]] = {}
 
@@ -98,7 +100,7 @@ class Watch(_Interceptor):
         if value is not None:
             return value
         seen = t if self.outer is None else self.outer.one(t)
-        if seen is not t:  # somebody's who is watched or replaced outside: only there is it known what it stands for
+        if seen is not t:  # captured by an outer watch, which alone knows its replacement
             self.found[id(t)] = (t, seen)
             value = self._values[id(t)] = self.plain(seen) if _carries_level(seen) else seen
             return value
@@ -115,7 +117,7 @@ class Watch(_Interceptor):
         return seen
 
     def _is_old(self, t: Any) -> bool:
-        """Whether a tensor carries something from before the watch began."""
+        """True if a tensor carries a graph, tangent or level from before the watch began."""
         meta = t._meta
         if meta is not None:
             if meta.batch_level and meta.batch_level <= self.level:
@@ -131,9 +133,9 @@ class Watch(_Interceptor):
 
     @contextmanager
     def run(self, own: Sequence[Any] = ()) -> Iterator[None]:
-        """Watch one call of the function; `own` are the tensors that it is given."""
+        """Watch one call of the function; `own` are its arguments."""
         self._own = {id(t) for t in own}
-        # inside a younger grad transform, recording is what the transform is for
+        # Inside a younger grad transform, recording is the transform's purpose.
         inside = any(level.kind == "grad" and level.number > self.level for level in thread.levels)
         with self.active():
             outside = scope()
@@ -147,7 +149,7 @@ class Watch(_Interceptor):
         self.looks_at_constants = False
 
     def settle(self) -> None:
-        """After a call: leaves that are still alive were captured, others belonged to the call."""
+        """Sort the leaves after a call: living leaves were captured, the others belonged to the call."""
         for key, (reference, seen) in self._leaves.items():
             t = reference()
             if t is not None:
@@ -155,11 +157,11 @@ class Watch(_Interceptor):
         self._leaves.clear()
 
     def begin(self) -> None:
-        """The solver starts, or starts again: values that belong to closed levels are forgotten."""
+        """Start or restart the solver: forget values of closed levels."""
         self._values.clear()
 
     def captured(self) -> list[Any]:
-        """The captured tensors, as the surroundings of the solve see them."""
+        """Return the captured tensors as the surroundings of the solve see them."""
         return [seen for _, seen in self.found.values()]
 
     def replacing(self) -> Replace:
@@ -168,14 +170,14 @@ class Watch(_Interceptor):
 
 
 class Replace:
-    """Runs a function with other tensors in the places of those it captured."""
+    """Runs a function with other tensors in place of its captured tensors."""
 
     def __init__(self, originals: list[Any], constants: list[Any]) -> None:
         self.originals = originals
         self._constants = [(t, _version(t)) for t in constants]
 
     def __call__(self, function: Callable[..., Any], given: Sequence[Any], *args: Any) -> Any:
-        """`function(*args)` with `given` instead of the captured tensors."""
+        """Return `function(*args)` with `given` in place of the captured tensors."""
         if len(given) != len(self.originals):
             raise AssertionError(f"{len(given)} tensors for {len(self.originals)} captured ones [nd-bug]")
         for t, version in self._constants:
@@ -193,8 +195,8 @@ class Replace:
 class _Swap(_Interceptor):
     def __init__(self, replace: Replace, given: Sequence[Any]) -> None:
         self.by_identity = {id(t): g for t, g in zip(replace.originals, given, strict=True)}
-        # A replacement may itself stand over the tensor that it replaces, as a transform's leaf does. What the levels
-        # that were open before are asked to compute is such a payload, and must stay what it is.
+        # A replacement may itself wrap the tensor that it replaces, as a transform's leaf does. Levels that were open
+        # before then compute with that tensor as a payload, which must not be replaced.
         self.depth = len(thread.levels)
 
     def knows(self, t: Any) -> bool:
@@ -208,8 +210,11 @@ class _Swap(_Interceptor):
 
 
 def as_captured(t: Any) -> Any:
-    """A tensor as ops would see it. Whoever looks at tensors without calling an op asks here first, since the function
-    that is running may be somebody's closure (see Note [Watching and replacing])."""
+    """Return a tensor as ops would see it.
+
+    Code that inspects tensors without calling an op must use this first, because the running function may be a watched
+    closure (see Note [Watching and replacing]).
+    """
     return t if thread.captures is None else thread.captures.one(t)
 
 
@@ -218,7 +223,7 @@ def _version(t: Any) -> int:
 
 
 def _carries_level(t: Any) -> bool:
-    """Whether a captured tensor would take the solver's iterations into a transform."""
+    """True if a captured tensor would pull the solver's iterations into a transform."""
     if isinstance(t._array, Variable) or tangents_of(t):
         return True
     meta = t._meta

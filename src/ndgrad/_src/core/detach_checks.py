@@ -1,11 +1,11 @@
-"""What would be lost if plain values took a tensor's place: the one question of every door out of the graph.
+"""Check whether a derivative would be lost if plain values replaced a tensor: the check of every exit from the graph.
 
-A door (`numpy()`, `float()`, `out=ndarray`, a random draw by a tensor's parameters, ...) that hands out plain values
-drops a derivative if the tensor requires grad and is being recorded, if it carries a tangent of an open forward level,
-or if a transform that is open deals with it: then its payload is another tensor, to which the same question goes. In a
-batch the values of all samples would be lost.
+An exit (`numpy()`, `float()`, `out=ndarray`, a random draw with a tensor's parameters, ...) returns plain values. It
+drops a derivative in three cases: the tensor requires grad and is being recorded; it carries a tangent of an open
+forward level; or it belongs to an open transform. In the third case its payload is another tensor, to which the same
+check applies. For a batch, the values of all samples would be lost.
 
-`requires_grad` alone is not the question: in forward mode nothing requires grad.
+`requires_grad` alone is not sufficient: in forward mode nothing requires grad.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.variable import Variable, innermost_array, requires_grad
 from ndgrad._src.core.view import tangents_of
 
-#: What `stake_of` says in reverse mode, and in forward mode.
+#: Results of `stake_of` in reverse mode and in forward mode.
 REQUIRES_GRAD = "requires grad"
 TANGENT = "carries a tangent of forward mode"
-#: What it says of a tensor that is one value per sample.
+#: Result of `stake_of` for a tensor with one value per sample.
 BATCHED = "is batched by vmap"
 
 
 def stake_of(t: Any) -> str | None:
-    """What would be lost with the plain values of a tensor, as the end of a sentence that begins with the
-    tensor; None if nothing."""
+    """Return what the plain values of a tensor would lose, as a predicate for error texts; None if nothing."""
     while isinstance(t, Variable):
         if thread.grad_enabled and requires_grad(t):
             return REQUIRES_GRAD
@@ -40,8 +39,7 @@ def stake_of(t: Any) -> str | None:
 
 
 def first_at_stake(*values: Any) -> Any:
-    """The first tensor among `values`, in lists, tuples and dicts too, that has something at stake;
-    None if there is none."""
+    """Return the first tensor in `values` (or nested in lists, tuples, dicts) with a derivative to lose, or None."""
     for v in values:
         if isinstance(v, Variable):
             if stake_of(v) is not None:
@@ -54,14 +52,16 @@ def first_at_stake(*values: Any) -> Any:
 
 
 def at_stake(*values: Any) -> bool:
-    """Whether a derivative would be lost if plain values took the place of the tensors among `values`."""
+    """True if a derivative would be lost if plain values replaced the tensors among `values`."""
     return first_at_stake(*values) is not None
 
 
 def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None:
-    """Raise if a constant Array over the memory of a plain ndarray is about to take a value that has a derivative. The
-    ndarray would take it too, without the derivative, and whoever reads it there would lose that unseen. The argument
-    of a transform, which is no constant, may be written; and of a tensor made by from_numpy, torch's users know it."""
+    """Raise if a value with a derivative is written to a constant Array over the memory of a plain ndarray.
+
+    The ndarray would receive the value without the derivative, and code that reads it there would lose it silently. The
+    argument of a transform is not a constant and may be written. For tensors from from_numpy, torch's users expect it.
+    """
     if getattr(target._storage, "known", False):
         return
     lost = first_at_stake(*values) if target.on_numpy_face and stake_of(target) is None else None
@@ -75,11 +75,10 @@ def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None
 
 
 def as_number(function: str, argument: str, value: Any) -> Any:
-    """The value of an argument that no derivative passes through (a slope, an order, a bound): the element of a
-    tensor, if nothing is lost.
+    """Return the value of an argument without a derivative (a slope, an order, a bound); a tensor gives its element.
 
-    torch refuses tensors that require grad there, and so do we; a tensor among the settings of an op
-    would leave the graph unseen.
+    torch refuses tensors that require grad here, and so do we: a tensor among the settings of an op would silently
+    leave the graph.
     """
     if not isinstance(value, Variable):
         return value
@@ -88,13 +87,13 @@ def as_number(function: str, argument: str, value: Any) -> Any:
         if lost is BATCHED:
             raise RuntimeError(
                 "vmap: It looks like you're calling .item() on a Tensor: argument "
-                f"{argument!r} of {function}() must be one number, and differs from one sample to the next (shape "
+                f"{argument!r} of {function}() must be one number, but differs from one sample to the next (shape "
                 f"{tuple(value.shape)}). Compute with the tensor instead, or call {function}() outside of vmap. "
                 "[nd-vmap-value]"
             )
         what = f"a tensor of shape {tuple(value.shape)}" + ("" if lost is None else f" that {lost}")
         raise TypeError(
-            f"{function}(): argument {argument!r} must be a number, and is {what}: "
+            f"{function}(): argument {argument!r} must be a number, not {what}: "
             "no derivative passes through it here. Detach the tensor if its value is meant, or write the function with "
             "tensor operations in which it takes part. [nd-no-derivative]"
         )
@@ -102,7 +101,7 @@ def as_number(function: str, argument: str, value: Any) -> Any:
 
 
 def with_numbers(op: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a call of `op`, in which those that are numbers are numbers."""
+    """Return the settings of a call of `op`, with tensors converted to numbers for numeric settings."""
     tensors = [name for name in op.number_settings if isinstance(settings.get(name), Variable)]
     return (
         settings

@@ -1,12 +1,12 @@
-"""The general lane: everything an op call can meet, in the order in which it is dealt with.
+"""The general path: all cases of an op call, in the order in which they are handled.
 
     foreign arguments    arrays and numbers become constants; classes that override functions take over
-    tangents, levels     whatever was opened last, first: of a forward-mode dual the primal op, then its jvp rule; of a
-                         function transform the batching rule, or the graph of an inner grad
-    record               run forward, make the node, keep what rules name
+    tangents, levels     the level opened last comes first: for a forward-mode dual the primal op, then its jvp rule;
+                         for a function transform the batching rule, or the graph of an inner grad
+    record               run forward, make the node, save the values that rules name
 
-Each stage strips what is its own and dispatches again, so the stages compose in any depth. The fast lane in
-ndgrad._src.core.generate is this lane's shortcut for plain tensors while no mode is active.
+Each stage removes its own level from the arguments and dispatches again, so the stages compose to any depth. The fast
+path in ndgrad._src.core.generate is a shortcut for plain tensors while no mode is active.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ _NUMBERS = (bool, int, float, complex)
 def dispatch(
     op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, settled: bool = False
 ) -> Any:
-    """Run `op` on whatever it was given. `watched`: those who watch calls know of this one. `settled`: a level above
-    has seen to the dtypes of the arguments."""
+    """Run `op` on any arguments.
+
+    `watched`: call watchers have already seen this call. `settled`: a level above has already promoted the dtypes.
+    """
     state = modes()
-    calm = len(process.busy) == state._tokens_below  # state.only_transforms(), without the call
+    calm = len(process.busy) == state._tokens_below  # state.only_transforms(), inlined
     if not calm:
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
@@ -62,8 +64,10 @@ def dispatch(
 def dispatch_as(
     state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
 ) -> Any:
-    """Run `op` on arguments that nobody overrides, with results of class `face`; `state` is in force. `plain`: nothing
-    but transforms is, and no argument is of a subclass."""
+    """Run `op` on arguments without overrides, with results of class `face`, in the modes `state`.
+
+    `plain`: only transforms are in force, and no argument is of a subclass.
+    """
     levels = state.levels
     if not levels and not process.open:
         return record(op, args, settings, face)
@@ -92,14 +96,14 @@ def dispatch_as(
 
 
 def _born(op: Any, out: Any, number: int) -> Any:
-    """The result(s) of an op, which know inside which transform they were made."""
+    """Mark the result(s) of an op with the number of the transform in which they were made."""
     for r in (out,) if op.outputs == 1 else out:
         meta_of(r).made_in = number
     return out
 
 
 def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Run `op` in the modes under an open level, of which no argument is."""
+    """Run `op` in the modes below an open level to which no argument belongs."""
     outside = scope()
     try:
         restore(outside.under(level))
@@ -111,8 +115,11 @@ def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], sett
 
 
 def _innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
-    """The numbers of the innermost transform and of the innermost open dual level that an argument belongs to, 0 where
-    there is none; (None, 0) if one is an array without a tensor around it."""
+    """Return the numbers of the innermost transform and of the innermost open dual level among the arguments.
+
+    A number is 0 if there is no such level. The result is (None, 0) if an argument is an array without a tensor around
+    it.
+    """
     number = dual = 0
     for a in args:
         if a.__class__ not in FACES and not isinstance(a, Variable):
@@ -144,8 +151,10 @@ def _is_open_in(levels: tuple[Any, ...], number: int) -> bool:
 
 
 def open_elsewhere(args: Iterable[Any]) -> int:
-    """The number of the innermost transform or dual level among tensors that is not open in this thread, though in
-    another; 0 if there is none (see Note [Threads inside transforms])."""
+    """Return the innermost transform or dual level among tensors that is open only in another thread.
+
+    The result is its number, or 0 if there is none (see Note [Threads inside transforms]).
+    """
     found, state = 0, modes()
     for a in args:
         if not isinstance(a, Variable) or (a._meta is None and a._node is None):
@@ -162,7 +171,7 @@ def open_elsewhere(args: Iterable[Any]) -> int:
 
 
 def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """As `dispatch`, for Python's operators: the other operand gets its chance when we do not know it."""
+    """Same as `dispatch`, for Python's operators: return NotImplemented for an unknown operand, which can respond."""
     for a in args:
         if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
             continue
@@ -181,8 +190,11 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
 
 
 def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Subclasses of ndarray with rules of their own get their turn; of the rest, what has a plain meaning goes on, and
-    masks, matrices, objects and records are refused."""
+    """Dispatch an operator with special ndarrays among its operands.
+
+    Subclasses of ndarray with their own ufunc rules respond themselves. Arrays with a plain meaning are dispatched.
+    Masked arrays, matrices, objects and records are refused.
+    """
     for a in args:
         if isinstance(a, np.ndarray) and type(a).__array_ufunc__ is not np.ndarray.__array_ufunc__:
             return NotImplemented
@@ -190,7 +202,7 @@ def _with_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any
 
 
 def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
-    """The face of the result: NumPy's if any argument has it. None when an argument needs special treatment."""
+    """Return the result's tensor class: NumPy's if any argument has it, None if an argument needs special treatment."""
     face: type[Any] | None = None
     for a in args:
         found = FACES.get(a.__class__)
@@ -215,7 +227,7 @@ def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]
             return result
     kinds = ", ".join(_kind(a) for a in args)
     raise TypeError(
-        f"{op.name}() takes tensors, and got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
+        f"{op.name}() takes tensors, got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
         "(or use ndgrad.numpy, whose functions take arrays). [nd-type]"
     )
 
@@ -230,7 +242,7 @@ def _kind(a: Any) -> str:
 
 
 def innermost_dual(args: tuple[Any, ...]) -> int:
-    """The number of the innermost dual level that has a tangent among the arguments; 0 if none has."""
+    """Return the number of the innermost dual level with a tangent among the arguments; 0 if there is none."""
     number = 0
     for a in args:
         if isinstance(a, Variable) and a._meta is not None:
@@ -241,7 +253,7 @@ def innermost_dual(args: tuple[Any, ...]) -> int:
 
 
 def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """As `record`, for a caller who does not know the face of the result."""
+    """Same as `record`, for a caller that does not know the tensor class of the result."""
     face = face_of(op, args)
     if face is None:
         return _override_or_refuse(op, args, settings)

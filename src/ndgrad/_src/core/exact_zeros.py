@@ -1,4 +1,4 @@
-"""Gradients whose zeros stay zeros on their way back: those of values that were overwritten.
+"""Gradients whose zeros stay zeros in backward: those of overwritten values.
 
 Note [Exact zeros]
 A program may compute 0/0 for some elements and overwrite them afterwards: `y = a / b; y[b == 0] = 1`. The overwritten
@@ -27,12 +27,12 @@ from ndgrad._src.ops.vocabulary import raw_ops, tensor_ops
 
 
 def leaves_exact_zeros(node: Any) -> bool:
-    """True if a node is that of a write, whose first gradient has exact zeros."""
+    """True for the node of a write, whose first gradient has exact zeros."""
     return node.consumes or node.route == OVERWRITE
 
 
 def takes_exact_zeros(e: Any) -> bool:
-    """True if an edge leads to an elementwise op without hooks, which may change a gradient."""
+    """True if an edge leads to an elementwise op without hooks (hooks may change a gradient)."""
     if e is None or e.__class__ is Edge or e.seq is FIRST or e.extra is not None:
         return False
     op = getattr(e, "op", None)
@@ -40,7 +40,7 @@ def takes_exact_zeros(e: Any) -> bool:
 
 
 def mark_overwrite(op: Op, result: Any) -> None:
-    """Let the nodes of an op that has just run, at every level, be those of a write."""
+    """Mark the nodes of an op that has just run, at every level, as nodes of a write."""
     while isinstance(result, Variable):
         node: Any = result._node
         if node is not None and getattr(node, "op", None) is op:
@@ -49,14 +49,14 @@ def mark_overwrite(op: Op, result: Any) -> None:
 
 
 def is_exact(task: Any, node: Any, g: Any) -> bool:
-    """True if the gradient that a node has received is exact. The pass forgets it."""
+    """True if the gradient that a node has received is exact. The entry in `task.exact` is removed."""
     return bool(task.exact) and task.exact.pop(node, None) is g is not None and node.extra is None
 
 
 def remains_exact(task: Any, node: Any, position: int, exact: bool) -> bool:
-    """True if the sum at the input of a node is exact once the node has sent it a gradient; asked before.
+    """True if the sum at an input of a node will be exact after the node has sent its gradient there. Call it before.
 
-    `exact`: the gradient that the node itself has received.
+    `exact`: True if the gradient that the node itself has received is exact.
     """
     if not (exact or (position == 0 and (leaves_exact_zeros(node) or (node.reads and task.exact)))):
         return False
@@ -68,7 +68,7 @@ def remains_exact(task: Any, node: Any, position: int, exact: bool) -> bool:
 
 
 def step_exactly(task: Any, node: Any, g: Any, waiting: list[Any], run_node: Any, send: Any) -> None:
-    """Run a node and send its gradients, with the engine's functions for either."""
+    """Run a node and send its gradients, with the engine's functions `run_node` and `send`."""
     exact = is_exact(task, node, g)
     outs, fresh = run_node(task, node, g)
     if exact:
@@ -83,7 +83,7 @@ def step_exactly(task: Any, node: Any, g: Any, waiting: list[Any], run_node: Any
 
 
 def keep_zeros(g: Any, outs: Any) -> Any:
-    """The gradients of the inputs of an elementwise op, zero where the exact gradient `g` of its result is zero."""
+    """Return the input gradients of an elementwise op, set to zero where its result's exact gradient `g` is zero."""
     if g is None or outs is None:
         return outs
     return tuple(out if out is None or out.shape != g.shape else _keep(out, g) for out in outs)

@@ -1,18 +1,19 @@
-"""Specialised Python functions made from the table: an eager function and a node class per op.
+"""Specialised Python functions generated from the table: an eager function and a node class per op.
 
-A general function would loop over arguments, look rules up and ask what to save; at a microsecond per op that is most
-of the cost. So the loop runs once, here, and writes the code it would have executed: for `mul` about what one would
-write by hand. `print(op.eager.__source__)` shows it, and tracebacks do too (the source is kept in linecache).
+A general function would loop over arguments, look up rules and decide which values to save. At a microsecond per op,
+that is most of the cost. So the loop runs once, here, and writes the code that it would have executed: for `mul` about
+the same as handwritten code. `print(op.eager.__source__)` shows it, and so do tracebacks (the source is in linecache).
 
-There is one template, `Lane`, for any number of arguments and results; its steps are those of ndgrad._src.core.record.
-An op's functions differ in what they are given and ask: `eager` (and the operators and public functions) looks whether
-a mode is in force, `plain` is told that none is, `unrecorded` that no_grad is the only one, `in_level` records in the
-graph of a transform. Each takes plain tensors (and Python numbers); everything else goes to `dispatch`, which is
-complete and need not be quick. Node classes are made in ndgrad._src.core.node_classes.
+One template, `Lane`, covers any number of arguments and results; its steps are those of ndgrad._src.core.record. The
+functions of an op differ in their checks. `eager` (and the operators and public functions) checks for modes. `plain`
+assumes that no mode is in force, `unrecorded` that no_grad is the only mode. `in_level` records in the graph of a
+transform. Each takes plain tensors (and Python numbers); all other calls go to `dispatch`, which is complete and may be
+slow. Node classes are made in ndgrad._src.core.node_classes.
 
 Note [Arrays on a device]
-When the first array on a GPU appears, all lanes get their code anew: they then ask of each array whether it is there,
-and hand the call over to a lane of the same template with the device's forward function. `dispatch` sees to mixtures.
+With the first array on a GPU, the code of all functions is generated again. The new code checks the class of each
+array, and passes calls on device arrays to a function of the same template with the device's forward function.
+`dispatch` handles mixtures.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, 
 from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
 from ndgrad._src.ops.table import Op
 
-#: Class of an argument -> the face of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
+#: Class of an argument -> tensor class of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
 FACES: dict[type[Any], type[Any]] = {}
 
 _REAL = (numpy.dtype(numpy.float64), numpy.dtype(numpy.float32))
@@ -54,6 +55,7 @@ def public_name(arg: str) -> str:
 
 
 def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..., Any]:
+    """Compile a generated function, with its source in linecache for tracebacks."""
     filename = f"<ndgrad generated {name}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), scope)
@@ -63,7 +65,7 @@ def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..
 
 
 def make_widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A forward function that hands halves on as float32 (Note [Half precision])."""
+    """Return a forward function that computes half-precision arrays in float32 (Note [Half precision])."""
     if op.variadic:
 
         def run(*arrays: Any, **settings: Any) -> Any:
@@ -115,20 +117,20 @@ def make_eager(
     on_device: bool = False,
     traced: tuple[type[Lane], dict[str, Any]] | None = None,
 ) -> Callable[..., Any]:
-    """The function that runs `op` on tensors and records it.
+    """Return the function that runs `op` on tensors and records it.
 
-    `operator`: for Python's operators, which answer NotImplemented to what they do not know. `reflected`: the arguments
+    `operator`: for Python's operators, which return NotImplemented for unknown operands. `reflected`: the arguments
     come in reverse order, the tensor first (`__rsub__`). `public`: takes `out=` as torch's functions do. `plain`: the
-    caller knows that no mode is in force. `level`: as `plain`, in the graph of a transform, whose number is given with
-    the keyword `level`; the payload of the result comes with the keyword `made` if the levels below have computed it;
-    the answer to arguments of other kinds is NotImplemented. `unrecorded`: as `plain`, and nothing is recorded.
-    `strict`: dtypes must agree where torch wants them to. `slow`, `into`: what takes the place of `dispatch`, that
-    question included, and of `write_out` (see ndgrad._src.tensor.public). `on_device`: see Note [Arrays on a device].
-    `traced`: a template for payloads that are no arrays of NumPy's, and the names that its lines use.
+    caller knows that no mode is in force. `level`: same as `plain`, in the graph of the transform whose number is the
+    keyword `level`; the keyword `made` has the payload of the result if the levels below have computed it; arguments
+    of other kinds return NotImplemented. `unrecorded`: same as `plain`, without recording. `strict`: dtypes must agree
+    if torch requires it. `slow`, `into`: replacements of `dispatch` (including the check of dtypes) and of `write_out`
+    (see ndgrad._src.tensor.public). `on_device`: see Note [Arrays on a device]. `traced`: a template for payloads that
+    are not NumPy arrays, and the names used by its lines.
     """
-    from ndgrad._src.core.dispatch import dispatch, dispatch_operator, record_any  # which calls what is generated here
-    from ndgrad._src.core.out_argument import write_out  # which calls what is generated here
-    from ndgrad._src.core.promotion import agreeing  # which calls what is generated here
+    from ndgrad._src.core.dispatch import dispatch, dispatch_operator, record_any  # it calls generated functions
+    from ndgrad._src.core.out_argument import write_out  # it calls generated functions
+    from ndgrad._src.core.promotion import agreeing  # it calls generated functions
 
     if slow is None:
         slow = _refuse if level else dispatch_operator if operator else record_any if plain else dispatch
@@ -159,7 +161,7 @@ library.on_second_library.append(renew)
 
 
 def _has_lane(op: Op, level: bool) -> bool:
-    """Whether a function is written for the op, or all of its calls go to dispatch."""
+    """True if a function is generated for the op; otherwise all of its calls go to dispatch."""
     if op.shares_storage:
         return False
     if level:
@@ -173,8 +175,8 @@ def _has_lane(op: Op, level: bool) -> bool:
 
 
 def _scope(op: Op, level: bool) -> dict[str, Any]:
-    """The names that the lines of a lane use."""
-    from ndgrad._src.core.promotion import in_default_dtype, makes_floats  # which call what is generated here
+    """Return the global names of a generated function."""
+    from ndgrad._src.core.promotion import in_default_dtype, makes_floats  # it calls generated functions
     from ndgrad._src.core.record import fact, payload_dtype, shares_memory
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
@@ -196,33 +198,31 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
 
 
 def _version_of(x: Any, face: Any) -> Any:
-    """The version at which a tensor is saved, by a result of the class `face`."""
+    """Return the version of a tensor saved for a result of class `face`."""
     storage = kept_storage(x) if face.keeps_saved else x._storage
     return storage and storage.version
 
 
 class Lane:
-    """The source of an op's function, step by step as ndgrad._src.core.record has them: face,
-    forward, wrap, edges, node.
+    """Source of an op's function, with the steps of ndgrad._src.core.record: face, forward, wrap, edges, node.
 
-    In it, an argument `x` is taken apart into a_x, its array, e_x, its gradient edge, and s_x, its storage; c
-    is the class of the results, n the node, r a result. With one result its tensor is made line by line;
-    several are made in a loop.
+    In the source, an argument `x` is split into a_x, its array, e_x, its gradient edge, and s_x, its storage; c is the
+    class of the results, n the node, r a result. A single result is made line by line; several are made in a loop.
     """
 
     def __init__(self, op: Op, reflected: bool, public: bool, plain: bool, level: bool, records: bool, device: bool):
         self.op, self.public, self.plain, self.level = op, public, plain, level
         self.on_device = device
-        #: whether some arrays may be on a device, and this is not the lane for them
+        #: True if some arrays may be on a device and this function is not for them
         self.beside_devices = not device and library.device_library is not None
         self.plan = save_plan(op) if records else None
         self.differentiable = op.differentiable_args if records else ()
-        #: the arguments but for the collecting one, and how the function calls them
+        #: fixed arguments (without the collecting argument) -> parameter names
         self.names = {a: public_name(a) for a in (op.args[:-1] if op.variadic else op.args)}
         self.collecting = op.args[-1] if op.variadic else None
         names = list(self.names.values())
         self.parameters = names[::-1] if reflected else [*names, *(["*xs"] if op.variadic else [])]
-        #: an argument that is a tensor for sure, or the call leaves the lane
+        #: an argument that must be a tensor, otherwise the call goes to dispatch
         self.first = self.parameters[0] if names else "xs[0]"
         self.first_array = f"a_{next((a for a, name in self.names.items() if name == self.first), None)}"
         self.given = "(" + "".join(f"{p}, " for p in [*names, *(["*xs"] if op.variadic else [])]) + ")"
@@ -232,6 +232,7 @@ class Lane:
         self.promoted = {op.args[i] for i in op.promotes}
 
     def source(self) -> str:
+        """Return the source of the function."""
         keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
         keywords += ["level", "made=None"] if self.level else []
         parameters = self.parameters + (["*"] if keywords and not self.op.variadic else []) + keywords
@@ -242,7 +243,7 @@ class Lane:
     # ----- face -----
 
     def face(self) -> list[str]:
-        """Lines that find the class c of the results, or leave the lane."""
+        """Return lines that find the class c of the results, or call dispatch."""
         body = (
             ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"]
             if self.public
@@ -253,9 +254,10 @@ class Lane:
         body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
         return [*body, f"if {'' if self.plain else 'process.busy or '}c is None:", f"    {self.leave}"]
 
-    # ----- what the arguments are made of -----
+    # ----- parts of the arguments -----
 
     def read(self) -> list[str]:
+        """Return lines that split all arguments into their parts."""
         body = []
         for arg, name in sorted(self.names.items(), key=lambda pair: pair[1] != self.first):
             body += self.read_argument(arg, name)
@@ -273,7 +275,7 @@ class Lane:
             if self.joins():
                 body += ["    edges.append(x._node if x._meta is None else edge(x))"]
         if self.op.view:
-            # a NumPy scalar has no memory to view: dispatch gives it some
+            # A NumPy scalar has no memory to view: dispatch converts it to an array.
             body += [f"if {self.first_array}.__class__ is not ndarray:", f"    {self.leave}"]
         if self.op.view and self.op.outputs != 1:
             source = self.first
@@ -285,8 +287,7 @@ class Lane:
         return body
 
     def read_argument(self, arg: str, name: str) -> list[str]:
-        """Lines that take an argument apart. Halves leave the lane, if the op's forward function does not
-        take them as they are."""
+        """Return lines that split an argument. Half precision goes to dispatch, unless the forward supports it."""
         op = self.op
         take, number = self.take(arg, name), [f"a_{arg} = {name}"]
         if not self.level and not op.halves and not self.on_device:
@@ -298,12 +299,12 @@ class Lane:
         if self.numbers:
             take += [f"u = {RULE}"]
             number += [f"u = {UNARY}"]
-        # NumPy makes float32 of bfloat16 and a Python float; NumPy 2.0 also of bfloat16 and a Python integer.
+        # NumPy returns float32 for bfloat16 and a Python float; NumPy 2.0 also for bfloat16 and a Python integer.
         rounding = "E" if op.rounds_numbers and not self.on_device else ""
         leaving = ""
-        if arg in self.promoted and not self.level:  # on torch's face (see ndgrad._src.core.promotion)
+        if arg in self.promoted and not self.level:  # torch's tensor class only (see ndgrad._src.core.promotion)
             first, leaving = self.first_array, EXACT
-            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"  # of scalars
+            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"
             take += [
                 f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
                 f"    {self.leave}",
@@ -321,7 +322,7 @@ class Lane:
         return [*body, "else:", f"    {self.leave}"]
 
     def take(self, arg: str, name: str) -> list[str]:
-        """Lines that take a tensor apart."""
+        """Return lines that split a tensor."""
         lines = [f"a_{arg} = {name}._array", *self.place(f"a_{arg}", name == self.first)]
         if arg in self.differentiable:
             lines += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
@@ -330,10 +331,11 @@ class Lane:
         return lines
 
     def saves(self, arg: str) -> bool:
+        """True if the rules need the array of an argument."""
         return self.plan is not None and arg in self.plan.arrays
 
     def place(self, array: str, first: bool) -> list[str]:
-        """Lines that hand a call over where an array is not where this lane's are."""
+        """Return lines that pass the call on if an array is of another array library."""
         if self.on_device:
             return [f"if {array}.__class__ is not ndarray:", f"    {self.leave}"]
         if not self.beside_devices:
@@ -346,6 +348,7 @@ class Lane:
     # ----- forward -----
 
     def forward(self) -> list[str]:
+        """Return lines that run the op on arrays."""
         op, run, body = self.op, self.call(), []
         if self.level and self.differentiable:
             ours = [
@@ -359,7 +362,7 @@ class Lane:
         memory = "MemoryError, " if self.on_device else ""
         body += [f"except (AttributeError, {memory}NotImplementedError, TypeError, ValueError) as error:"]
         body += [f"    {out} = after_failure(OP, {self.given}, {self.settings}, error)"]
-        if op.variadic and self.promoted and not self.level:  # on torch's face (see ndgrad._src.core.promotion)
+        if op.variadic and self.promoted and not self.level:  # torch's tensor class (see ndgrad._src.core.promotion)
             body += ["if c is Tensor and out.dtype is not arrays[0].dtype:", f"    {self.leave}"]
         return body
 
@@ -367,16 +370,17 @@ class Lane:
         return [*(f"a_{a}" for a in self.names), *(["*arrays"] if self.collecting is not None else [])]
 
     def call(self) -> str:
-        """What runs the op on arrays."""
+        """Return the expression that runs the op on arrays."""
         return f"forward({', '.join([*self.arrays(), *(f'{s}={s}' for s in self.op.settings)])})"
 
     # ----- one result -----
 
     def put(self, slot: str, value: str) -> str:
-        """The line that gives the result one of its parts."""
+        """Return the line that sets a slot of the result."""
         return f"r.{slot} = {value}"
 
     def one_result(self) -> list[str]:
+        """Return lines that make and return the tensor of a single result."""
         op = self.op
         body = ["r = new(c)", self.put("_array", "out"), self.put("_storage", "None"), self.put("_meta", "None")]
         if op.view:
@@ -395,8 +399,10 @@ class Lane:
         return [*body, "return r"]
 
     def narrow(self) -> list[str]:
-        """Lines that give what was made of integers the default dtype, on torch's face. Nothing of the
-        kind is ever recorded."""
+        """Return lines that convert floats computed from integers to the default dtype, for torch's tensor class.
+
+        Such results are never recorded.
+        """
         first = self.first_array
         if not self.op.narrows or self.level or self.op.variadic:
             return []
@@ -407,12 +413,13 @@ class Lane:
     # ----- several results -----
 
     def several_results(self) -> list[str]:
+        """Return lines that make and return the tensors of several results."""
         op, plan = self.op, self.plan
         body = ["n = None"]
         if plan is not None:
             body += guarded(" or ".join(f"{e} is not None" for e in self.fixed_edges()), self.node())
         made = ["r = new(c)", "r._array = out"]
-        if op.view:  # what the views share is found once
+        if op.view:  # data that the views share are computed once
             source = self.first
             body += [f"settings, version = {self.settings}, s.version.number"]
             body += [f"view = None if {source}._meta is None else {source}._meta.view"]
@@ -432,13 +439,14 @@ class Lane:
     # ----- edges and node -----
 
     def joins(self) -> bool:
+        """True if the collecting argument is differentiable."""
         return self.collecting in self.differentiable
 
     def fixed_edges(self) -> list[str]:
         return [f"e_{a}" for a in self.names if a in self.differentiable]
 
     def node(self) -> list[str]:
-        """Lines that make node n, as `make_node` does, and let it keep what its rules name."""
+        """Return lines that make node n, as `make_node` does, and save the values that its rules name."""
         op = self.op
         edges = "".join(f"{e}, " for e in [*self.fixed_edges(), *(["*edges"] if self.joins() else [])])
         body = ["n = node_class()", "n.seq = next_sequence_number()", f"n.next = ({edges})"]
@@ -459,7 +467,7 @@ class Lane:
         return body + guarded("streams.current is not None", ["note_stream(n)"]) if self.on_device else body
 
     def save(self) -> list[str]:
-        """Lines that give node n what its rules name."""
+        """Return lines that save in node n the values that its rules name."""
         op, plan = self.op, self.plan
         assert plan is not None
         body = []
@@ -471,7 +479,7 @@ class Lane:
                     f"n.{arg}_v = s_{arg} and s_{arg}.version",
                 ]
                 body += guarded(plan.condition(arg, self.differentiable), kept)
-            looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or perhaps a number
+            looked_up = self.level or (op.elementwise and name != self.first)  # a payload, or possibly a number
             for fact in plan.facts_of(arg):
                 body += [f"n.{arg}_{fact} = " + (f"fact({name}, {fact!r})" if looked_up else f"a_{arg}.{fact}")]
         collecting = self.collecting
@@ -492,18 +500,20 @@ class Lane:
 
 
 def _has_rare_dtype(array: str) -> str:
-    """A condition that holds unless an array is of one of the common dtypes; it binds the dtype to `dt`."""
+    """Return a condition that is false for the common dtypes. It binds the dtype to `dt`."""
     return f"(dt := {array}.dtype) is not F64 and dt is not F32"
 
 
 def _has_dtype(array: str, chars: str) -> str:
-    """A condition that holds if an array is of one of some dtypes, which are not the common ones."""
+    """Return a condition that holds for arrays of some dtypes, given by their codes. They exclude the common dtypes."""
     return f"{_has_rare_dtype(array)} and dt.char in {chars!r}"
 
 
 def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str]:
-    """Lines that make a view of result `r` if it shares memory with its source. The commonest case of
-    `make_view` is written out."""
+    """Return lines that make result `r` a view if it shares memory with its source.
+
+    The most common case of `make_view` is inlined.
+    """
     general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
     if level:
         return [f"if shares_memory(out, {array}):", *general]
@@ -529,7 +539,7 @@ def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str
 
 
 def number_lines(op: Op) -> list[str]:
-    """Lines that make numbers of what is given for settings that are numbers (see `as_number`)."""
+    """Return lines that convert the values of numeric settings to numbers (see `as_number`)."""
     lines = []
     for s in op.number_settings:
         lines += [

@@ -1,9 +1,9 @@
-"""The names that generated code uses for itself, which an op's arguments and settings must leave alone.
+"""Names that generated code uses itself, which an op's arguments and settings must not use.
 
 An op's names become parameters, variables and attributes in the functions that ndgrad._src.core.generate and
-ndgrad._src.core.node_classes write. One that they use themselves would be overwritten there, and a wrong gradient would
-be all that shows. So the names are read off the functions that were generated for some of the table's own ops, of every
-kind: a test holds that no other op's have more.
+ndgrad._src.core.node_classes write. A name that these functions use themselves would be overwritten, and the only
+symptom would be a wrong gradient. So the names are read from the functions generated for some ops of the table, of
+every kind. A test checks that the functions of the other ops use no more names.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.saved import RuleNode
 from ndgrad._src.ops.table import Op, table
 
-#: What is put before or after an argument's name in generated code, and before a setting's.
+#: Prefixes and suffixes of argument names in generated code, and prefixes of setting names.
 _BEFORE_ARGUMENTS = ("a_", "e_", "s_", "g_", "rule_", "many_")
 _AFTER_ARGUMENTS = ("_s", "_v", "_shape", "_ndim", "_dtype", "_t")
 _BEFORE_SETTINGS = ("default_",)
-#: What rules are given beside arguments and settings, and what functions for arrays and tensors are given first.
+#: Parameters of rules other than arguments and settings, and first parameters of functions for arrays and tensors.
 _OF_RULES = frozenset(["t", "g", "gs", "ts", "ops", "needs", "shared", "batched", "out", "np", "self"])
-#: Ops by whose functions the names are known, for each kind of lane, with the files they are in.
+#: Example ops for each kind of function, with their files. Their functions provide the names.
 _EXAMPLES = {
     "one": {
         "mul": "arithmetic", "exp": "exponential", "sum": "reduce", "addmm": "product", "where": "selection",
@@ -42,7 +42,7 @@ _EXAMPLES = {
 
 
 def kind_of(op: Op) -> str:
-    """Which lane an op takes."""
+    """Return the kind of an op's generated function."""
     if op.variadic:
         return "many"
     if op.outputs != 1:
@@ -51,12 +51,12 @@ def kind_of(op: Op) -> str:
 
 
 def check_names(op: Op) -> None:
-    """Raise if an argument or a setting of an op has a name that the code generated for it uses otherwise."""
+    """Raise if the generated code of an op already uses the name of an argument or setting."""
     arguments, settings = list(op.args), list(op.settings)
     for name in (*arguments, *settings):
         if not name.isidentifier() or keyword.iskeyword(name):
             raise ValueError(
-                f"{name!r} is no name for an argument or a setting. Choose an identifier that is not a keyword. "
+                f"{name!r} cannot name an argument or a setting. Choose an identifier that is not a keyword. "
                 "[nd-op-block]"
             )
     for name in (*arguments, *settings):
@@ -69,7 +69,7 @@ def check_names(op: Op) -> None:
 
 
 def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
-    """What the code for an op has names for, the argument or setting `name` apart."""
+    """Yield the names in use for an op other than the argument or setting `name`, each set with a description."""
     others = [*op.args, *op.settings]
     others.remove(name)
     yield "another argument or setting", {*others, *map(public_name, others)}
@@ -84,8 +84,8 @@ def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
     derived |= {before + n for n in others if n in op.settings for before in _BEFORE_SETTINGS}
     yield "something that belongs to another argument or setting", derived
     eager, apply = names_of_kind(kind_of(op))
-    # An argument is read under its public name in the forward, a collecting one under a name of the lane's, and
-    # under its own in backward.
+    # In the forward, an argument is read under its public name, and a collecting argument under a fixed name. In the
+    # backward, both are read under their own names.
     if public_name(name) == name and not (op.variadic and name == op.args[-1]):
         yield "a variable in the code that is generated for the op", eager
     if name in op.args:
@@ -96,15 +96,15 @@ def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
 
 @functools.cache
 def names_of_kind(kind: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names in eager functions for ops of a kind, and in the functions of their nodes."""
+    """Return the names in eager functions for ops of a kind, and in the functions of their nodes."""
     for file in _EXAMPLES[kind].values():
-        importlib.import_module(f"ndgrad._src.ops.{file}")  # files of ops are read when something in them is used
+        importlib.import_module(f"ndgrad._src.ops.{file}")  # files of ops are loaded on first use
     found = [own_names(table[name]) for name in _EXAMPLES[kind]]
     return frozenset().union(*(eager for eager, _ in found)), frozenset().union(*(apply for _, apply in found))
 
 
 def own_names(op: Op) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of the code generated for an op that do not come from its own."""
+    """Return the names in the code generated for an op that do not derive from the op's own names."""
     eager: list[Callable[..., Any]] = [op.eager, op.plain, op.unrecorded, make_eager(op, public=True)]
     if kind_of(op) in ("one", "view"):
         eager += [op.in_level, make_eager(op, operator=True)]

@@ -1,8 +1,7 @@
-"""no_grad, enable_grad, set_grad_enabled, inference_mode: contexts and decorators, for each thread and
-each asyncio task by itself.
+"""no_grad, enable_grad, set_grad_enabled, inference_mode: context managers and decorators, per thread and asyncio task.
 
-As decorators they also serve generators, whose body runs in the mode while the caller's code between items does not,
-and coroutines, likewise between awaits.
+As decorators they also support generators and coroutines. The mode is in force while the body runs, but not in the
+caller's code between items or awaits.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Mode(Block):
-    """A context manager that can be entered again and again (nested too) and used as a decorator."""
+    """A context manager that can be entered repeatedly (nested too) and used as a decorator."""
 
     def fresh(self) -> Mode:
-        """Another of the same kind, for one call of a decorated function."""
+        """Return a new mode of the same kind, for one call of a decorated function."""
         return type(self)()
 
     def clone(self) -> Mode:
-        """Another of the same kind, under torch's name.
+        """Return a new mode of the same kind, under torch's name.
 
         >>> import ndgrad
         >>> ndgrad.inference_mode(False).clone().mode
@@ -45,16 +44,16 @@ class Mode(Block):
                 stacklevel=2,
             )
         if inspect.isgeneratorfunction(function):
-            return self._decorate_generator(function)  # a decorator gives back what it was given
+            return self._decorate_generator(function)
         if inspect.iscoroutinefunction(function):
-            return self._decorate_coroutine(function)  # a decorator gives back what it was given
+            return self._decorate_coroutine(function)
 
         @functools.wraps(function)
         def decorated(*args: Any, **kwargs: Any) -> Any:
             with self.fresh():
                 return function(*args, **kwargs)
 
-        return decorated  # type: ignore[return-value]  # a decorator gives back what it was given
+        return decorated  # type: ignore[return-value]  # a decorator returns its argument's type
 
     def _decorate_generator(self, function: Any) -> Any:
         @functools.wraps(function)
@@ -93,7 +92,7 @@ class Mode(Block):
 
 
 class Switch(Mode):
-    """A mode that is set at once, and as a context until the block ends."""
+    """A mode that is set at once; as a context manager, until the block ends."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
@@ -101,7 +100,7 @@ class Switch(Mode):
         self.before = self.put(value)
 
     def put(self, value: Any) -> Any:
-        """Set the mode, and say what it was."""
+        """Set the mode and return its previous value."""
         raise NotImplementedError
 
     def fresh(self) -> Mode:
@@ -129,8 +128,7 @@ class _Awaitable:
 
 
 def _record(modes: Modes, value: bool) -> None:
-    """Change the grad mode. In inference mode nothing is ever recorded: enable_grad() there shows in
-    is_grad_enabled() alone."""
+    """Change the grad mode. Inference mode never records: there, enable_grad() only changes is_grad_enabled()."""
     if modes.inference:
         modes.grad_asked = value
     else:
@@ -138,14 +136,14 @@ def _record(modes: Modes, value: bool) -> None:
 
 
 class _GradMode(Mode):
-    """no_grad and enable_grad, which also decorate without parentheses."""
+    """Base of no_grad and enable_grad, which also decorate without parentheses."""
 
     value: bool
 
     @overload
     def __new__(cls, function: None = None) -> Self: ...
     @overload
-    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` gives back the function
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` returns the function
     def __new__(cls, function: Any = None) -> Any:
         made = super().__new__(cls)
         return made if function is None else made(function)
@@ -160,7 +158,7 @@ class _GradMode(Mode):
 
 
 class no_grad(_GradMode):
-    """A context, or decorator, in which nothing is recorded.
+    """A context manager or decorator that disables recording.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -174,7 +172,7 @@ class no_grad(_GradMode):
 
 
 class enable_grad(_GradMode):
-    """A context, or decorator, in which ops are recorded again inside no_grad.
+    """A context manager or decorator that enables recording again inside no_grad.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -187,9 +185,9 @@ class enable_grad(_GradMode):
 
 
 class ContextSwitch(Switch):
-    """A switch for one of the modes of a context."""
+    """A switch for one mode of a context."""
 
-    #: The scopes before the switch and after, until they are of no use.
+    #: Scopes before and after the switch, while they can still be restored.
     _scopes: tuple[Scope, Scope] | None = None
 
     def __init__(self, mode: bool) -> None:
@@ -210,7 +208,7 @@ class ContextSwitch(Switch):
         return self.read(before.modes)
 
     def _undone(self) -> bool:
-        """Put back the scope that was in force before the switch; False if others have changed modes since."""
+        """Restore the scope from before the switch. Return False if the modes have changed since."""
         scopes, self._scopes = self._scopes, None
         if scopes is None or scope() is not scopes[1]:
             return False
@@ -237,7 +235,7 @@ class ContextSwitch(Switch):
 
 
 class set_grad_enabled(ContextSwitch):
-    """Switch recording on or off, at once; as a context, until the block ends.
+    """Switch recording on or off at once; as a context manager, until the block ends.
 
     >>> import ndgrad
     >>> with ndgrad.set_grad_enabled(False):
@@ -256,7 +254,7 @@ class set_grad_enabled(ContextSwitch):
 
 
 class inference_mode(Mode):
-    """A context, or decorator, without recording and without version tracking; its tensors never take part in autograd.
+    """A context manager or decorator without recording and version tracking; its tensors never take part in autograd.
 
     >>> import ndgrad
     >>> with ndgrad.inference_mode():
@@ -270,7 +268,7 @@ class inference_mode(Mode):
     @overload
     def __new__(cls, mode: bool = True) -> Self: ...
     @overload
-    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # `@inference_mode` gives back the function
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # `@inference_mode` returns the function
     def __new__(cls, mode: Any = True) -> Any:
         made = super().__new__(cls)
         made.mode = mode if isinstance(mode, bool) else True
@@ -290,7 +288,7 @@ def _recorded_in(modes: Modes) -> bool:
 
 
 def is_grad_enabled() -> bool:
-    """Whether this context records (outside inference mode).
+    """True if this context records (outside inference mode).
 
     >>> import ndgrad
     >>> ndgrad.is_grad_enabled()
@@ -300,7 +298,7 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this context is one of `inference_mode`.
+    """True if this context is in `inference_mode`.
 
     >>> import ndgrad
     >>> ndgrad.is_inference_mode_enabled()
@@ -310,7 +308,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 class FieldSwitch(ContextSwitch):
-    """A switch for a field of the modes, which the eager path need not know of."""
+    """A switch for a field of the modes that the eager path ignores."""
 
     attribute: str
 
@@ -323,10 +321,10 @@ class FieldSwitch(ContextSwitch):
 
 
 class set_multithreading_enabled(FieldSwitch):
-    """Allow backward to use several threads, or not, at once; as a context, until the block ends.
+    """Allow or forbid several threads in backward, at once; as a context manager, until the block ends.
 
-    A pass runs its nodes, hooks and callbacks on the thread that called it whatever the setting: see docs/engine.md for
-    the measurements behind that. The setting is there for code that asks.
+    A pass always runs its nodes, hooks and callbacks on the calling thread: see docs/engine.md for the measurements
+    behind that. The setting exists for code that queries it.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.set_multithreading_enabled(False):
@@ -338,7 +336,7 @@ class set_multithreading_enabled(FieldSwitch):
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` has set; True unless it was called.
+    """Return the value set by `set_multithreading_enabled`; True by default.
 
     >>> import ndgrad
     >>> ndgrad.autograd.is_multithreading_enabled()
@@ -347,18 +345,17 @@ def is_multithreading_enabled() -> bool:
     return thread.multithreading
 
 
-# ----- switches for those who know why --------------------------------------------------------------------------------
+# ----- expert switches ------------------------------------------------------------------------------------------------
 
 
 class _force_original_view_tracking(FieldSwitch):
-    """Whether the history of a view of something overwritten is always found by replaying its views. Here it always is;
-    torch's switch is there for code that sets it."""
+    """Switch torch's view replay. History of overwritten views is always found by replay here, so it has no effect."""
 
     attribute = "view_replay"
 
 
 def is_view_replay_enabled() -> bool:
-    """What torch's switch of view tracking is set to.
+    """Return the setting of torch's switch for view replay.
 
     >>> import ndgrad
     >>> ndgrad.autograd.is_view_replay_enabled()
@@ -368,7 +365,7 @@ def is_view_replay_enabled() -> bool:
 
 
 class enforce_grad_layout_policy(FieldSwitch):
-    """Whether a gradient is copied to lie in memory as its leaf does; without, it becomes `.grad` as backward made it.
+    """Switch whether a gradient is copied into its leaf's memory layout; otherwise `.grad` is what backward made.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(3, 2).t().requires_grad_()
@@ -385,9 +382,10 @@ class enforce_grad_layout_policy(FieldSwitch):
 
 
 class _unsafe_preserve_version_counter(Mode):
-    """A block in which writes to a tensor (or to several) are hidden: afterwards its version is what it was.
+    """A block that hides writes to one or several tensors: afterwards, their versions are the same as before.
 
-    What was saved before the block is then taken to be what lies there now. For memory that is moved away and put back.
+    Values saved before the block are then taken to equal the current values. It is for memory that is moved away and
+    back.
     """
 
     def __init__(self, tensors: Any) -> None:
@@ -408,7 +406,7 @@ class _unsafe_preserve_version_counter(Mode):
 
 
 def _enter_inference_mode(mode: bool) -> inference_mode:
-    """Enter inference mode without a block; hand the result to `_exit_inference_mode`."""
+    """Enter inference mode without a block. Pass the result to `_exit_inference_mode`."""
     entered: inference_mode = inference_mode(mode)
     entered.__enter__()
     return entered

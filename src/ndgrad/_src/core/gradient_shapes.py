@@ -1,4 +1,4 @@
-"""Gradients in the shape and dtype of the values that they belong to."""
+"""Conversion of gradients to the shape and dtype of their values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 def validate(g: Any, node: Any, number: int) -> Any:
-    """Bring a gradient to the shape and dtype of the value it belongs to, or say why that cannot be."""
+    """Convert a gradient to the shape and dtype of its value; raise if that is impossible."""
     shape, dtype = node.output_metadata(number)
     if tuple(g.shape) != shape:
         lead = len(g.shape) - len(shape)
-        if g.dtype is dtype and lead > 0 and g.shape[lead:] == shape:  # the commonest of all: a bias
+        if g.dtype is dtype and lead > 0 and g.shape[lead:] == shape:  # the most common case: a bias
             return sum_leading(g, lead)
         if not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
@@ -40,7 +40,7 @@ def validate(g: Any, node: Any, number: int) -> Any:
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """Undo broadcasting: sum over the dimensions that it made."""
+    """Undo broadcasting: sum over the dimensions that broadcasting added or expanded."""
     lead = len(g.shape) - len(shape)
     axes = tuple(range(lead)) + tuple(
         lead + i for i, (h, w) in enumerate(zip(g.shape[lead:], shape, strict=True)) if w == 1 and h != 1

@@ -1,17 +1,17 @@
 """Hooks on tensors and nodes, in torch's order.
 
 Note [Order of hooks]
-When a node has received its gradient: the hooks of the tensors it produced, tensor by tensor in the order in which they
-got their first hook, and for each in order of registration; then the retain_grad hooks of these tensors; then captures
-for grad(inputs=...); then the node's pre-hooks; the node itself; for a leaf, its post-accumulate hooks, after `.grad`
-is set; the node's post-hooks. The table of all rules is docs/hooks.md.
+After a node has received its gradient, the order is: the hooks of the tensors it produced, tensor by tensor in the
+order of their first hook, and for each tensor in order of registration; the retain_grad hooks of these tensors;
+captures for grad(inputs=...); the node's pre-hooks; the node itself; for a leaf, its post-accumulate hooks, after
+`.grad` is set; the node's post-hooks. The table of all rules is docs/hooks.md.
 
-A tensor's hooks live on the node that made it, under the tensor's output number, so they follow the value and not the
-Python object: a hook registered before an in-place write sees the gradient of the value before it. A leaf's hooks live
-on the leaf, since its accumulator comes and goes with graphs.
+A tensor's hooks are stored on the node that made it, under the tensor's output number, so they follow the value and not
+the Python object: a hook registered before an in-place write sees the gradient of the value before it. A leaf's hooks
+are stored on the leaf, because its accumulator may be made again for each graph.
 
-Hooks run without recording, except under create_graph. A hook that adds or removes hooks changes the next
-pass, not the one it runs in.
+Hooks run without recording, except under create_graph. A hook that adds or removes hooks changes the next pass, not the
+current one.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _numbers = itertools.count().__next__
 
 
 class Hooks(OrderedDict[int, Any]):
-    """The hooks of one tensor by the numbers of their handles, and the face that gradients have for them."""
+    """The hooks of one tensor by handle number, and the class of the gradients that they receive."""
 
     face: Any = None
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook away, and so does leaving it as a context.
+    """Handle of a registered hook: `remove()`, or leaving the handle as a context manager, removes the hook.
 
-    It does not keep the hook alive, nor what the hook was registered on.
+    It keeps neither the hook nor its owner alive.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -65,7 +65,7 @@ class RemovableHandle:
             hooks[self.id] = hook
 
     def remove(self) -> None:
-        """Take the hook away; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         hooks = self.hooks()
         if hooks is not None:
             hooks.pop(self.id, None)
@@ -96,7 +96,7 @@ def _reference(hooks: Any) -> Callable[[], Any]:
 
 
 def count_while_alive(owner: Any) -> Callable[[], Any]:
-    """One more reason for the engine to count gradients, until the returned function is called or `owner` dies."""
+    """Make the engine count gradients until the returned function is called or `owner` dies."""
     token = object()
     process.leaf_hooks.add(token)
     made = weakref.finalize(owner, process.leaf_hooks.discard, token)
@@ -104,11 +104,11 @@ def count_while_alive(owner: Any) -> Callable[[], Any]:
     return made
 
 
-# ----- registering ----------------------------------------------------------------------------------------------------
+# ----- registration ---------------------------------------------------------------------------------------------------
 
 
 def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> RemovableHandle:
-    """Call `hook` with the gradient of `t`; what it returns, if not None, takes the gradient's place."""
+    """Call `hook` with the gradient of `t`; a result other than None replaces the gradient."""
     t = recorded(t)
     if not requires_grad(t):
         raise RuntimeError(
@@ -134,12 +134,12 @@ def _hooks_for(t: Any) -> Hooks:
 
 
 def _on_leaf(t: Any, hooks: Any, hook: Any) -> RemovableHandle:
-    extra_of(accumulator(t))  # the engine looks at hooks only where there is an `extra`
+    extra_of(accumulator(t))  # the engine checks hooks only on nodes with an `extra`
     return RemovableHandle(hooks, hook, count_while_alive(t))
 
 
 def tensor_hooks_of(t: Any) -> Any:
-    """The hooks of a tensor by number, None if it never had one."""
+    """Return the hooks of a tensor by number, None if it never had one."""
     node = t.grad_fn
     if node is None:
         return None if t._meta is None else t._meta.hooks
@@ -147,10 +147,10 @@ def tensor_hooks_of(t: Any) -> Any:
 
 
 def set_tensor_hooks(t: Any, hooks: Any) -> None:
-    """Give a tensor a dict of hooks in place of those it has, as code that rebuilds tensors does."""
+    """Replace the hooks of a tensor by a dict of hooks, for code that rebuilds tensors."""
     if hooks is not None and not isinstance(hooks, MutableMapping):
         raise TypeError(
-            f"_backward_hooks is a dict of hooks by number or None, and {type(hooks).__name__} was assigned. [nd-hook]"
+            f"_backward_hooks is a dict of hooks by number or None, not {type(hooks).__name__}. [nd-hook]"
         )
     node = t.grad_fn
     made = None
@@ -187,7 +187,7 @@ def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> Re
 
 
 def retain_grad(t: Any) -> None:
-    """Keep the gradient of a result in its `.grad`, as if it were a leaf."""
+    """Store the gradient of a result in its `.grad`, as for a leaf."""
     if not requires_grad(t):
         raise RuntimeError(
             "can't retain_grad on Tensor that has requires_grad=False. Call requires_grad_() before the computation. "
@@ -204,7 +204,7 @@ def retain_grad(t: Any) -> None:
 
 
 def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
-    """After an in-place write: the retained gradient is the one of the newest value."""
+    """Move retained gradients after an in-place write: the newest value keeps its gradient."""
     extra = old.extra
     if extra is None:
         return
@@ -215,8 +215,7 @@ def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
 
 
 def register_node_hook(node: Node, hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces
-    the gradients it made."""
+    """Call `hook(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces the input gradients."""
     extra = extra_of(node)
     if extra.post_hooks is None:
         extra.post_hooks = Hooks()
@@ -235,11 +234,11 @@ def _on_node(node: Node, hooks: Hooks, hook: Any) -> RemovableHandle:
     return RemovableHandle(hooks, hook, count_while_alive(node) if isinstance(node, AccumulateGrad) else None)
 
 
-# ----- running --------------------------------------------------------------------------------------------------------
+# ----- execution ------------------------------------------------------------------------------------------------------
 
 
 def call(task: Any, hook: Any, *args: Any) -> Any:
-    """Call a hook in the pass's grad mode: what it computes is recorded under create_graph alone."""
+    """Call a hook in the pass's grad mode: its ops are recorded only under create_graph."""
     outside = scope()
     try:
         restore(outside.recording(task.create_graph or (task.lane == "payloads" and thread.grad_enabled)))
@@ -250,7 +249,7 @@ def call(task: Any, hook: Any, *args: Any) -> Any:
 
 
 def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
-    """The hooks of the tensors that the node produced, then retained gradients (see Note [Order of hooks])."""
+    """Run the hooks of the tensors that the node produced, then store retained gradients (Note [Order of hooks])."""
     extra = node.extra
     several = node.outputs != 1
     if isinstance(node, AccumulateGrad):
@@ -274,7 +273,7 @@ def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
 
 
 def _tensor_hooks(task: Any, node: Any, hooks: Any, g: Any) -> Any:
-    """What the hooks of one tensor make of its gradient. Without a gradient only those run that ask for it."""
+    """Return the gradient of a tensor after its hooks. Without a gradient, only hooks with `takes_none` run."""
     if g is None:
         for hook in list(hooks.values()):
             if getattr(hook, "takes_none", False):
@@ -287,7 +286,7 @@ def _tensor_hooks(task: Any, node: Any, hooks: Any, g: Any) -> Any:
 
 
 def retain(task: Any, t: Any, g: Any) -> None:
-    """Add a gradient to the `.grad` of a result, out of place, as torch does there."""
+    """Add a gradient to the `.grad` of a result, out of place as in torch."""
     meta = meta_of(t)
     g = as_tensor(g, t.face)
     outside = scope()
@@ -330,11 +329,11 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
             )
 
 
-# ----- gradients as hooks see them, and what hooks may return ---------------------------------------------------------
+# ----- gradients of hooks and their results ---------------------------------------------------------------------------
 
 
 def as_tensor(g: Any, face: Any = None) -> Any:
-    """A gradient as hooks see it."""
+    """Return a gradient as hooks see it."""
     if isinstance(g, Variable):
         return g
     if face is None:
@@ -351,7 +350,7 @@ def from_tensor(task: Any, t: Any) -> Any:
 
 
 def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
-    """The gradient after one hook: what it returned, if that is a gradient of the same shape and dtype."""
+    """Return the gradient after one hook: the hook's result, if it is a gradient of the same shape and dtype."""
     if answer is None:
         return before
     name = getattr(hook, "__name__", hook)
@@ -378,7 +377,7 @@ def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
 
 
 def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) -> tuple[Any, ...]:
-    """The gradients after one hook on a node."""
+    """Return the gradients after one hook on a node."""
     if answer is None:
         return before
     name = getattr(hook, "__name__", hook)

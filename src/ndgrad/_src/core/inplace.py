@@ -1,10 +1,10 @@
 """In-place writes: the checks, the write itself, and the history afterwards.
 
-Every op's trailing-underscore form comes through `write`: check, compute, and then (and only then) change memory, the
-version, and the history. So a write that fails leaves the tensor as it was.
+Every op's trailing-underscore form calls `write`, which checks, computes, and only then changes memory, version and
+history. So a write that fails leaves the tensor unchanged.
 
-While a transform is open, an in-place op runs out of place, through every level, and only the copying of the result
-into the target happens in place, level by level (see ndgrad._src.interpreters.transform_writes).
+While a transform is open, an in-place op runs out of place, through every level. Only the copy of the result into the
+target happens in place, level by level (see ndgrad._src.interpreters.transform_writes).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
     ):
         raise RuntimeError(
             f"{op_name}: a view of shape {tuple(t.shape)} that was read from a graph is being used in an in-place "
-            "operation. Nobody has held the view itself since it was saved, so its base would not learn of the write. "
+            "operation. The view has not been kept since it was saved, so its base would not learn of the write. "
             "Write a clone() of it, or keep the view. [nd-view-write]"
         )
     if info is not None:
@@ -82,7 +82,7 @@ def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part
             info.check_geometry(t)
 
 
-#: The part of a tensor that a view op names: the op and its settings.
+#: Part of a tensor, as a view op and its settings.
 Part = tuple[Any, dict[str, Any]]
 
 
@@ -94,8 +94,10 @@ def write(
     watched: bool = False,
     part: Part | None = None,
 ) -> Any:
-    """`target` becomes op(target, *args), in place, and is returned. With `part`, that part of it does, by the op
-    `copy`: the view is not made where nobody would see it."""
+    """Set `target` to op(target, *args) in place, and return it.
+
+    With `part`, only that part is set, by the op `copy`; its view is not made unless an observer could see it.
+    """
     if settings:
         settings = with_numbers(op, settings)
     if (
@@ -120,7 +122,7 @@ def write(
     if state.captures is not None:
         args = state.captures.see_write(target, args)
     if process.open or state.levels or is_picked(target):
-        from ndgrad._src.interpreters.transform_writes import write_in_transforms  # which is made of the writes here
+        from ndgrad._src.interpreters.transform_writes import write_in_transforms  # avoids an import cycle
 
         return write_in_transforms(op, target, args, settings)
     if part is not None:
@@ -129,8 +131,7 @@ def write(
 
 
 def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a transform, an observer or a class with a dispatch of its own deals with a write
-    of `args` to a tensor."""
+    """True if a transform, an observer or a class with its own dispatch handles a write of `args` to a tensor."""
     anybody = process.open or thread.levels or thread.observers or target.__class__ not in FACES
     return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
 
@@ -138,7 +139,7 @@ def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
 def write_level(
     op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool
 ) -> Any:
-    """The write on a tensor whose payload is an array; `recording`, in the graph of `level`."""
+    """Write to a tensor whose payload is an array. With `recording`, record the write in the graph of `level`."""
     if not on_second_library:
         args = together(op, (target, *args))[1:]
     name = op.name + "_"
@@ -158,7 +159,7 @@ def write_level(
     storage = target._storage or storage_of(target)
     array = target._array
     check_memory(name, array)
-    # Inputs are saved before the write: one that shares the target's memory must be seen to be overwritten by it.
+    # Inputs are saved before the write: the write must invalidate an input that shares the target's memory.
     node = None if edges is None else inplace_node(op, target, args, settings, edges, level)
     if process.dispatching or (process.busy and thread.observers):
         _observed(op, target, args, settings, node, functools.partial(perform, op, array, others, settings, storage))
@@ -175,8 +176,8 @@ def write_level(
 
 
 def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
-    """The gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
-    if np_dtype(target).kind not in INEXACT:  # of a tensor, too, that has outlived its transform
+    """Return the gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
+    if np_dtype(target).kind not in INEXACT:  # also for a tensor that has outlived its transform
         return None
     edges = tuple([own_edge(args[i - 1] if i else target, level) for i in op.differentiable_positions(len(args) + 1)])
     return edges if edges.count(None) < len(edges) else None
@@ -185,8 +186,7 @@ def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any
 def _observed(
     op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]
 ) -> None:
-    """A write under the eyes of observers. One that fails after the fact changes nothing: the fact is
-    recorded all the same."""
+    """Perform a write that observers see. If an observer fails after the write, the write is still recorded."""
     from ndgrad._src.core.op_observers import observed_write  # op_observers imports this module
 
     storage = storage_of(target)
@@ -203,7 +203,7 @@ def _observed(
         done = True
     finally:
         if done:
-            # else a dispatch mode has counted the write, which it made through the op
+            # If the version has changed, a dispatch mode performed the write through the op and counted it.
             if before is None or storage.version is before:
                 storage.bump(op.name + "_")
             if node is not None:
@@ -214,7 +214,7 @@ def _observed(
 
 
 def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
-    """A part of `target` becomes `value`: what `write_level` would do with the view, which need not be made for it."""
+    """Set a part of `target` to `value`: the same result as `write_level` on the view, without making the view."""
     if not on_second_library:
         _, value = together(copy, (target, value))
     e_value = own_edge(value, 0) if recording else None
@@ -228,7 +228,7 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
     check_memory("copy_", array)
     (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)
     found = view.forward_for(library)(array, **named)
-    # all of it: no part to speak of
+    # The part covers the whole tensor.
     if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
         return write_level(copy, target, (value,), {}, 0, recording)
     storage.before_write(found)
@@ -250,13 +250,13 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
 
 
 def check_memory(name: str, array: Any) -> None:
-    if array.__class__ is np.ndarray and array.flags.carray:  # the commonest case: dense, and may be written
+    if array.__class__ is np.ndarray and array.flags.carray:  # the most common case: dense and writable
         return
     try:
         flags = array.flags
     except AttributeError:
         raise RuntimeError(ESCAPED) from None
-    if not getattr(flags, "writeable", True):  # CuPy's arrays always are
+    if not getattr(flags, "writeable", True):  # CuPy's arrays are always writable
         raise RuntimeError(
             f"{name}: the tensor of shape {tuple(array.shape)} lies in read-only memory: NumPy holds it so, or it is a "
             "conjugate (conj(), mH), which is a copy here and a view in torch, or the values of a sparse tensor with a "
@@ -275,14 +275,14 @@ def check_memory(name: str, array: Any) -> None:
 
 
 def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any], storage: Any) -> None:
-    """Write op(array, *others) into `array`; raises before anything is changed if the result does not fit."""
+    """Write op(array, *others) into `array`. If the result does not fit, raise before any change."""
     library = np if array.__class__ is np.ndarray else library_of(array)
     if op.write_kernel is not None and (library is np or not getattr(array, "is_meta", False)):
         storage.before_write(array)
         op.write_kernel(library, array, *others, **settings)
         return
     try:
-        # integers go the other way: their quotient or root is none, which only the result shows
+        # Integers take the other path: a quotient or root may not be an integer, which only the result shows.
         if library is np and not settings and array.ndim and array.dtype.kind in INEXACT:
             ufunc = op.ufunc
             if ufunc is not None and _fit_as_they_are(array, others):
@@ -298,7 +298,7 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
 
 
 def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
-    """Whether a ufunc of these has the shape and dtype of `array`."""
+    """True if the result of a ufunc of these arrays has the shape and dtype of `array`."""
     dtype, shape = array.dtype, array.shape
     for o in others:
         kind = o.__class__
@@ -312,7 +312,7 @@ def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
 
 
 def check_fits(name: str, array: Any, result: Any) -> None:
-    """Whether `result` can be written into `array`."""
+    """Raise if `result` cannot be written into `array`."""
     have, want = tuple(result.shape), tuple(array.shape)
     if have != want and not (
         len(have) <= len(want) and all(h in (1, w) for h, w in zip(have[::-1], want[::-1], strict=False))
@@ -329,7 +329,7 @@ def check_fits(name: str, array: Any, result: Any) -> None:
 
 
 def _old_value(target: Any, self_edge: Any) -> Any:
-    """The value before the write, as a tensor with the history it had."""
+    """Return the value before the write, as a tensor with its history."""
     if has_dispatch(target.__class__):
         outside = scope()
         try:
@@ -344,7 +344,7 @@ def _old_value(target: Any, self_edge: Any) -> Any:
 def inplace_node(
     op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
 ) -> Any:
-    """The node of a write that is about to happen, with its inputs saved."""
+    """Return the node of a write that is about to happen, with its inputs saved."""
     by_name = {}
     if (plan := save_plan(op)).keeps_inputs:
         by_name, own = op.bind((target, *args)), op.args[0]
@@ -359,7 +359,7 @@ def inplace_node(
 
 
 def save_outputs(node: Any, target: Any) -> None:
-    """After the write, the rules that name the output get the target itself."""
+    """Save the target, after the write, for the rules that name the output."""
     for name in node.plan.needed(node.next)[1]:
         if target.keeps_saved:
             kept_storage(target)
@@ -367,7 +367,7 @@ def save_outputs(node: Any, target: Any) -> None:
 
 
 def set_history(target: Any, node: Any) -> None:
-    """After a write that `node` describes: the new history of the target, and of its base if it is a view."""
+    """Set the new history of the target, and of its base if it is a view, after a write that `node` describes."""
     meta = target._meta
     info = None if meta is None else meta.view
     if info is None:
@@ -378,6 +378,6 @@ def set_history(target: Any, node: Any) -> None:
             meta.output_nr = 0
         return
     rebase(info.base, info.path, node, edge(info.base))
-    info.version = None  # the view's own history is replayed from the base when next asked for
+    info.version = None  # the view's own history is replayed from the base on next use
 
 

@@ -1,12 +1,12 @@
-"""In-place changes of a tensor's own shape: transpose_, squeeze_ and their kin.
+"""In-place changes of a tensor's own shape: transpose_, squeeze_ and related functions.
 
-No value changes: the tensor becomes what the view op would have returned, and keeps its identity. A view stays a view
-of the same base, one step longer. A base stays a base; views that were taken of it before know it in its old shape.
-Their own history is right until the memory is written; then they can no longer replay their path from the base, and
-say so (`ViewInfo.refresh`).
+No value changes: the tensor becomes the result of the view op, and keeps its identity. A view stays a view of the same
+base, with one more step. A base stays a base, but earlier views of it refer to its old shape. Their own history is
+correct until the memory is written. Then they can no longer replay their path from the base, and raise
+(`ViewInfo.refresh`).
 
-Graphs in which a leaf had its old shape end at another accumulator, whose gradients go the same way as the values
-did (`in_present_shape`).
+Graphs in which a leaf had its old shape end at another accumulator. Its gradients are converted by the same shape
+changes (`in_present_shape`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _classes: dict[tuple[type[Any], str], type[Any]] = {}
 
 
 def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> Any:
-    """`t` becomes op(t), a view of itself, and is returned; its node bears torch's name for the in-place form."""
+    """Replace `t` by op(t), a view of itself, and return it. Its node gets torch's name for the in-place form."""
     check_writable(t, op.name + "_")
     leaf = t._node is None and t._meta is not None and t._meta.requires_grad
     if leaf and t._meta.level:
@@ -33,7 +33,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
         )
     outside = scope()
     try:
-        # also under no_grad: no value changes, so a history that exists must go on
+        # Recording stays on under no_grad: no value changes, so an existing history must continue.
         restore(outside.recording(not leaf))
         became = op(t, **settings)
     finally:
@@ -42,7 +42,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     storage = storage_of(t)
     written = 0 if is_inference(t) else storage.version.values
     storage.bump(op.name + "_")
-    if not is_inference(t):  # whose memory has no versions
+    if not is_inference(t):  # inference memory has no versions
         storage.version.values = written
     meta = meta_of(t)
     t._array = became._array
@@ -60,7 +60,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
         info.version = storage.version.number
     if leaf:
         meta.reshapes = (*meta.reshapes, (meta.accumulator, op, settings))
-    meta.accumulator = None  # one made before expects a gradient of the old shape
+    meta.accumulator = None  # an existing accumulator expects a gradient of the old shape
     return t
 
 

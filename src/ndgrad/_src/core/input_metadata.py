@@ -1,4 +1,4 @@
-"""What a node knows of the gradients it takes: `grad_fn._input_metadata`."""
+"""Metadata of the gradients that a node takes: `grad_fn._input_metadata`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ndgrad._src.foundations.sizes import size_of_shape
 
 
 class InputMetadata(NamedTuple):
-    """Shape, dtype and device of one gradient, which are those of the op's output it belongs to."""
+    """Shape, dtype and device of one gradient, equal to those of the corresponding output of the op."""
 
     shape: Any
     dtype: Any
@@ -24,7 +24,7 @@ class InputMetadata(NamedTuple):
 
 
 def input_metadata(node: Any) -> tuple[InputMetadata, ...]:
-    # nodes keep no device, since all of a graph is on one: its leaves know
+    # Nodes store no device, because a whole graph is on one device: that of its leaves.
     leaf = next((n for n in iterate_nodes([node]) if isinstance(n, AccumulateGrad)), None)
     where = device("cpu") if leaf is None else device_of(innermost_array(leaf.variable))
     known = [node.output_metadata(0)] if node.outputs == 1 else node.metadata_of_outputs

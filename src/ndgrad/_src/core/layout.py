@@ -1,8 +1,8 @@
-"""The order of a tensor's dimensions in memory, and how to give a gradient the same.
+"""The order of a tensor's dimensions in memory, and copies of gradients in the same order.
 
-A path of views may hold a reshape, which is a view or a copy as the strides allow. Replayed on a gradient, it has to be
-a view where it was one of the tensor, or what is written through it is lost. It is, if the gradient is dense and its
-dimensions lie in memory in the same order.
+A path of views may contain a reshape, which is a view or a copy, depending on the strides. Replayed on a gradient, it
+must be a view if it was a view of the tensor; otherwise writes through it are lost. It is a view if the gradient is
+dense and its dimensions have the same order in memory.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Order = tuple[int, ...] | None
 
 
 def _own_strides(t: Any) -> tuple[int, ...]:
-    """The strides of a tensor's own dimensions; those of vmap stand in front of them."""
+    """Return the strides of a tensor's own dimensions, without the leading dimensions of vmap."""
     array, ndim = innermost_array(t), len(t.shape)
     return tuple(array.strides[array.ndim - ndim :])
 
 
 def order_of(t: Any) -> Order:
-    """The order of a tensor's own dimensions."""
+    """Return the order of a tensor's own dimensions in memory."""
     if innermost_array(t).flags.c_contiguous:
         return None
     ndim = len(t.shape)
@@ -38,7 +38,7 @@ def order_of(t: Any) -> Order:
 
 
 def in_order(np: Any, array: Any, order: Order) -> Any:
-    """`array` itself if it is dense in that order, else a copy that is."""
+    """Return `array` itself if it is dense in that order, otherwise a copy that is."""
     if order is None:
         return np.ascontiguousarray(array) if array.ndim else np.asarray(array)
     back = sorted(range(len(order)), key=order.__getitem__)
@@ -46,7 +46,7 @@ def in_order(np: Any, array: Any, order: Order) -> Any:
 
 
 def is_in_order(t: Any, order: Order) -> bool:
-    """Whether a tensor is dense in that order already."""
+    """True if a tensor is already dense in that order."""
     array = innermost_array(t)
     if order is not None:
         lead = array.ndim - len(t.shape)
@@ -55,17 +55,16 @@ def is_in_order(t: Any, order: Order) -> bool:
 
 
 def copy_in_order(t: Any, order: Order) -> Any:
-    """A recorded copy of a tensor that is dense in that order."""
+    """Return a recorded copy of a tensor that is dense in that order."""
     return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)
 
 
 def in_layout_of(primal: Any, tangent: Any) -> Any:
-    """The tangent with the primal's shape and order of dimensions in memory, so that views of one
-    are views of the other."""
+    """Return the tangent with the primal's shape and memory order, so that views of one are views of the other."""
     if tangent is None:
         return None
     a, b = primal._array, tangent._array
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:  # the commonest
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape:  # the most common case
         if not a.ndim or a.strides == b.strides or (a.flags.c_contiguous and b.flags.c_contiguous):
             return tangent
         if a.itemsize == b.itemsize and all(
@@ -84,5 +83,5 @@ def in_layout_of(primal: Any, tangent: Any) -> Any:
 
 
 def is_view_of(t: Any, source: Any) -> bool:
-    """Whether a tensor is known to share the memory of another one."""
+    """True if a tensor is known to share the memory of another one."""
     return t is source or (t._storage is not None and t._storage is source._storage)

@@ -1,22 +1,22 @@
-"""Which modes are in force, per context, and the one flag that the eager path looks at.
+"""Modes in force, per context, and the one flag that the eager path checks.
 
-An eager op may spend a few nanoseconds on asking whether anything unusual is going on. So all unusual states (no_grad,
-inference mode, function-transform levels, saved-tensor hooks, anomaly mode, ...) show in one process-wide set,
-`process.busy`. While it is empty, nobody is in any mode and the generated fast lane runs. While it is not, ops take the
-general lane, which reads the modes of its own context.
+An eager op can spend only a few nanoseconds on the check for unusual states. So all of them (no_grad, inference mode,
+function-transform levels, saved-tensor hooks, anomaly mode, ...) are visible in one process-wide set, `process.busy`.
+While it is empty, no context is in any mode and the generated fast path runs. Otherwise ops take the general path,
+which reads the modes of its own context.
 
 Note [Modes of a context]
-A context variable points at the scope that is in force, and the scope has the modes: so each thread and each
-asyncio task has its own, and a task starts with those that its creator was in. Neither is changed once others can
-see it. To enter a mode is to point at another scope; to leave it is to point at the one before. `thread.levels`
+A context variable points at the scope in force, and the scope has the modes. So each thread and each asyncio task has
+its own modes, and a task starts with the modes of its creator. Scopes and modes are immutable once they are visible to
+other code. Entering a mode sets the variable to another scope; leaving it restores the previous scope. `thread.levels`
 reads a field of the modes in force.
 
-A scope in which anything is unusual holds a token, which it shares with the scopes made inside it, and `process.busy`
-has weak references to the tokens. Nothing is counted, so nothing can be counted wrong: when the last scope of a chain
-dies, its token goes by itself, whether a block was left, a task ended, or an exception got in between.
+A scope with unusual modes holds a token, which it shares with the scopes made inside it. `process.busy` has weak
+references to the tokens. Nothing is counted, so no count can be wrong: the token disappears with the last scope of a
+chain, after the end of a block, the end of a task, or an exception.
 
 Note [Sections]
-Where the package itself changes modes around a call, it writes
+If the package itself changes modes around a call, it writes
 
     outside = scope()
     try:
@@ -26,16 +26,16 @@ Where the package itself changes modes around a call, it writes
         restore(outside)
         del outside
 
-An exception that comes from elsewhere (Ctrl-C, PyThreadState_SetAsyncExc) is raised when a function is entered, after a
-call, or at the end of a loop's body; `restore` is a function in C, and what it does is done before anybody looks. So
-there is no point at which the modes could be left behind, and whatever code inside has left behind is undone. A `with`
-statement is not as safe, since `__exit__` is a function that is entered. `del`, because a traceback that somebody keeps
-would keep the scope, and with it the token.
+An asynchronous exception (Ctrl-C, PyThreadState_SetAsyncExc) is raised at the entry of a function, after a call, or at
+the end of a loop's body. `restore` is a C function, so it completes before the interpreter checks for exceptions. So
+no exception can leave the modes changed, and mode changes left by the code inside are undone. A `with` statement is
+less safe, because `__exit__` is itself a function that is entered. The `del` is needed because a stored traceback
+would keep the scope alive, and with it the token.
 
 Note [Blocks]
-A block (`with no_grad():`) may be left in another order than it was entered, by generators that are suspended
-inside one. Then its scope is unlinked from the chain, and the scopes of the blocks inside it, which are still open,
-are made anew without it.
+Blocks (`with no_grad():`) may be left in another order than they were entered, if generators are suspended inside
+them. Then the scope of the block is unlinked from the chain, and the scopes of the open blocks inside it are rebuilt
+without it.
 """
 
 from __future__ import annotations
@@ -58,19 +58,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Stacks(NamedTuple):
-    """The stacks of transforms and of dual levels inside one of them, and the thread that opened it."""
+    """Stacks of transforms and dual levels inside a transform, and the thread that opened it."""
 
     levels: tuple[Level, ...]
     duals: tuple[int, ...]
     thread: int
 
 
-_stacks = tuple.__new__  # every transform makes one, and the class's own constructor costs three times as much
+_stacks = tuple.__new__  # every transform makes one; the class's own constructor is three times slower
 
 
 class SavedHooks(NamedTuple):
-    """A pair of hooks on saved tensors. With a level, they are for the graphs of that transform and of those around it,
-    and not for those of transforms that are opened inside the hooks' block."""
+    """A pair of hooks on saved tensors.
+
+    With a level, they apply to the graphs of that transform and of the transforms around it, but not to transforms
+    opened inside the hooks' block.
+    """
 
     pack: Any
     unpack: Any
@@ -78,9 +81,11 @@ class SavedHooks(NamedTuple):
 
 
 class Process:
-    """Process-wide state: `busy` is empty while no context is in any mode; `shared` counts the modes that belong to no
-    context; `leaf_hooks` has a token for every hook on a leaf (and changed sequence number), for which the engine must
-    know the moment a leaf is complete. Tokens need no lock: adding to a set is one step.
+    """Process-wide state.
+
+    `busy` is empty while no context is in any mode. `shared` counts the modes that belong to no context. `leaf_hooks`
+    has a token for every hook on a leaf and every changed sequence number; with these, the engine must detect the
+    moment a leaf is complete. Tokens need no lock, because adding to a set is atomic.
     """
 
     __slots__ = (
@@ -100,22 +105,20 @@ class Process:
     def __init__(self) -> None:
         self.busy: set[object] = set()
         self.shared = 0
-        #: whether a tensor class with a dispatch of its own has been defined
+        #: True if a tensor class with its own dispatch has been defined
         self.dispatching = False
-        #: whether a mode that sees every public call has been entered, anywhere: until then the doors of
-        #: public functions look for none
+        #: True once a mode that sees every public call has been entered; before that, public wrappers check no modes
         self.overriding = False
-        #: whether a tensor in a graph has been moved to another device: one backward pass may meet
-        #: arrays of several libraries
+        #: True once a tensor in a graph has been moved to another device; a backward pass may then mix array libraries
         self.crossed = False
-        #: whether a tensor has been given names of dimensions
+        #: True once a tensor has been given dimension names
         self.named = False
         self.leaf_hooks: set[object] = set()
-        #: the open transforms and dual levels of all threads, by number
+        #: open transforms and dual levels of all threads, by number
         self.open: dict[int, Stacks] = {}
-        #: the last of them
+        #: largest number of a level opened so far
         self.youngest = 0
-        #: how many reruns (of checkpointed functions) are inside each of those among them that had been closed
+        #: number of reruns (of checkpointed functions) inside each level that was closed and reopened
         self.reopened: dict[int, int] = {}
         self.lock = make_lock()
 
@@ -124,7 +127,7 @@ process = Process()
 
 
 class _Token:
-    """Alive as long as a record in which something is unusual."""
+    """Token that lives as long as a scope with unusual modes."""
 
     __slots__ = ("__weakref__", "thread")
 
@@ -132,7 +135,7 @@ class _Token:
 
 
 class Modes:
-    """The modes that are in force in one place; the values that `__init__` gives are those of no mode."""
+    """The modes in force in one place. `__init__` sets the values that mean no mode."""
 
     __slots__ = (
         "_flipped", "_tokens_below", "_tracer", "autocast", "captures",
@@ -143,18 +146,18 @@ class Modes:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        #: How many modes have been entered that the fast lane does not know of.
+        #: Number of entered modes that the fast path does not support.
         self.entered: int = 0
-        #: How many of them are transforms: if all are, nothing is unusual below them.
+        #: Number of transforms among them. If all are transforms, nothing is unusual below them.
         self.transforms: int = 0
         self.grad_enabled: bool = True
         self.inference: bool = False
-        #: What is_grad_enabled() answers in inference mode, where nothing is recorded whatever the answer.
+        #: Result of is_grad_enabled() in inference mode, which never records.
         self.grad_asked: bool = True
         self.forward_grad_enabled: bool = True
         self.multithreading: bool = True
         self.view_replay: bool = False
-        #: Whether a leaf's gradient is made to lie in memory as the leaf does.
+        #: True if a leaf's gradient gets the memory layout of the leaf.
         self.enforce_grad_layout: bool = True
         #: The number of open `forward_ad` dual levels.
         self.dual_levels: int = 0
@@ -164,34 +167,32 @@ class Modes:
         self.levels: tuple[Level, ...] = ()
         #: The stack of saved-tensor hooks, innermost last.
         self.saved_hooks: tuple[SavedHooks, ...] = ()
-        #: While a pack hook runs: the node that saves, and the name under which its rules know the value.
+        #: While a pack hook runs: the node that saves, and the name of the value in its rules.
         self.saving: tuple[Any, str] | None = None
-        #: Why saved-tensor hooks may not be used now, or None.
+        #: Reason why saved-tensor hooks are disabled, or None.
         self.saved_hooks_disabled: str | None = None
-        #: Copy on write for saved tensors of torch's face too.
+        #: Copy on write for saved tensors of torch's tensor class too.
         self.copy_on_write: bool = False
         #: Observers that see every op below autograd, innermost last (profilers, recorders, dispatch modes).
         self.observers: tuple[Any, ...] = ()
-        #: Modes that see every public call before anything else does.
+        #: Modes that see every public call first.
         self.function_modes: tuple[Any, ...] = ()
-        #: Blocks in which classes' own functions are not asked (see ndgrad._src.core.subclass).
+        #: Number of open blocks that disable the functions of tensor classes (see ndgrad._src.core.subclass).
         self.functions_disabled: int = 0
-        #: What looks at the tensors that ops are given and may replace them: a function whose closure
-        #: is being read or rewritten.
+        #: Object that sees, and may replace, the tensors given to ops: a function whose closure is read or rewritten.
         self.captures: Any = None
-        #: Which dtypes functions run in, where each function chooses (see ndgrad.amp); None where they do not.
+        #: Choice of dtypes for each function (see ndgrad.amp); None without autocast.
         self.autocast: Any = None
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
-        #: What `tracer` has found; False while nobody has asked.
+        #: Cached result of `tracer`; False before the first call.
         self._tracer: Any = False
-        #: How many tokens `process.busy` has while nothing but transforms is in force anywhere, and these only
-        #: here; -1 if more is here.
+        #: Size of `process.busy` if only transforms are in force, and only in this context; -1 with other modes here.
         self._tokens_below: int = 0
 
     def copy(self) -> Modes:
-        """The same modes, to be changed before they are put in force."""
+        """Return a copy of the modes, to change before it is put in force."""
         made = _new_modes(Modes)
         made.entered, made.transforms, made.grad_enabled = self.entered, self.transforms, self.grad_enabled
         made.inference, made.grad_asked, made.forward_grad_enabled = (
@@ -218,8 +219,7 @@ class Modes:
         return made
 
     def tracer(self) -> Any:
-        """The innermost observer, if it traces and nothing else is in force here but whether ops are recorded; else
-        None."""
+        """Return the innermost observer if it is a tracer and only recording may also be switched here; else None."""
         found = self._tracer
         if found is False:
             others = (
@@ -231,7 +231,7 @@ class Modes:
         return found
 
     def only_autocast(self) -> bool:
-        """True if autocast is in force here, and nothing else but whether ops are recorded."""
+        """True if autocast is the only mode in force here, except for recording on or off."""
         return (
             self.autocast is not None
             and not any([
@@ -245,7 +245,7 @@ class Modes:
         )  # fmt: skip
 
     def flipped(self) -> Modes:
-        """The same modes, but for whether they record."""
+        """Return the same modes with recording on and off exchanged."""
         made = self._flipped
         if made is None:
             made = self.copy()
@@ -254,11 +254,11 @@ class Modes:
         return made
 
     def only_transforms(self) -> bool:
-        """Whether no mode is in force but transforms, if any, and nobody else is in any."""
+        """True if at most transforms are in force here, and no other context is in any mode."""
         return len(process.busy) == self._tokens_below
 
     def only_no_grad(self) -> bool:
-        """Whether no mode is in force but no_grad, and nobody else is in any."""
+        """True if only no_grad is in force here, and no other context is in any mode."""
         return not self.grad_enabled and not self.entered and len(process.busy) == 1
 
 
@@ -266,8 +266,10 @@ _new_modes = Modes.__new__
 
 
 class Scope:
-    """What a context variable points at: modes, and their token if anything in them is unusual. Only contexts, and
-    sections and blocks as long as they last, hold a scope; who wants to know what is in force holds the modes."""
+    """Value of the context variable: modes, and their token if any mode is unusual.
+
+    Only contexts, open sections and open blocks hold a scope. Other code that needs the modes holds the modes.
+    """
 
     __slots__ = ("_observed", "_token", "_under", "closed", "inside", "modes", "outside")
 
@@ -287,38 +289,36 @@ class Scope:
             token.thread = get_ident()
             process.busy.add(weakref.ref(token, process.busy.discard))
         self._token = token
-        #: Of a block: the modes inside it, from those around it.
+        #: For a block: function from the modes around it to the modes inside it.
         self.inside = inside
-        #: The scope around that of a block; None at the bottom, and inside a section, which ends
-        #: before anything around it.
+        #: Scope around a block's scope; None at the bottom, and inside a section, which ends before anything around it.
         self.outside = outside
-        #: Whether the block has been left while others inside it were open.
+        #: True if the block was left while blocks inside it were open.
         self.closed = False
         self._under: dict[Level, Scope] | None = None
         self._observed: Scope | None = None
 
     def changed(self, **fields: Any) -> Scope:
-        """These modes with some of them changed, for a section."""
+        """Return a scope with some of these modes changed, for a section."""
         made = self.modes.copy()
         for name, value in fields.items():
             setattr(made, name, value)
         return Scope(made, self._token)
 
     def with_observers(self, observers: tuple[Any, ...]) -> Scope:
-        """These modes with other observers, for a section. Every op that is observed asks, hence the cache."""
+        """Return a scope with other observers, for a section. Cached, because every observed op calls it."""
         made = self._observed
         if made is None or made.modes.observers != observers:
             made = self._observed = self.changed(observers=observers)
         return made
 
     def recording(self, value: bool) -> Scope:
-        """These modes with recording on or off, for a section."""
+        """Return a scope with recording on or off, for a section."""
         modes = self.modes
         return self if modes.grad_enabled is value else Scope(modes.flipped(), self._token)
 
     def under(self, level: Level) -> Scope:
-        """These modes as they are for the levels under `level`, which is open. Every op of a transform
-        asks, hence the cache."""
+        """Return a scope with the modes below the open `level`. Cached, because every op of a transform calls it."""
         enabled = level.enabled_below(self.modes.grad_enabled)
         cache = self._under
         if cache is None:
@@ -331,8 +331,7 @@ class Scope:
         return made
 
     def moved(self, outside: Scope) -> Scope:
-        """The scope of an open block, with another one around it; the same object, since those who
-        opened the block hold it."""
+        """Move the scope of an open block into another scope. The object stays the same: the block refers to it."""
         assert self.inside is not None
         self.__init__(self.inside(outside.modes), outside._token, self.inside, outside)  # type: ignore[misc]
         return self
@@ -344,26 +343,26 @@ _current = _variable.get
 #: Put a scope in force, in C (see Note [Sections]).
 restore = _variable.set
 _task: ContextVar[Any] = ContextVar("ndgrad_task", default=None)
-#: Where it is noted which transforms of other threads this one has worked in (see noting_joins).
+#: List of other threads' transforms in which this context has worked (see noting_joins).
 _joins: ContextVar[list[Any] | None] = ContextVar("ndgrad_joins", default=None)
-#: The backward pass that is running, if any, and how to say so. It is no mode: the fast lane need not know.
+#: Getter and setter of the running backward pass. It is not a mode, so the fast path ignores it.
 running, set_running = _task.get, _task.set
 
 
 def scope() -> Scope:
-    """The scope in force."""
+    """Return the scope in force."""
     found = _current()
     return found if not found.closed else _settled()
 
 
 def modes() -> Modes:
-    """The modes in force."""
+    """Return the modes in force."""
     found = _current()
     return found.modes if not found.closed else _settled().modes
 
 
 def _settled() -> Scope:
-    """The innermost scope whose block is open."""
+    """Return the innermost scope whose block is open, and put it in force."""
     found: Any = _current()
     while found.closed:
         found = found.outside
@@ -372,15 +371,14 @@ def _settled() -> Scope:
 
 
 def put(modes: Modes) -> None:
-    """Put changed modes in force, until the block or section around ends."""
+    """Put changed modes in force, until the surrounding block or section ends."""
     before = scope()
     outside = before if before.inside is not None or before is NONE else before.outside
     restore(Scope(modes, before._token, None, outside))
 
 
 def section(function: F) -> F:
-    """Decorates a function whose changes of modes, and those of whatever it calls, end with it
-    (see Note [Sections])."""
+    """Decorate a function so that mode changes inside it end with it (see Note [Sections])."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -393,12 +391,11 @@ def section(function: F) -> F:
             if process.open and process.youngest != youngest:
                 _forget_since(youngest)
 
-    return run  # type: ignore[return-value]  # a decorator gives back what it was given
+    return run  # type: ignore[return-value]  # a decorator returns its argument's type
 
 
 def _forget_since(youngest: int) -> None:
-    """Forget the transforms and dual levels that this thread has opened since, if an interrupt
-    kept somebody from it."""
+    """Forget transforms and dual levels that this thread has opened since `youngest` and an interrupt left open."""
     here = get_ident()
     for number, stacks in process.open.copy().items():
         if number > youngest and stacks.thread == here and number not in process.reopened:
@@ -409,30 +406,29 @@ def _forget_since(youngest: int) -> None:
 
 
 class Block:
-    """A context manager that changes modes, and can be entered again and again (nested too)."""
+    """A context manager that changes modes. It can be entered repeatedly and nested."""
 
     _stack: list[Any]
-    #: Whether `with block as name` names the block; otherwise None.
+    #: True if `with block as name` binds the block; otherwise it binds None.
     names_itself = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         made = super().__new__(cls)
-        made._stack = []  # not in __init__, which subclasses of users' own may leave out
+        made._stack = []  # not in __init__, which users' subclasses may skip
         return made
 
     def change(self, modes: Modes) -> None:
-        """Change modes into what they are inside the block."""
+        """Change modes into those inside the block."""
         raise NotImplementedError
 
     def inside(self, modes: Modes) -> Modes:
-        """The modes inside the block, from those around it."""
+        """Return the modes inside the block, from those around it."""
         made = modes.copy()
         self.change(made)
         return made
 
-    #: What is to be done before the block is entered, where it may be refused, and after it has been left. Subclasses
-    #: define these and leave `__enter__` alone: one that called this one could be interrupted after it, when nobody
-    #: is left to leave the block.
+    #: Hooks before the block is entered (may refuse it) and after it has been left. Subclasses define these instead of
+    #: overriding `__enter__`: an interrupt after a super().__enter__() call would leave the block open.
     begin: ClassVar[Callable[[Any], None] | None] = None
     end: ClassVar[Callable[[Any], None] | None] = None
 
@@ -453,7 +449,7 @@ class Block:
 
     def __exit__(self, *exc: object) -> None:
         block = self._stack[-1]
-        block.closed = True  # no call, so nothing comes between: the mode is not in force from here on
+        block.closed = True  # not a call, so no interrupt can come between: the mode ends here
         try:
             self._stack.pop()
             close_block(block)
@@ -463,28 +459,27 @@ class Block:
 
 
 def open_block(inside: Callable[[Modes], Modes], outside: Scope) -> Scope:
-    """Enter a block whose modes are made from those of `outside`, which is in force; the scope
-    goes into `close_block`."""
+    """Enter a block with modes made from those of `outside`, the scope in force. Return the scope for `close_block`."""
     made = Scope(inside(outside.modes), outside._token, inside, outside)
     restore(made)
     return made
 
 
 def close_block(block: Scope) -> None:
-    """Leave a block, whose scope has been marked as closed (see Note [Blocks])."""
+    """Leave a block whose scope has been marked as closed (see Note [Blocks])."""
     below = block.outside
     assert below is not None
     found = _current()
     if found is block:
         restore(below)
-        block.closed = False  # a task that was started inside the block is still in its modes
+        block.closed = False  # a task started inside the block is still in its modes
         return
     opened = []
     while found is not block:
         if found.inside is not None and not found.closed:
             opened.append(found)
         if found.outside is None:
-            return  # of another context, or outside of a section: who comes back to it will find it closed
+            return  # belongs to another context or lies outside a section, which skips it when it resumes
         found = found.outside
     while opened:
         below = opened.pop().moved(below)
@@ -492,17 +487,17 @@ def close_block(block: Scope) -> None:
 
 
 class under_autocast(Block):
-    """A block in which autocast is what it was elsewhere, for running something again."""
+    """A block that restores a saved autocast state, for rerunning a function."""
 
     def __init__(self, state: Any) -> None:
-        self.state = None if state is None else state._replace(casts={})  # casts are kept as long as a block is open
+        self.state = None if state is None else state._replace(casts={})  # cached casts live as long as a block
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1
         modes.autocast = self.state
 
 
-# ----- the door to the record in force --------------------------------------------------------------------------------
+# ----- access to the modes in force -----------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
     _Fields = Modes
@@ -511,10 +506,10 @@ else:
 
 
 class ThreadState(_Fields):
-    """`thread.levels` is the field of the record in force, and setting it puts a changed record in force.
+    """Attribute access to the modes in force: setting `thread.levels` puts a changed copy in force.
 
-    The attributes below are the process's modes for debugging (see Note [What is remembered when]);
-    they are set on this class.
+    The attributes below are the process's modes for debugging (see Note [What is remembered when]). They are set on
+    this class.
     """
 
     anomaly: bool = False
@@ -522,12 +517,12 @@ class ThreadState(_Fields):
     check_inf: bool = False
     debug: bool = False
     guard: bool = False
-    #: Whether nodes remember the user's lines: any of debug, guard and anomaly.
+    #: True if nodes remember the user's lines: any of debug, guard and anomaly.
     remembers: bool = False
-    #: What sees every call from outside (see ndgrad._src.engine.call_watchers).
+    #: Watchers that see every call from outside (see ndgrad._src.engine.call_watchers).
     watchers: tuple[Any, ...] = ()
 
-    #: The backward pass that is running, if any.
+    #: The running backward pass, or None.
     task: Any = property(lambda self: running())
 
 
@@ -556,29 +551,32 @@ for _name in [name for name in Modes.__slots__ if not name.startswith("_")]:
 thread = ThreadState()
 
 
-#: Numbers of transform levels and dual levels together: of two open ones, the inner has the larger.
+#: Counter for transform levels and dual levels together: among open levels, an inner level has the larger number.
 next_level_number = itertools.count(1).__next__
 
 
 def birth() -> int:
-    """What `Meta.made_in` is of a tensor that is made now: the innermost transform of this thread; in one
-    that has opened none, the youngest of all, since it may be at work for the thread that did (see Note
-    [Threads inside transforms])."""
+    """Return `Meta.made_in` for a tensor that is made now: the number of this thread's innermost transform.
+
+    A thread without open transforms returns the youngest level of all threads, because it may work for the thread that
+    opened it (see Note [Threads inside transforms]).
+    """
     levels = modes().levels
     return levels[-1].number if levels else process.youngest
 
 
 def note_open(number: int, state: Modes) -> None:
-    """Let all threads know of a transform or dual level that this one has just pushed, with the modes
-    that are then in force."""
+    """Announce to all threads a transform or dual level that this thread has just pushed, with its modes."""
     process.open[number] = _stacks(Stacks, (state.levels, state.dual_stack, get_ident()))
     if number > process.youngest:
         process.youngest = number
 
 
 def silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
-    """The outermost grad transform inside a level and a dual level that was opened under no_grad, None if there is
-    none. It records for itself; what concerns none of its tensors is computed as it would be around it."""
+    """Return the outermost grad transform that was opened under no_grad inside a level and a dual level; None if none.
+
+    Such a transform records only for itself. An op on tensors of outer levels is computed as it would be around it.
+    """
     if state.grad_enabled:
         number = dual if level is None or dual > level.number else level.number
         for inner in state.levels:
@@ -588,12 +586,12 @@ def silenced(state: Modes, level: Level | None, dual: int = 0) -> Level | None:
 
 
 class joined:
-    """This thread inside a transform that another one has opened.
+    """Context manager that puts this thread inside a transform of another thread.
 
     Note [Threads inside transforms]
-    A transform belongs to the thread that opened it, and its tensors may go anywhere: a pool maps a function over them.
-    An op that meets a tensor of a level that is open elsewhere runs inside that level, as it would there. Levels this
-    thread has opened itself are inside of it if they are younger, as they would be in one thread. Modes (no_grad,
+    A transform belongs to the thread that opened it, but its tensors may be used anywhere: a pool maps a function over
+    them. An op on a tensor of a level that is open in another thread runs inside that level, as it would there. Levels
+    opened by this thread are inside that level if they are younger, as they would be in one thread. Modes (no_grad,
     hooks) stay this thread's own.
     """
 
@@ -617,8 +615,7 @@ class joined:
         del self.outside  # see Note [Sections]
 
     def _stacks(self) -> tuple[tuple[Level, ...], tuple[int, ...]]:
-        """Those of the thread that opened it, as they are now: what is made inside the
-        innermost may take its values."""
+        """Return the current stacks of the transform's thread; values made inside its innermost level may be needed."""
         still_open = process.open.copy()
         if self.number in still_open:
             owner = still_open[self.number].thread
@@ -632,8 +629,10 @@ class joined:
 
 
 class noting_joins:
-    """The transforms and dual levels that this thread is in while a block runs: its own, and those of other threads
-    inside which its ops had to run."""
+    """Context manager that records the transforms and dual levels of this thread while its block runs.
+
+    These are its own levels, and the levels of other threads inside which its ops had to run.
+    """
 
     __slots__ = ("before", "found")
 
@@ -651,15 +650,14 @@ class noting_joins:
 
     @property
     def stacks(self) -> tuple[tuple[Level, ...], tuple[int, ...]]:
-        """What was noted so far, outermost first."""
+        """Levels and dual levels recorded so far, outermost first."""
         levels = {level for levels, _ in self.found for level in levels}
         duals = {number for _, duals in self.found for number in duals}
         return tuple(sorted(levels, key=lambda level: level.number)), tuple(sorted(duals))
 
 
 class reopened:
-    """The transforms and dual levels that were open when something ran, for running it again when
-    they may have been closed."""
+    """Context manager that reopens the transforms and dual levels of an earlier run, to rerun it after they closed."""
 
     __slots__ = ("outside", "stacks")
 
@@ -691,7 +689,7 @@ class reopened:
 
 
 def switch_grad(value: bool) -> bool:
-    """Let this context record or not until the block around ends, and say what it did before."""
+    """Switch recording of this context on or off until the surrounding block ends. Return the previous value."""
     was = modes().grad_enabled
     if was is not value:
         thread.grad_enabled = value
@@ -716,7 +714,7 @@ def leave_process() -> None:
 
 
 def _after_fork() -> None:
-    """A child has only the thread that forked: nobody is left to leave the other threads' modes."""
+    """Remove the modes of other threads after a fork: the child has only the thread that forked."""
     here = get_ident()
     process.open = {number: stacks for number, stacks in process.open.items() if stacks.thread == here}
     for entry in list(process.busy):

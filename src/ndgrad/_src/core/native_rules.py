@@ -1,10 +1,10 @@
 """The rules of elementwise ops on large arrays, each as one native kernel.
 
 A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over
-memory; run once on symbols (_src.arrays.formulas) it is a formula, of which a kernel is made that takes one pass in
-all. What a rule does with arrays is the same either way, up to the last digits of functions. Rules that look at values,
-arguments that broadcast, other dtypes and small arrays go to the rule as it stands. On a device any size is worth a
-kernel (ndgrad._src.arrays.device_kernels).
+memory. Run once on symbols (_src.arrays.formulas), the rule yields a formula, from which a kernel with a single pass is
+made. Both compute the same result, up to the last digits of functions. Rules that look at values, arguments that
+broadcast, other dtypes and small arrays use the rule itself. On a device, a kernel pays off for any size
+(ndgrad._src.arrays.device_kernels).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 from ndgrad._src.arrays import device_kernels, library, native_kernels
 from ndgrad._src.arrays.formulas import Formula, Signature, Words
 
-#: How many formulas of one rule are kept, of different settings and numbers; writing one down anew takes 20 us.
+#: Maximum number of cached formulas per rule, for different settings and numbers. Making a formula takes 20 us.
 _MOST = 64
 
 
 def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
-    """A rule for large arrays. `names` are those of its parameters; `t` is the gradient."""
+    """Return the rule for large arrays. `names` are its parameters; `t` is the gradient."""
     at, words = names.index("t"), names.index("ops") if "ops" in names else -1
     known: dict[tuple[Any, ...], tuple[Signature, list[float]] | None] = {}
 
@@ -51,7 +51,7 @@ def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., 
             if len(known) >= _MOST:
                 known.clear()
             found = known[tuple(key)] = _formula(rule, values, words)
-        except TypeError:  # a setting that has no hash
+        except TypeError:  # an unhashable setting
             return rule(*values)
         out = None if found is None else kernels.formula(*found, g.shape, operands)
         return rule(*values) if out is None else out
@@ -60,7 +60,7 @@ def natively(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., 
 
 
 def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[..., Any]:
-    """A rule for arrays on a device; it gives None where there is no kernel for it."""
+    """Return the rule for arrays on a device; it returns None if there is no kernel."""
     words = names.index("ops") if "ops" in names else -1
     known: dict[tuple[Any, ...], tuple[Callable[..., Any], list[float]] | None] = {}
     own, ndarray = device_kernels.kernels(), library.device_library.ndarray
@@ -80,7 +80,7 @@ def on_device(rule: Callable[..., Any], names: tuple[str, ...]) -> Callable[...,
             if len(known) >= _MOST:
                 known.clear()
             found = known[key] = written(values)
-        except TypeError:  # a setting that has no hash
+        except TypeError:  # an unhashable setting
             return None
         if found is None:
             return None
@@ -93,7 +93,7 @@ _ARRAY = object()
 
 
 def _operand(x: Any, like: Any) -> Any:
-    """An operand of a kernel: an array like the gradient, or one number; None for what kernels do not take."""
+    """Return an operand of a kernel: an array like the gradient, or one number; None if kernels do not support it."""
     if x.dtype != like.dtype:
         return None
     if x.shape == like.shape and x.__class__ is np.ndarray:
@@ -101,14 +101,14 @@ def _operand(x: Any, like: Any) -> Any:
             return x
         if any(x.strides):
             return np.array(x, order="C")
-        x = x[(0,) * x.ndim]  # one number for all, as the gradient of a sum is
+        x = x[(0,) * x.ndim]  # one number for all elements, as in the gradient of a sum
     return np.asarray(x) if x.size == 1 and x.ndim <= like.ndim else None
 
 
 def _formula(
     rule: Callable[..., Any], values: tuple[Any, ...], words: int, arrays: Any = (np.ndarray, np.generic)
 ) -> tuple[Signature, list[float]] | None:
-    """A rule written down, with the numbers that stand among its arguments; None if it is no formula."""
+    """Return the formula of a rule, with the numbers among its arguments; None if the rule is not a formula."""
     formula = Formula()
     given = [
         Words(formula) if place == words else formula.input() if isinstance(value, arrays) else value
@@ -116,5 +116,5 @@ def _formula(
     ]
     try:
         return formula.signature([rule(*given)]), formula.numbers
-    except Exception:  # whatever a rule does that symbols cannot: on arrays it will be right, or say what is wrong
+    except Exception:  # a rule may do anything with symbols; on arrays it is right or raises
         return None

@@ -1,12 +1,12 @@
 """The graph: nodes, edges, sequence numbers.
 
-A node stands for one recorded op and knows how to turn the gradient of its outputs into gradients of its inputs.
-Ordinary nodes are made on every differentiable eager op, so making one must be cheap: slots, no `__init__`, a class
-per op with `apply` generated from the op's rules (see ndgrad._src.core.generate). `make_node` is the one function that
-makes them (the generated functions have the same lines written out). Anything a node rarely has (hooks, metadata, a
-forward traceback) hangs on `extra`. `route` says how the engine runs the node.
+A node represents one recorded op and turns the gradient of its outputs into gradients of its inputs. Every
+differentiable eager op makes a node, so making one must be cheap: slots, no `__init__`, a class per op with `apply`
+generated from the op's rules (see ndgrad._src.core.generate). `make_node` is the only function that makes nodes; the
+generated functions inline the same lines. Rare data (hooks, metadata, a forward traceback) are kept in `extra`.
+`route` selects the engine's code path for the node.
 
-An edge is the node itself when it leads to output 0, and an `Edge(node, input_nr)` otherwise.
+An edge to output 0 is the node itself; an edge to another output is an `Edge(node, input_nr)`.
 """
 
 from __future__ import annotations
@@ -21,35 +21,34 @@ if TYPE_CHECKING:
 
 N = TypeVar("N", bound="Node")
 
-#: Process-wide: a consumer is always younger than its producers, so a larger number runs earlier in backward.
+#: Process-wide counter. A consumer is always younger than its producers, so a larger number runs earlier in backward.
 next_sequence_number = itertools.count().__next__
 
 #: Gradient accumulators run as soon as they are ready.
 FIRST = float("inf")
 
-#: How the engine runs a node (`Node.route`): by `apply`, which takes one gradient (or those of all
-#: outputs) and gives one per input;
+# Values of `Node.route`, the engine's code path for a node.
+#: Call `apply`, which takes one gradient (or a list for several outputs) and returns one gradient per input.
 RULE = 0
-#: by `apply_one`: an elementwise op of one argument, so the gradient has one shape on both sides and there is one edge;
+#: Call `apply_one`: an elementwise op of one argument. It has one edge, and both gradients have the same shape.
 UNARY = 1
-#: by the engine's `run_node`: reads and writes of parts, most ops of several outputs, leaves, custom
-#: functions, nodes with hooks;
+#: Call the engine's `run_node`: part reads and writes, most multi-output ops, leaves, custom functions, hooks.
 GENERAL = 2
-#: likewise: a write whose rule gives the overwritten elements a gradient of zero (see ndgrad._src.core.exact_zeros).
+#: Same as GENERAL, for a write whose rule gives overwritten elements a zero gradient (see _src.core.exact_zeros).
 OVERWRITE = 3
 
-#: The kinds of ops that, as writes, overwrite elements whatever these were: copies, and choices by a mask.
+#: Kinds of ops that, as writes, ignore the old elements: copies, and choices by a mask.
 OVERWRITING = ("overwrite", "choice")
 
 
 class Sizes:
-    """Numbers of elements at which another way is the quicker."""
+    """Array sizes (in elements) at which another code path becomes faster."""
 
     __slots__ = ("small_read",)
 
     def __init__(self) -> None:
-        #: A read of a part of an array with fewer runs by its rule: to make zeros of the whole and add them is quicker
-        #: than to look for the gradient to which the part could be added (see ndgrad._src.core.part_gradients).
+        #: A read of a part of an array with fewer elements runs by its rule. Making and adding zeros of the whole array
+        #: is then faster than a search for a gradient to add the part to (see ndgrad._src.core.part_gradients).
         self.small_read = 1024
 
 
@@ -57,24 +56,24 @@ sizes = Sizes()
 
 
 class Edge(NamedTuple):
-    """Where a gradient goes: input `input_nr` of `node` (an input of the backward node is an output of the op)."""
+    """Destination of a gradient: input `input_nr` of `node` (an input of the backward node is an output of the op)."""
 
     node: Node
     input_nr: int
 
 
-# As that of a leaf: in the engine's loop, both are left to `send_apart`.
-Edge.seq = FIRST  # type: ignore[attr-defined]  # no field of the tuple
+# Same value as a leaf's: the engine's loop leaves both to `send_apart`.
+Edge.seq = FIRST  # type: ignore[attr-defined]  # not a field of the tuple
 
 
 class Extra:
-    """What few nodes have: hooks by kind, user metadata, the forward traceback of anomaly mode, the stream of a GPU."""
+    """Rare data of a node: hooks by kind, user metadata, the forward traceback of anomaly mode, the GPU stream."""
 
     __slots__ = ("forward_trace", "metadata", "post_hooks", "pre_hooks", "retain", "stream", "tensor_hooks")
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, Any] = {}  # output number -> ordered hooks of the tensor
-        self.retain: dict[int, Any] = {}  # output number -> the tensor (weakly) that retains its gradient
+        self.tensor_hooks: dict[int, Any] = {}  # output number -> ordered tensor hooks
+        self.retain: dict[int, Any] = {}  # output number -> weak reference to the tensor that retains its gradient
         self.pre_hooks: Any = None
         self.post_hooks: Any = None
         self.metadata: dict[str, Any] | None = None
@@ -83,32 +82,32 @@ class Extra:
 
 
 class Node:
-    """A backward node. `next` are the edges to the producers of the op's differentiable inputs."""
+    """A backward node. `next` holds the edges to the producers of the op's differentiable inputs."""
 
     __slots__ = ("__weakref__", "dtype", "extra", "next", "route", "seq", "shape")
 
-    #: How many outputs the op had; more than one makes the engine pass a list of gradients.
+    #: Number of outputs of the op. With more than one, the engine passes a list of gradients.
     outputs: int = 1
-    #: Function-transform level whose graph this node belongs to.
+    #: Function-transform level of the node's graph.
     level: int = 0
-    #: Takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
+    #: The node takes ownership of the incoming gradient and may change it (see the engine's Note [Owned gradients]).
     consumes: ClassVar[bool] = False
-    #: What `route` is until a node has something extra.
+    #: Value of `route` until the node gets an `extra`.
     first_route: ClassVar[int] = GENERAL
-    #: Whether missing gradients of some outputs arrive as zeros.
+    #: True if missing gradients of some outputs arrive as zeros.
     materialize_grads: bool = True
-    #: Whether the node runs though no output has a gradient: rules of ops are linear, a user's may be anything.
+    #: True if the node runs even if no output has a gradient. Rules of ops are linear; a user's backward may not be.
     runs_undefined: ClassVar[bool] = False
-    #: Whether its backward runs a pass of its own, which may reach what no edge leads to (reentrant checkpoints).
+    #: True if backward runs an inner pass, which may reach nodes without an edge from here (reentrant checkpoints).
     has_inner_pass: ClassVar[bool] = False
-    #: Whether `apply` runs no code of the user's and asks nothing of the pass, and edges lead to different nodes: a
-    #: compiled program. It has `run_alone`, `gradients_of_one`.
+    #: True for a compiled program: `apply` runs no user code and reads no pass state, and all edges lead to different
+    #: nodes. Such a node has `run_alone` and `gradients_of_one`.
     stands_alone: ClassVar[bool] = False
-    #: Positions and edges in the order in which gradients are sent, if it is another one (a compiled program).
+    #: (position, edge) pairs in sending order, if it differs from the order of `next` (a compiled program).
     sent_edges: ClassVar[Any] = None
-    #: Whether the op reads a part of its one differentiable input (see ndgrad._src.core.part_gradients).
+    #: True if the op reads a part of its only differentiable input (see ndgrad._src.core.part_gradients).
     reads: ClassVar[bool] = False
-    #: Whether the op is a view of all of its input, in which parts can be looked up.
+    #: True if the op is a view of its whole input, through which parts can be looked up.
     passes_parts: ClassVar[bool] = False
 
     seq: float
@@ -119,22 +118,22 @@ class Node:
     route: int
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
-        """Gradients of the inputs, on raw arrays (`ops` is the vocabulary of rules for their array library).
+        """Return the gradients of the inputs, on raw arrays (`ops` is the rules' vocabulary for their array library).
 
-        Without `keep`, what was saved is released as well, which saves the engine a call per node.
+        Without `keep`, also release the saved values, which saves the engine a call per node.
         """
         raise NotImplementedError
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        """Gradients of the inputs, on tensors, so that the computation is itself recorded."""
+        """Return the gradients of the inputs, on tensors, so that the computation is itself recorded."""
         raise NotImplementedError
 
     def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        """As `apply_tensors`, for a graph of a transform: on the tensors of the levels below."""
+        """Same as `apply_tensors`, for a graph of a transform: on the tensors of the levels below."""
         return self.apply_tensors(grads)
 
     def release(self) -> None:
-        """Drop what was saved for backward."""
+        """Drop the values saved for backward."""
 
     def name(self) -> str:
         return type(self).__name__
@@ -165,8 +164,8 @@ class Node:
 
     @property
     def _input_metadata(self) -> tuple[InputMetadata, ...]:
-        """What the gradients that the node takes look like: one entry per output of the op."""
-        from ndgrad._src.core.input_metadata import input_metadata  # which describes nodes
+        """Metadata of the gradients that the node takes: one entry per output of the op."""
+        from ndgrad._src.core.input_metadata import input_metadata  # avoids an import cycle
 
         return input_metadata(self)
 
@@ -175,11 +174,11 @@ class Node:
         return True
 
     def _register_hook_dict(self, tensor: Any) -> None:
-        """Let the hooks of a tensor that this node made run here; they do so already, and torch has the method."""
-        from ndgrad._src.core.variable import Variable  # which ends in nodes
+        """Use the hooks of a tensor that this node made. They already run here; torch has the method."""
+        from ndgrad._src.core.variable import Variable  # avoids an import cycle
 
         if not isinstance(tensor, Variable):
-            raise TypeError(f"_register_hook_dict expected a variable, and got {type(tensor).__name__}. [nd-type]")
+            raise TypeError(f"_register_hook_dict expected a variable, got {type(tensor).__name__}. [nd-type]")
         hooks = tensor._backward_hooks
         if hooks is not None:
             extra_of(self).tensor_hooks[tensor.output_nr] = hooks
@@ -194,11 +193,11 @@ class Node:
         count_while_alive(self)  # see the engine's Note [Two ways to the same order]
 
     def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
-        """Shape and dtype of output `number` of the op."""
+        """Return shape and dtype of output `number` of the op."""
         return self.shape, self.dtype
 
     def __call__(self, *grads: Any) -> Any:
-        """Run this node alone on tensors, as `grad_fn(g)` does in torch."""
+        """Run only this node, on tensors, as `grad_fn(g)` does in torch."""
         out = self.apply_tensors(grads[0] if self.outputs == 1 else list(grads))
         return out[0] if len(out) == 1 else out
 
@@ -207,7 +206,7 @@ class Node:
 
 
 def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: Any = None, level: int = 0) -> N:
-    """A node of the graph of `level`. A class of nodes that belong to no level has no place for its number."""
+    """Make a node of the graph of `level`. Node classes outside transforms have no slot for the level."""
     node = cls()
     node.seq = next_sequence_number()
     node.next = edges
@@ -223,13 +222,14 @@ def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: An
 
 
 def note_stream(node: Node) -> None:
-    """Let a node remember the stream in use, if it is not the default one (see ndgrad._src.engine.streams)."""
+    """Store the current stream in a node, unless it is the default stream (see ndgrad._src.engine.streams)."""
     side = streams.side()
     if side is not None:
         extra_of(node).stream = side
 
 
 def extra_of(node: Node) -> Extra:
+    """Return the `extra` of a node, made on first use. A node with extra data takes the general route."""
     extra = node.extra
     if extra is None:
         extra = node.extra = Extra()
@@ -239,7 +239,7 @@ def extra_of(node: Node) -> Extra:
 
 
 class MultiNode(Node):
-    """A node of an op with several outputs; shape and dtype are kept for each."""
+    """A node of an op with several outputs. Shape and dtype are kept for each output."""
 
     __slots__ = ("metadata_of_outputs",)
     metadata_of_outputs: list[tuple[tuple[int, ...], Any] | None]
@@ -251,13 +251,13 @@ class MultiNode(Node):
         return known
 
     def with_zeros(self, grads: Any, zeros: Any) -> list[Any]:
-        """The gradients of the outputs, with zeros for those that received none and are differentiable."""
+        """Return the gradients of the outputs, with zeros for differentiable outputs that received none."""
         pairs = zip(grads, self.metadata_of_outputs, strict=True)
         return [zeros(*known) if g is None and known is not None else g for g, known in pairs]
 
 
 def output_count(node: Any) -> int:
-    """How many outputs the op of a node had."""
+    """Return the number of outputs of a node's op."""
     return 1 if node.outputs == 1 else len(node.metadata_of_outputs)
 
 
@@ -272,6 +272,6 @@ def edge_number(edge: Any) -> int:
 
 
 def can_sum_to(have: tuple[int, ...], want: tuple[int, ...]) -> bool:
-    """Whether a gradient of shape `have` is one of a value of shape `want`, or of what broadcasting made of it."""
+    """True if `have` reduces to `want` by undoing broadcasting."""
     lead = len(have) - len(want)
     return lead >= 0 and all(w in (1, h) for h, w in zip(have[lead:], want, strict=True))

@@ -1,7 +1,7 @@
-"""Node classes made from the table: slots for what an op's rules name, and `apply`, the rules on raw arrays.
+"""Node classes made from the table: slots for the values that an op's rules name, and `apply`, the rules on raw arrays.
 
-As in ndgrad._src.core.generate the code is written once per op, for the lane of an ordinary backward; the
-other lanes use `RuleNode`'s.
+As in ndgrad._src.core.generate, the code is written once per op, for the path of an ordinary backward. The other paths
+use the methods of `RuleNode`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ndgrad._src.ops.table import VARIABLE, Op, parameter_names
 
 
 def make_node_class(op: Op) -> type[Node]:
-    """The node class of an op: slots for what its rules name, and `apply` on raw arrays."""
+    """Make the node class of an op: slots for the values that its rules name, and `apply` on raw arrays."""
     plan = save_plan(op)
     base: tuple[type[Any], ...] = (RuleNode, MultiNode) if op.outputs != 1 else (RuleNode,)
     members: dict[str, Any] = {
@@ -57,13 +57,13 @@ def make_node_class(op: Op) -> type[Node]:
 
 
 def _give_rules(cls: Any, op: Op, plan: SavePlan) -> None:
-    """Write `apply`, and `apply_one` where only the first argument may have a gradient."""
+    """Write `apply`, and `apply_one` if only the first argument may have a gradient."""
     cls.apply = Apply(op, plan, one=False).make()
     if first_route(op) == UNARY or has_number_form(op):
         cls.apply_one = Apply(op, plan, one=True).make()
 
 
-#: Classes that were made when there was no array on a device (Note [Arrays on a device], ndgrad._src.core.generate).
+#: Classes made before the first array on a device (Note [Arrays on a device], ndgrad._src.core.generate).
 _before_devices: list[tuple[Any, Op, SavePlan]] = []
 
 
@@ -82,22 +82,22 @@ def _make_release(plan: SavePlan) -> Callable[[Any], None]:
 
 
 class Apply:
-    """The source of `apply` on raw arrays: read what was saved, run the rules of the inputs that need a gradient.
+    """Source of `apply` on raw arrays: read saved values, run the rules of the inputs that need a gradient.
 
-    In it, n is the node and g the gradient, or those of several outputs; e_x is the edge of an argument x,
-    g_x its gradient, and what was saved of it is called x. With `one`, only the first argument has a
-    gradient, and it is returned bare.
+    In the source, n is the node and g the gradient, or a list of them for several outputs; e_x is the edge of an
+    argument x, g_x its gradient, and x its saved value. With `one`, only the first argument has a gradient, which is
+    returned without a tuple.
     """
 
     def __init__(self, op: Op, plan: SavePlan, one: bool, on_device: bool = False) -> None:
         self.op, self.plan, self.one, self.on_device = op, plan, one, on_device
         self.differentiable = op.differentiable_args[:1] if one else op.differentiable_args
-        #: elementwise rules are free of conjugates: see the table's manual
+        #: elementwise rules omit conjugates: see the table's manual
         self.conjugates = op.joint_rule is None and op.jvp == "elementwise"
         several = [] if op.outputs == 1 else [f"g{i}" for i in range(op.outputs)]
         self.unpack = [", ".join(several) + ", = g"] if several else []
         held = plan.arrays + plan.outs
-        #: what a rule is given for the names of its parameters
+        #: parameter name of a rule -> its expression in the source
         self.where = {
             **{n: n for n in [*held, *several, "g", "ops"]},
             "t": "g",
@@ -114,7 +114,7 @@ class Apply:
         )
         body = [*self.place(), *self.precision(), *edges, *self.saved(), *self.unpack]
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
-        if library.device_library is not None:  # which runs out of memory more often than the host
+        if library.device_library is not None:  # a device runs out of memory more often than the host
             body = ["try:", *indented(body), "except MemoryError as error:", "    raise_for_node(n, error)"]
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {
@@ -132,7 +132,7 @@ class Apply:
         )
 
     def place(self) -> list[str]:
-        """Lines that leave gradients on a device to rules that are kernels there."""
+        """Return lines that pass gradients on a device to rules that are kernels there."""
         if self.on_device or library.device_library is None or not (self.conjugates or self.op.halves_on_device):
             return []
         self.scope["DEVICE_ARRAY"] = library.device_library.ndarray
@@ -141,7 +141,7 @@ class Apply:
         return [f"if {first}.__class__ is DEVICE_ARRAY:", "    return on_device(n, g, ops, keep)"]
 
     def precision(self) -> list[str]:
-        """Lines that leave halves to the general form, and find out whether (c) numbers are complex."""
+        """Return lines that pass half precision to the general form, and set c to True for complex numbers."""
         leave = ["if d.char in HALF:", f"    {self.general}"]
         if self.on_device:
             return ["if n.dtype.kind == 'c':", f"    {self.general}"] if self.conjugates else []
@@ -158,7 +158,7 @@ class Apply:
         )
 
     def saved(self) -> list[str]:
-        """Lines that read what the rules of the inputs that have an edge name."""
+        """Return lines that read the values named by the rules of the inputs with an edge."""
         plan, body = self.plan, []
         used = set(self.op.rules[self.differentiable[0]][1]) if self.one else set(plan.users)
         for name in plan.arrays + plan.outs:
@@ -168,13 +168,13 @@ class Apply:
         return body
 
     def joint_rule(self) -> list[str]:
-        """Lines that run one rule for all inputs."""
+        """Return lines that run one rule for all inputs."""
         assert self.op.joint_rule is not None
         self.scope["rule"], names = self.op.joint_rule
         return [f"out = rule({', '.join(self.where[name] for name in names)})", *self.release, "return out"]
 
     def rules(self) -> list[str]:
-        """Lines that run a rule for each input that has an edge."""
+        """Return lines that run a rule for each input with an edge."""
         op, where = self.op, self.where
         if self.on_device and self.conjugates:
             return self.kernels()
@@ -201,7 +201,7 @@ class Apply:
 
 
     def kernels(self) -> list[str]:
-        """The same by kernels on a device, if all of the rules have one."""
+        """Return lines that run the rules as kernels on a device, if all of them have one."""
         body, pack = [], _bare if self.one else _tuple
         for a in self.differentiable:
             rule, names = self.op.rules[a]
@@ -214,7 +214,7 @@ class Apply:
 
 
 def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
-    """`apply` for an op that returns parts: zeros for the parts that had no gradient, then the rule."""
+    """Make `apply` for an op that returns parts: zeros for parts without a gradient, then the rule."""
     rule, names = op.rules[op.args[0]]
     where = {"gs": "gs", "ops": "ops"} | {s: f"n.{s}" for s in plan.settings + plan.facts}
     body = ["for g in gs:", "    if g is None:", "        gs = n.with_zeros(gs, ops.np.zeros)", "        break"]
@@ -224,7 +224,7 @@ def _make_apply_of_parts(op: Op, plan: SavePlan) -> Callable[..., Any]:
 
 
 def _make_apply_of_many(op: Op, plan: SavePlan) -> Callable[..., Any]:
-    """`apply` for an op that joins arrays: one rule for all of them."""
+    """Make `apply` for an op that joins arrays: one rule for all of them."""
     assert op.joint_rule is not None
     rule, names = op.joint_rule
     where = {"g": "g", "ops": "ops", "needs": "tuple([e is not None for e in n.next])"} | {
@@ -234,7 +234,7 @@ def _make_apply_of_many(op: Op, plan: SavePlan) -> Callable[..., Any]:
     return compile_source("apply", source, {"rule": rule})
 
 
-#: Rules so short that a call would cost more than they do: the body takes the call's place in the generated code.
+#: Rules that are cheaper than a call: the generated code contains their bodies instead of calls.
 _SHORT: list[tuple[Any, str]] = [
     ((lambda a: a).__code__, "{0}"),
     ((lambda a: -a).__code__, "-{0}"),
@@ -245,7 +245,7 @@ _SHORT: list[tuple[Any, str]] = [
 
 
 def _call(rule: Callable[..., Any], function: str, arguments: list[str]) -> str:
-    """The expression that runs a rule: its body if that is short and known, else a call."""
+    """Return the expression that runs a rule: its body if that is short and known, otherwise a call."""
     code = getattr(rule, "__code__", None)
     for short, text in _SHORT:
         if code is not None and code.co_code == short.co_code and code.co_argcount == short.co_argcount:
@@ -263,8 +263,7 @@ def _tuple(parts: Any) -> str:
 
 
 def _read_saved_input(name: str) -> list[str]:
-    """Lines that read a saved tensor, of either face, whose memory is as it was, or a number;
-    `unpack_raw` reads all else."""
+    """Return lines that read a number, or a saved tensor with unchanged memory; `unpack_raw` reads all other values."""
     kind = f"{name}.__class__"
     return [
         f"{name} = n.{name}",

@@ -1,4 +1,4 @@
-"""What kind of op it is, to the engine: how the nodes of an op run (`Node.route`)."""
+"""Classification of ops for the engine: the route of an op's nodes (`Node.route`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ndgrad._src.ops.table import VARIABLE, Op
 
 
 def first_route(op: Op) -> int:
-    """What `Node.route` starts as (see ndgrad._src.core.node)."""
+    """Return the initial `Node.route` (see ndgrad._src.core.node)."""
     if returns_parts(op):
         return RULE
     if op.outputs != 1 or op.consumes or reads_part(op):
@@ -18,13 +18,12 @@ def first_route(op: Op) -> int:
 
 
 def reads_part(op: Op) -> bool:
-    """Whether the op reads a part of its input, to whose gradient its own is added in place (see
-    ndgrad._src.core.part_gradients)."""
+    """True if the op reads a part of its input. Its gradient is added in place (see _src.core.part_gradients)."""
     return op.partial_view or op.copies_part is not None or op.adjoint_write is not None
 
 
 def joins(op: Op) -> bool:
-    """Whether the op makes one array of any number of them, and saves none (cat, stack)."""
+    """True if the op joins any number of arrays into one and saves none (cat, stack)."""
     if not op.variadic or op.outputs != 1 or len(op.args) != 1 or op.view or op.joint_rule is None:
         return False
     plan = save_plan(op)
@@ -32,7 +31,7 @@ def joins(op: Op) -> bool:
 
 
 def returns_parts(op: Op) -> bool:
-    """Whether the op has any number of outputs, and one rule that needs nothing but their gradients (split, unbind)."""
+    """True if the op has any number of outputs, and one rule that needs only their gradients (split, unbind)."""
     if op.outputs != VARIABLE or len(op.args) != 1 or op.joint_rule is not None or not op.differentiable:
         return False
     plan = save_plan(op)
@@ -40,7 +39,7 @@ def returns_parts(op: Op) -> bool:
 
 
 def has_number_form(op: Op) -> bool:
-    """Whether the op, with a Python number as second argument, is as good as an op of one argument."""
+    """True if the op, with a Python number as second argument, behaves like an op of one argument."""
     return (
         op.elementwise
         and len(op.args) == 2

@@ -1,7 +1,7 @@
-"""What an op says when the array library refuses its arguments.
+"""Errors of an op whose arguments the array library refuses.
 
-NumPy's own words name ufuncs and casting rules. The errors here say which op got which shapes and dtypes and what to
-do. They are made only once something has failed, so they cost nothing.
+NumPy's own texts name ufuncs and casting rules. The errors here name the op, the shapes, the dtypes and a remedy. They
+are made only after a failure, so they cost nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from ndgrad._src.ops.errors import DomainError, DtypeError, ShapeError
 
 
 def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], error: Exception) -> Any:
-    """What the op gives after all, if it failed for want of values on the meta device; else its
-    `error` is raised, explained."""
+    """Return the result if the op failed only because meta arrays have no values; otherwise explain and raise."""
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     if isinstance(error, MemoryError):
         raise out_of_memory(f"{op.name}()", arrays, error) if is_of_device(error) else error
     if any(isinstance(a, MetaArray) for a in arrays) and not op.needs_values:
         return run_on_stand_ins(op.forward_for(np), arrays, settings)
-    if op.halves and not (op.view or op.shares_storage) and has_half(arrays):  # NumPy has no loop for them
+    if op.halves and not (op.view or op.shares_storage) and has_half(arrays):  # NumPy has no loop for half precision
         try:
             return run_in_single(op.forward_for(np), arrays, settings, op.elementwise)
         except (NotImplementedError, TypeError, ValueError) as other:
@@ -34,14 +33,14 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
 
 
 def raise_for_node(node: Any, error: MemoryError) -> None:
-    """Raise what is to be raised when a node has found no memory for what it computes of its gradient."""
+    """Raise the error for a node that ran out of memory while computing its gradients."""
     if not is_of_device(error):
         raise error
     raise out_of_memory(f"{node.name()} in backward", (node,) if node.outputs == 1 else (), error) from error
 
 
 def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
-    """The error to raise in place of the array library's `error`; that one itself where nothing better is known."""
+    """Return the error to raise in place of the array library's `error`; `error` itself if nothing better is known."""
     if any(isinstance(a, Variable) and isinstance(a._array, Variable) for a in args):
         return RuntimeError(ESCAPED)
     shapes = [tuple(a.shape) for a in args if hasattr(a, "shape")]
@@ -71,7 +70,7 @@ def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
 
 
 def _mismatch(shapes: list[tuple[int, ...]]) -> str | None:
-    """Where the first two shapes that do not fit differ, in torch's words."""
+    """Return a text on the first mismatch between two shapes, in torch's words; None if all fit."""
     for i, a in enumerate(shapes):
         for b in shapes[i + 1 :]:
             for position, (m, n) in enumerate(zip(a[::-1], b[::-1], strict=False), start=1):

@@ -1,11 +1,11 @@
-"""Seeing every op below autograd: what profilers, dispatch modes and the compiler's recorder are made of.
+"""Observation of every op below autograd, for profilers, dispatch modes and the compiler's recorder.
 
-An observer is called instead of an op's forward function, with a function that runs it. In-place writes come to it too,
-as ops of their own (`mul_`). While one is active, backward runs its rules on tensors, so that the ops of the backward
-pass are seen as well as those of the forward.
+An observer is called instead of an op's forward function, with a function that runs it. It also sees in-place writes,
+as separate ops (`mul_`). While an observer is active, backward runs its rules on tensors, so that the ops of the
+backward pass are observed as well.
 
-A dispatch mode is an observer that is handed tensors and may answer with others. It runs below autograd: what it
-computes is not recorded, and the node of the op it was called for is made from its answer.
+A dispatch mode is an observer that receives tensors and may return others. It runs below autograd: its ops are not
+recorded, and the node of the observed op is made from its result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Observer(Protocol):
 
 
 class Tracer(Protocol):
-    """An observer that wants the tensors of a call as well as their arrays."""
+    """An observer that needs the tensors of a call as well as their arrays."""
 
     wants_tensors: bool
 
@@ -40,7 +40,7 @@ class Tracer(Protocol):
 
 @contextmanager
 def observing(observer: Observer | Tracer) -> Iterator[None]:
-    """Let `observer` see the ops of this thread for the duration of a block; the innermost observer sees them first."""
+    """Run a block in which `observer` sees the ops of this thread. The innermost observer sees them first."""
     with _Observing(observer):
         yield
 
@@ -71,7 +71,7 @@ def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[
 def observed_write(
     op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], perform: Callable[[], None]
 ) -> None:
-    """Perform a write under all observers, who see the in-place form of the op."""
+    """Perform a write under all observers, which see the in-place form of the op."""
     arguments = (target, *args)
 
     def run() -> Any:
@@ -101,8 +101,10 @@ def _run_from(
     settings: dict[str, Any],
     bottom: Callable[[], Any],
 ) -> Any:
-    """The answer of one observer, or of those outside it. No closure that knows itself: it would be a cycle
-    that holds the arrays."""
+    """Return the result of one observer, or of the observers outside it.
+
+    This is not a recursive closure, which would be a reference cycle that holds the arrays.
+    """
     if position < 0:
         return bottom()
     observer = stack[position]
@@ -137,10 +139,10 @@ def _arrays(out: Any) -> Any:
 
 
 class DispatchMode(Block):
-    """A context that sees, and may replace, every op below autograd.
+    """A context manager that sees, and may replace, every op below autograd.
 
     Override `__ndgrad_dispatch__(func, types, args, kwargs)` (or torch's `__torch_dispatch__`). `func` is the op: call
-    it to go on with the modes outside this one. `args` are the tensors of the call, `kwargs` its settings.
+    it to continue with the outer modes. `args` are the tensors of the call, `kwargs` its settings.
 
     >>> import ndgrad
     >>> from ndgrad.utils._python_dispatch import DispatchMode
@@ -179,7 +181,7 @@ class DispatchMode(Block):
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """A mode to be entered: torch's old spelling of the constructor."""
+        """Return a mode to enter: torch's old spelling of the constructor."""
         return cls(*args, **kwargs)
 
     def _handle(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -194,7 +196,7 @@ class DispatchMode(Block):
 
 
 def checked(op: Any, who: str, answer: Any) -> Any:
-    """What a mode or a class answered, checked: tensors, whose memory the results of the op then share."""
+    """Check the result of a dispatch mode or class: tensors, whose memory the results of the op then share."""
     if op.outputs == 1:
         return _payload(op, who, answer)
     if not isinstance(answer, (tuple, list)):
@@ -210,7 +212,7 @@ def _payload(op: Any, who: str, answer: Any) -> Any:
         return answer
     if answer is NotImplemented:
         raise TypeError(
-            f"{who} answered NotImplemented to {op.name}, and nobody else is asked. Call func(*args, **kwargs). "
+            f"{who} answered NotImplemented to {op.name}, but there is no other handler. Call func(*args, **kwargs). "
             "[nd-dispatch]"
         )
     raise RuntimeError(
@@ -231,7 +233,7 @@ class InPlaceForm:
         return write(self.op, target, args, {**self.op.settings, **settings})
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
-        """A function of raw arrays that writes into the first."""
+        """Return a function of raw arrays that writes into the first."""
         forward = self.op.forward_for(library)
 
         def run(target: Any, *others: Any, **settings: Any) -> Any:
@@ -251,7 +253,7 @@ class InPlaceForm:
 
 
 class Factory:
-    """A function that makes a tensor from nothing, as observers see one call of it: `zeros`."""
+    """One call of a function that makes a tensor without tensor arguments (`zeros`), as observers see it."""
 
     outputs = 1
 
@@ -277,7 +279,7 @@ class Factory:
 
 
 def observed_factory(name: str, array: Any) -> Any:
-    """The array of a new tensor, after all observers have seen that it is made."""
+    """Return the array of a new tensor, after all observers have seen its creation."""
     made = Factory(name, array)
     out = _arrays(_under_observers(made, made.args, list(made.args), made.settings, lambda: array))
     if tuple(out.shape) != tuple(array.shape) or out.dtype != array.dtype:
@@ -290,7 +292,7 @@ def observed_factory(name: str, array: Any) -> Any:
 
 @functools.cache
 def in_place_form(op: Any) -> InPlaceForm:
-    """The one in-place form of an op."""
+    """Return the in-place form of an op, one object per op."""
     return InPlaceForm(op)
 
 
@@ -307,13 +309,13 @@ class Call(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A value of a recording, by number."""
+    """Reference to a value of a recording, by number."""
 
     number: int
 
 
 class Recording:
-    """The ops that ran in a block, as a straight-line program that can be run again on other arrays.
+    """The ops that ran in a block, as a straight-line program that can run again on other arrays.
 
     >>> import numpy as np, ndgrad
     >>> from ndgrad._src.core.op_observers import Recording, observing
@@ -327,7 +329,7 @@ class Recording:
 
     def __init__(self, inputs: list[Any]) -> None:
         self.calls: list[Call] = []
-        self._kept: list[Any] = list(inputs)  # alive, so that identities stay unique
+        self._kept: list[Any] = list(inputs)  # kept alive, so that identities stay unique
         self._numbers = {id(a): i for i, a in enumerate(inputs)}
 
     def __call__(self, op: Any, arrays: list[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
@@ -335,7 +337,7 @@ class Recording:
         arguments = tuple(self._reference(a) for a in arrays)
         results = tuple(self._define(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
         if isinstance(op, Factory):
-            # later writes change the array that was made, not what is made again
+            # Later writes change the array itself, so the recording keeps a copy.
             op = Factory(op.name, op.array.copy())
         self.calls.append(Call(op, arguments, settings, results))
         return out
@@ -350,7 +352,7 @@ class Recording:
         return number
 
     def run(self, inputs: list[Any], outputs: list[Any]) -> list[Any]:
-        """The values of recorded arrays (`outputs`) for other inputs."""
+        """Return the values of recorded arrays (`outputs`) for other inputs."""
         values: dict[int, Any] = dict(enumerate(inputs))
         library = library_of(inputs[0])
         for call in self.calls:

@@ -1,4 +1,4 @@
-"""torch's `out=`: a result that is written into a tensor which the caller gives, as bare values."""
+"""torch's `out=`: the values of a result are written into a given tensor, without history."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ndgrad._src.ops.fill import copy
 
 
 def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-    """`op(..., out=out)`: the result is written into `out`, which is resized if it is empty, as in torch."""
+    """Run `op(..., out=out)`: write the result into `out`, which is resized if its shape differs, as in torch."""
     refuse_out(op.name, args, out)
     return copy_into(op.name, out, dispatch(op, args, settings))
 
 
 def refuse_out(name: str, *arguments: Any) -> None:
-    """Raise if an argument of a call with torch's `out=`, which writes bare values, has more than values."""
+    """Raise if an argument of a call with torch's `out=`, which writes only values, carries a derivative."""
     t = first_at_stake(*arguments)
     if t is None:
         return
@@ -38,9 +38,9 @@ def refuse_out(name: str, *arguments: Any) -> None:
 
 
 def copy_into(name: str, out: Any, result: Any) -> Any:
-    """Put a result where `out=` says."""
+    """Copy a result into the tensor given as `out=`, and return it."""
     if not isinstance(out, Variable):
-        raise TypeError(f"{name}(): out= must be a tensor, and is {type(out).__name__}. [nd-out]")
+        raise TypeError(f"{name}(): out= must be a tensor, not {type(out).__name__}. [nd-out]")
     have, want = np_dtype(result), np_dtype(out)
     if not np.can_cast(have, want, "same_kind"):
         raise RuntimeError(

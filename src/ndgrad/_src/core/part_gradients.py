@@ -1,18 +1,18 @@
-"""Gradients of parts: what a read or a write of a part costs in backward.
+"""Gradients of parts: the cost in backward of reads and writes of a part.
 
 Note [Gradients of parts]
-The gradient of `x[i]` with respect to `x` is zero but for one part. Made in full, it would cost as much as `x` is
-large, and a loop over a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place
-to that part of the gradient that the producer of `x` has already received, if the engine owns that (see the engine's
-Note [Owned gradients]). Only the first read of an array makes zeros, which the engine then owns. On the way, whole
-views (`x.reshape(...)[i]`, `x.T[i]`) are passed through: the part is looked up in the gradient by the same steps, and
-the views' own nodes get nothing.
+The gradient of `x[i]` with respect to `x` is zero except for one part. Made in full, it would cost as much as the whole
+`x`, and a loop over a buffer of n elements would cost n^2. So a node that `reads` a part adds its gradient in place to
+that part of the gradient already received by the producer of `x`, if the engine owns it (see the engine's Note [Owned
+gradients]). Only the first read of an array makes zeros, which the engine then owns. The search passes through whole
+views (`x.reshape(...)[i]`, `x.T[i]`): the part is looked up in the gradient by the same steps, and the nodes of the
+views receive nothing.
 
-A node that writes a part (`consumes`: CopySlices, index_put) changes just that part of the gradient
-it owns, and hands it on.
+A node that writes a part (`consumes`: CopySlices, index_put) changes only that part of the gradient it owns, and passes
+it on.
 
 The same holds on tensors (create_graph, transforms), where adding in place is a recorded write, itself part of the
-graph of the next order. There a small gradient is added out of place, which is quicker.
+graph of the next order. There a small gradient is added out of place, which is faster.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ from ndgrad._src.core.node import Edge
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.arithmetic import add
 
-#: Below this many elements adding in place is slower than making a new array.
+#: Below this number of elements, adding in place is slower than making a new array.
 SMALL = 4096
 
 
 def add_to_part(task: Any, node: Any, g: Any) -> bool:
-    """Add the gradient of a read to its part of the gradient that the producer has received; False if the
-    engine owns none there."""
+    """Add the gradient of a read to its part of the gradient that the producer has received.
+
+    Return False if the engine owns no gradient there.
+    """
     views: list[Any] = []
     e = node.next[0]
     while e not in task.owned:
@@ -50,7 +52,7 @@ def add_to_part(task: Any, node: Any, g: Any) -> bool:
         views.append(e)
         e = e.next[0]
     whole = task.received(e)
-    if whole is None or not whole.ndim:  # a 0-d gradient may be one of NumPy's scalars, whose parts are copies
+    if whole is None or not whole.ndim:  # a 0-d gradient may be a NumPy scalar, whose parts are copies
         return False
     if task.lane == "arrays":
         return _add_arrays(whole, views, node, g, task.ops)
@@ -61,7 +63,7 @@ def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bo
     part = whole
     for view in reversed(views):
         part = view.op.forward_for(ops.np)(part, **view.settings())
-    # a reshape of a gradient that lies in memory otherwise than the tensor
+    # A reshape copies a gradient whose memory layout differs from the tensor's.
     if views and not np.may_share_memory(part, whole):
         return False
     view_op = node.op.copies_part or (node.op if node.op.partial_view else None)
@@ -93,13 +95,12 @@ def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool
 
 
 def sum_of(a: Any, b: Any) -> Any:
-    """a + b of arrays on a device."""
+    """Return a + b for arrays on a device."""
     return add.forward_for(library_of(a))(a, b)
 
 
 def may_write(whole: Any, g: Any) -> bool:
-    """Whether a gradient that is a tensor, and owned, is better changed in place by `g`: large, plain,
-    and of the same level."""
+    """True if adding `g` in place to an owned tensor gradient is better: it is large, plain, and of the same level."""
     if whole.numel() < SMALL or process.dispatching or thread.observers or registry.interpreters:
         return False
     if whole.__class__ not in FACES or g.__class__ not in FACES:

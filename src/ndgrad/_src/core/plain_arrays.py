@@ -1,4 +1,4 @@
-"""NumPy arrays beside tensors: which may stand in an expression as they are, and which would lose something there."""
+"""NumPy arrays in expressions with tensors: plain arrays are accepted; arrays that would lose a meaning are refused."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ndgrad._src.core.variable import Variable
 
 
 class NotNumbers(TypeError):
-    """Data that no derivative can belong to. ndgrad.numpy's functions hand such calls to NumPy itself."""
+    """Error for data without derivatives. ndgrad.numpy's functions pass such calls to NumPy itself."""
 
 
 def checked(array: Any) -> NDArray[Any]:
-    """A NumPy array that may stand beside Arrays, as a plain ndarray in native byte order."""
+    """Return a NumPy array as a plain ndarray in native byte order; raise if it cannot be combined with tensors."""
     dtype = array.dtype
     if not is_number(dtype):
         raise _not_numbers(array)
@@ -28,7 +28,7 @@ def checked(array: Any) -> NDArray[Any]:
 def _not_numbers(array: NDArray[Any]) -> TypeError:
     if array.dtype.kind == "O" and any(isinstance(item, Variable) for item in array.flat):
         return TypeError(
-            f"an object array of shape {array.shape} holds tensors, and NumPy would treat each as a Python object. "
+            f"an object array of shape {array.shape} holds tensors; NumPy would treat each as a Python object. "
             "Make one differentiable array of them: ndgrad.numpy.array([...]) or ndgrad.numpy.stack([...]). "
             "[nd-foreign-array]"
         )
@@ -39,23 +39,23 @@ def _not_numbers(array: NDArray[Any]) -> TypeError:
 
 
 def _plain(array: Any) -> NDArray[Any]:
-    """The ndarray under a subclass, where that loses nothing."""
+    """Return the ndarray under a subclass; raise if that loses information."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
-            f"a masked array of shape {array.shape} met a tensor, and its mask would be lost. "
+            f"a masked array of shape {array.shape} met a tensor; its mask would be lost. "
             "Say what the masked places are: m.filled(0.0), or ndgrad.numpy.where(m.mask, other, m.data). "
             "[nd-foreign-array]"
         )
     if isinstance(array, np.matrix):
         raise TypeError(
-            f"a numpy.matrix of shape {array.shape} met a tensor, and its * is a matrix product while ours "
+            f"a numpy.matrix of shape {array.shape} met a tensor; its * is a matrix product while ours "
             "is elementwise. Convert it with numpy.asarray(m), and write @ for the product. [nd-foreign-array]"
         )
     if isinstance(array, np.generic):
         return np.asarray(array)
     if type(array).__array_ufunc__ is not np.ndarray.__array_ufunc__ or not isinstance(array, (np.memmap, np.recarray)):
         raise TypeError(
-            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor, and what it adds to ndarray would be "
+            f"a {type(array).__module__}.{type(array).__qualname__} met a tensor; its additions to ndarray would be "
             "lost. Convert it with numpy.asarray(x) if its plain values are meant. [nd-foreign-array]"
         )
     return array.view(np.ndarray)

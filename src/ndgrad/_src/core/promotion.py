@@ -1,14 +1,14 @@
-"""Dtypes on torch's face: which type the arguments of an op are brought to, and which ones must agree.
+"""Dtypes in torch's namespace: promotion of an op's arguments, and the ops whose arguments must agree.
 
-The op table computes as NumPy does, where float32 with int64 is float64. torch's users expect float32, and NumPy's face
-keeps NumPy's rule. So before an op runs on torch's face, its arguments are cast to the type of the result by
-`ndgrad.result_type`, with the op `cast`, which is recorded, batched and traced as any other. Ops of one type, which is
-nearly all of them, pay for a comparison.
+The op table computes as NumPy does: float32 with int64 is float64. torch's users expect float32, and Arrays keep
+NumPy's rule. So before an op runs on torch's tensor class, its arguments are cast to the type of the result given by
+`ndgrad.result_type`. The op `cast` is recorded, batched and traced as any other. Calls with a single type, by far the
+most common, only pay for a comparison.
 
     elementwise ops, cat, ...     promoted: tensors with dimensions decide, then those without, then Python numbers
-    matrix products, ...          must agree, as in torch, since the cost of a conversion would go unseen
+    matrix products, ...          must agree, as in torch, since the cost of a conversion would be hidden
     functions of integers         `sin` of int64 has the default dtype (`in_default_dtype`)
-    comparisons of integers       as they are: NumPy compares integers with floats exactly
+    comparisons of integers       not converted: NumPy compares integers with floats exactly
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BOOL = np.dtype(bool)
 
 
 def promoted(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of `op` on torch's face, those that take part in promotion in one dtype."""
-    if len(args) == 2 and isinstance(args[0], Variable) and isinstance(args[1], Variable):  # the commonest case
+    """Return the arguments of `op` for torch's tensor class, with all promoting arguments in one dtype."""
+    if len(args) == 2 and isinstance(args[0], Variable) and isinstance(args[1], Variable):  # the most common case
         if innermost_array(args[0]).dtype is innermost_array(args[1]).dtype:
             return args
     first, mixed, with_float = None, False, False
@@ -70,8 +70,7 @@ def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _rank(a: Any) -> tuple[int, Any]:
-    """Who decides about the dtype: 0 a tensor with dimensions, 1 one without, 2 a number; and what it
-    would be for its part."""
+    """Return the rank of an argument in promotion (0 tensor with dimensions, 1 without, 2 number), and its dtype."""
     if isinstance(a, Variable):
         return int(not shape_of(a)), dtypes.as_dtype(innermost_array(a).dtype)
     if isinstance(a, (bool, int, float, complex, np.generic)):
@@ -88,7 +87,7 @@ def _cast(a: Any, target: Any) -> Any:
 
 
 def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run(op, args, settings)` for calls by users, whose dtypes must agree on torch's face. Rules may mix them."""
+    """Wrap `run(op, args, settings)` for users' calls: dtypes must agree for torch's tensor class. Rules may mix."""
 
     def checked(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         tensors = [args[i] for i in op.promoted_positions(len(args)) if isinstance(args[i], Variable)]
@@ -105,12 +104,11 @@ def agreeing(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_default_dtype(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """`op`, which has made floats of integers as wide as NumPy makes them, on integers in the default
-    dtype of torch's face."""
+    """Run `op` again with integers cast to torch's default dtype, because NumPy computed wider floats from them."""
     default = dtypes.get_default_dtype()
     return op(*[_cast(a, default) if isinstance(a, Variable) or is_raw_array(a) else a for a in args], **settings)
 
 
 def makes_floats(arrays: Any, out: Any) -> bool:
-    """Whether floats were made of integers."""
+    """True if floats were computed from integers."""
     return out.dtype.kind in "fc" and not any(getattr(a, "dtype", _BOOL).kind in INEXACT for a in arrays)

@@ -1,10 +1,10 @@
-"""Whether nobody else holds an object, read off its reference count.
+"""Detection of objects without other references, from reference counts.
 
-What `sys.getrefcount` answers for an object that one variable holds is the interpreter's affair: a call may or may not
-count its arguments (Python 3.14 borrows them), and without the interpreter lock a count is a guess. So the answers are
-found out by trying, when this file is imported, on an object that one variable or attribute holds and on one that a
-second variable holds too. Where the two do not differ by one, the numbers below are 0, no count is as small, and
-nothing is taken to be held by nobody else: slower, and right.
+The result of `sys.getrefcount` for an object in a single variable depends on the interpreter: a call may or may not
+count its arguments (Python 3.14 borrows them), and without the interpreter lock a count is a guess. So the counts are
+measured at import, on an object in one variable or attribute, and on an object in a second variable too. If the two do
+not differ by one, the numbers below are 0. No count is as small as 0, so every object is then taken to be shared:
+slower, but correct.
 """
 
 from __future__ import annotations
@@ -48,18 +48,19 @@ def _attribute_shared() -> int:
     return holder.count() if other else 0
 
 
-#: Whether a count says anything: not without the interpreter lock.
+#: True if reference counts are reliable: not without the interpreter lock.
 COUNTS: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def calibrated(alone: Callable[[], int], shared: Callable[[], int]) -> int:
-    """The count of an object that nobody else holds, as `alone` counts it; 0 if `shared`, where one more holds it,
-    does not count one more."""
+    """Return the count of an unshared object, as measured by `alone`.
+
+    The result is 0 if `shared`, which measures with one more reference, does not count one more.
+    """
     count = alone()
     return count if COUNTS and 0 < count == shared() - 1 else 0
 
 
-#: The count of what a local variable alone holds, and of what an attribute alone holds, where
-#: `sys.getrefcount` is called on either.
+#: Result of `sys.getrefcount` for an object held only by a local variable, and only by an attribute.
 LOCAL = calibrated(_local_alone, _local_shared)
 ATTRIBUTE = calibrated(_attribute_alone, _attribute_shared)

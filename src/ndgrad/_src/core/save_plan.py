@@ -1,5 +1,6 @@
-"""What the node of an op keeps: which of its arguments, results, settings and facts its rules name, and for which
-arguments' gradients. A value is kept only if a gradient that needs it is asked for.
+"""The save plan of an op: the arguments, results, settings and facts that its rules name, per argument with a gradient.
+
+A value is saved only if a requested gradient needs it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from ndgrad._src.ops.table import Op
 
 
 class SavePlan:
-    """Which values a node of the op keeps, and which arguments' gradients need each."""
+    """The values that a node of the op saves, and for each the arguments whose gradients need it."""
 
     def __init__(self, op: Op) -> None:
         self.users: dict[str, set[str]] = {}
@@ -24,16 +25,16 @@ class SavePlan:
                 self.users.setdefault(name, set()).update(every)
         outs = {"out"} if op.outputs == 1 else {f"out{i}" for i in range(op.outputs)}
         grads = {"g", "gs", "t", "needs", "ops"} | {f"g{i}" for i in range(op.outputs)}
-        # in the order of torch's names, in which torch packs them and unpacks them
+        # Sorted by torch's names: torch packs and unpacks in this order.
         self.arrays = sorted((a for a in op.args if a in self.users), key=op.torch_name)
         self.outs = [o for o in sorted(outs) if o in self.users]
-        looked_up = op.partial_view or op.whole_view or op.copies_part  # in gradients, by the op itself
-        # which every node has
+        looked_up = op.partial_view or op.whole_view or op.copies_part  # parts of gradients are found by the op itself
+        # The setting "shape" is excluded, because every node has a shape.
         self.settings = [s for s in op.settings if s in self.users or (looked_up and s != "shape")]
         self.facts = [
             f"{a}_{fact}" for a in op.args for fact in ("shape", "dtype", "ndim") if f"{a}_{fact}" in self.users
         ]
-        #: whether anything but outputs is kept
+        #: True if a value other than an output is saved
         self.keeps_inputs = bool(self.arrays or self.settings or self.facts)
         known = {*op.args, *outs, *op.settings, *self.facts, *grads}
         unknown = sorted(set(self.users) - known)
@@ -49,8 +50,10 @@ class SavePlan:
         self._needed: dict[tuple[bool, ...], tuple[list[str], list[str]]] = {}
 
     def needed(self, edges: tuple[Any, ...]) -> tuple[list[str], list[str]]:
-        """The arguments and the outputs that the rules of the inputs with an edge name (a collecting
-        name counts as a whole)."""
+        """Return the arguments and the outputs that the rules of the inputs with an edge name.
+
+        A collecting argument counts as a whole.
+        """
         key = tuple([e is not None for e in edges]) if not self._variadic else ()
         found = self._needed.get(key)
         if found is None:
@@ -71,7 +74,7 @@ class SavePlan:
         return slots + self.settings + self.facts
 
     def condition(self, name: str, differentiable: tuple[str, ...]) -> str | None:
-        """When `name` must be saved: None for always, else an expression over the edges."""
+        """Return the condition for saving `name`: None for always, otherwise an expression over the edges."""
         users = self.users[name]
         if len(users) == len(differentiable):
             return None

@@ -1,14 +1,14 @@
-"""Saved tensors: what a node keeps for its rules, and how it gets it back.
+"""Saved tensors: the values that a node keeps for its rules, and their recovery in backward.
 
 Note [What is saved]
-An input is saved as the tensor itself, together with the version its memory had: identity, Python attributes and graph
-come for free (of views and the like, see stored_tensors). An output is saved as its bare array, since the node
-must not hold the tensor that holds the node; the node is told of the output's storage when one is made
-(`announce_storage`), so later writes are noticed. With saved-tensor hooks active, either is a `Packed` that went
-through the pack hook.
+An input is saved as the tensor itself, together with the version of its memory: identity, Python attributes and graph
+are kept for free (for views and similar, see stored_tensors). An output is saved as its bare array, because a reference
+from the node to the tensor that holds the node would be a cycle. When a storage for the output is made, the node is
+notified (`announce_storage`), so that later writes are detected. With saved-tensor hooks active, both are saved as a
+`Packed` that went through the pack hook.
 
-On the way back, a value whose memory was written since raises on torch's face and is rebuilt on NumPy's
-(Note [Versions as a chain]).
+In backward, a value whose memory was written since raises for torch's tensor class, and is rebuilt for NumPy's (Note
+[Versions as a chain]).
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 
 def hooks_for(level: int) -> tuple[SavedHooks, ...]:
-    """The saved-tensor hooks in force for the graph of a transform's level (0: outside of all)."""
+    """Return the saved-tensor hooks in force for the graph of a transform's level (0: outside all transforms)."""
     hooks = modes().saved_hooks
     return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
 def unpacked(node: Any, name: str, value: Packed) -> Any:
-    """What the unpack hook makes of a packed value."""
+    """Return the tensor that the unpack hook makes from a packed value."""
     if thread.task is not None:
-        thread.task.node = node  # code of the user's is about to run, and may ask
+        thread.task.node = node  # user code is about to run, and may ask for the node
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
         return wrap(made.face, _array_at(node, name, made, value.version))
@@ -58,11 +58,11 @@ def unpacked(node: Any, name: str, value: Packed) -> Any:
     return made
 
 
-# ----- back to raw arrays, for an ordinary backward ------------------------------------------------------------------
+# ----- conversion to raw arrays, for an ordinary backward -------------------------------------------------------------
 
 
 def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
-    """The payload of a saved value, after all checks; the generated `apply` calls this when the short way fails."""
+    """Return the payload of a saved value, after all checks. The generated `apply` calls it if its fast path fails."""
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
@@ -79,13 +79,13 @@ def _output_array(node: Any, name: str, value: Any) -> Any:
         storage, version = getattr(node, name + "_s"), getattr(node, name + "_v")
         if storage is not None and storage.version is not version:
             if storage.keeps and isinstance(value, np.generic):
-                return value  # a NumPy scalar cannot be overwritten: the write went to the array that took its place
+                return value  # a NumPy scalar cannot be overwritten: the write went to the array that replaced it
             return old_array(node, name, value, storage, version, storage.keeps)
     return value
 
 
 def input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
-    """The payload of a value as it was saved, at `version`; an error if that has been overwritten."""
+    """Return the payload of a saved value at `version`; raise if it has been overwritten."""
     if value.__class__ is Packed:
         if value is FREED:
             raise freed_error(node)
@@ -96,12 +96,12 @@ def input_array(node: Any, name: str, value: Any, version: Version | None) -> An
 
 
 def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
-    """The payload that a tensor had at `version`."""
+    """Return the payload that a tensor had at `version`."""
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
     if version is not None and version.undo is not None and version.undo[0] is None:
-        # in a transform the write left the whole base as it was (see ndgrad._src.interpreters.transform_writes)
+        # In a transform, the write left the whole base unchanged (see ndgrad._src.interpreters.transform_writes).
         old = old_payload(value, version.undo[2])
         if tuple(old.shape) != tuple(value._array.shape):
             raise overwritten_error(node, name, value._array.shape, version, storage.version)
@@ -110,7 +110,7 @@ def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
 
 
 def old_payload(value: Any, base: Any) -> Any:
-    """What the payload of a saved tensor of a transform was, as a part of the old payload of its base."""
+    """Return the old payload of a saved tensor of a transform, as a part of the old payload of its base."""
     old = _old_part(value, base)
     return old if isinstance(value._array, Variable) else innermost_array(old)
 
@@ -120,13 +120,13 @@ def _old_part(value: Any, base: Any) -> Any:
     path = None if meta is None else meta.path if meta.view is None else meta.view.path
     if path is None or not meta.batch_level:
         return replay(base, path)
-    batch = wrap(value.face, base)  # a path is one of samples
+    batch = wrap(value.face, base)  # the path applies to single samples
     meta_of(batch).batch_level = meta.batch_level
     return replay(batch, path)._array
 
 
 def old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
-    """What `array` held at `version`, or the error that says it is gone."""
+    """Return the content of `array` at `version`; raise if it is gone."""
     if isinstance(array, Variable):
         if version is not None and version.undo is not None and version.undo[0] is None:
             return version.undo[2]
@@ -139,17 +139,17 @@ def old_array(node: Node, name: str, array: Any, storage: Any, version: Version 
 
 
 def verified(node: Any, name: str, value: Packed, array: Any) -> Any:
-    """A value that is watched, whose memory must still be what it was."""
+    """Return `array` if its checksum still matches; otherwise raise."""
     if value.measure(array, saved=value.packed) != value.checksum:
         raise changed_error(node, name, array.shape)
     return array
 
 
-# ----- back to tensors, for create_graph and transforms ---------------------------------------------------------------
+# ----- conversion to tensors, for create_graph and transforms ---------------------------------------------------------
 
 
 def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
-    """A saved value as a tensor that knows its history at the time it was saved."""
+    """Return a saved value as a tensor with its history at the time of saving."""
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
@@ -157,7 +157,7 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
             input_tensor(node, name, v, version, e)
             for v, version, e in zip(value, versions, own_edge or [None] * len(value), strict=True)
         )
-    is_output = name in node.plan.outs  # of which the payload was saved, a tensor where a level below cares
+    is_output = name in node.plan.outs  # saved as its payload, a tensor if a lower level needs it
     if _went_through_hooks(value) or (isinstance(value, (Variable, Packed)) and not is_output):
         return input_tensor(node, name, value, getattr(node, name + "_v"), own_edge)
     if is_output:
@@ -190,8 +190,10 @@ def input_tensor(node: Any, name: str, value: Any, version: Version | None, own_
 
 
 def as_output(node: Any, name: str, out: Any) -> Any:
-    """Give the fresh tensor `out` the history of the node's own output: the node must not hold
-    the tensor that holds it."""
+    """Give the new tensor `out` the history of the node's own output, and return it.
+
+    The node does not hold its output, which would be a cycle.
+    """
     if is_differentiable_output(node, name):
         out._node = node
         if node.outputs != 1:
@@ -200,19 +202,19 @@ def as_output(node: Any, name: str, out: Any) -> Any:
 
 
 def is_differentiable_output(node: Any, name: str) -> bool:
-    """Whether a saved output takes gradients (indices do not)."""
+    """True if a saved output takes gradients (indices do not)."""
     return int(name[3:] or 0) not in node.op.discrete_outputs
 
 
 def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
-    """The payload of a value saved at a transform's level, as a tensor of the levels below."""
+    """Return the payload of a value saved at a transform's level, as a tensor of the levels below."""
     value = getattr(node, name)
     if value.__class__ is tuple:
         versions = getattr(node, name + "_v")
         return tuple(_input_payload(node, name, v, version) for v, version in zip(value, versions, strict=True))
     if name not in node.plan.outs or _went_through_hooks(value):
         return _input_payload(node, name, value, getattr(node, name + "_v", None))
-    return lift(unpack_raw(node, name))  # what was saved of an output is a payload
+    return lift(unpack_raw(node, name))  # an output is saved as a payload
 
 
 def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
@@ -226,7 +228,7 @@ def _went_through_hooks(value: Any) -> bool:
 
 
 def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
-    """What an unpack hook returned, as the levels below the node's see it."""
+    """Return the result of an unpack hook as the levels below the node's level see it."""
     if value.edge is not None or value.tangents:
         made = linked(made, value.edge)
         if value.tangents and not tangents_of(made):
@@ -234,7 +236,7 @@ def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
             meta_of(made).tangents = value.tangents
         return made
     bare = made._node is None and not (made._meta is not None and (made._meta.level or made._meta.batch_level))
-    # without any history a tensor over another one is the packed one itself, which was an output, or a twin of it
+    # Without history, a tensor over another tensor is either the packed output itself or a twin of it.
     low = made._array if bare and isinstance(made._array, Variable) else lower_saved(node, made, made._array)
     if value.below and not has_history(low):
         raise RuntimeError(
@@ -250,8 +252,10 @@ def _without_guard(value: Any) -> Any:
 
 
 def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = None) -> Any:
-    """A saved value as the levels below the node's see it. One that comes from there is seen as it is: its array alone
-    would lose its batch or its history."""
+    """Return a saved value as the levels below the node's level see it.
+
+    A value from those levels is returned unchanged: its array alone would lose its batch or its history.
+    """
     if not isinstance(value, Variable) or is_of_level(value, node.level):
         return lift(payload, face)
     if payload is value or payload is value._array:
@@ -262,7 +266,7 @@ def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = No
 
 
 def lift(payload: Any, face: type[Any] | None = None) -> Any:
-    """A payload as a tensor."""
+    """Return a payload as a tensor."""
     if isinstance(payload, Variable) or payload is None or payload.__class__ in (bool, int, float, complex):
         return payload
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
@@ -271,17 +275,17 @@ def lift(payload: Any, face: type[Any] | None = None) -> Any:
 
 
 def with_history(t: Any, own_edge: Any) -> Any:
-    """Give the fresh tensor `t` the gradient edge `own_edge`."""
+    """Give the new tensor `t` the gradient edge `own_edge`, and return it."""
     if own_edge is None:
         return t
     node = own_edge.node if not isinstance(own_edge, Node) else own_edge
     if isinstance(node, AccumulateGrad):
-        # the same accumulator: what is recorded with `t` has its gradient end at the leaf that was saved
+        # Reuse the accumulator: gradients of ops on `t` then end at the leaf that was saved.
         meta = meta_of(t)
         meta.requires_grad, meta.level, meta.accumulator = True, node.level, weakref.ref(node)
         return t
     if t._storage is None:
-        t._storage = Storage()  # memory of its own, which is not that of the result the node may have saved
+        t._storage = Storage()  # separate memory, not that of a result that the node may have saved
     t._node = node
     if node.outputs != 1:
         meta_of(t).output_nr = edge_number(own_edge)
@@ -289,14 +293,14 @@ def with_history(t: Any, own_edge: Any) -> Any:
 
 
 def linked(t: Any, own_edge: Any) -> Any:
-    """What an unpack hook returned, with the history that the packed tensor had."""
+    """Return the result of an unpack hook, with the history that the packed tensor had."""
     if own_edge is None or edge(t) == own_edge:
         return t
     return with_history(twin(t), own_edge)
 
 
 def in_single(value: Any, ops: Any) -> Any:
-    """What rules are given in place of a value, or of a fact about one: halves as float32 (Note [Half precision])."""
+    """Convert a value for a rule, or a fact about a value, from half precision to float32 (Note [Half precision])."""
     if isinstance(value, Variable):
         return ops.cast(value, dtype=FLOAT32) if is_half(np_dtype(value)) else value
     if isinstance(value, (tuple, list)):
@@ -317,8 +321,10 @@ class RuleNode(Node):
         return Tensor
 
     def announce_storage(self, out: Any, storage: Any) -> Any:
-        """The memory of an output that may be saved here is now shared or about to be written; returns the storage it
-        has if it is known already, through a tensor that was made of the saved value."""
+        """Store the storage of an output that may be saved here: its memory is now shared or about to be written.
+
+        Return the storage of the output. It may be known already, through a tensor made from the saved value.
+        """
         number = 0 if out._meta is None else out._meta.output_nr
         name = "out" if self.outputs == 1 else f"out{number}"
         if name in self.plan.outs:
@@ -330,11 +336,11 @@ class RuleNode(Node):
         return storage
 
     def edges_by_argument(self) -> dict[str, Any]:
-        """The gradient edges of the arguments by name; a tuple of them for a collecting name."""
+        """Return the gradient edges of the arguments by name; a tuple of edges for a collecting argument."""
         op = self.op
         if not op.variadic:
             return dict(zip(op.differentiable_args, self.next, strict=True))
-        # the collecting name, if gradients flow to it, has the edges behind those of the fixed arguments
+        # The edges of a differentiable collecting argument follow those of the fixed arguments.
         fixed = [a for a in op.differentiable_args if a != op.args[-1]]
         edges: dict[str, Any] = dict(zip(fixed, self.next, strict=False))
         if op.args[-1] in op.differentiable_args:
@@ -342,7 +348,7 @@ class RuleNode(Node):
         return edges
 
     def environment(self, unpack: Any, ops: Any) -> dict[str, Any]:
-        """The saved values by the names rules use, only those that some needed rule names."""
+        """Return the saved values that the needed rules name, by the names that rules use."""
         plan = self.plan
         env: dict[str, Any] = {"ops": ops}
         arrays, outs = plan.needed(self.next)
@@ -355,6 +361,7 @@ class RuleNode(Node):
         return env
 
     def run_rules(self, env: dict[str, Any], grads: Any) -> tuple[Any, ...]:
+        """Return the gradients of the inputs by the op's rules."""
         op = self.op
         if self.dtype.char in HALF:
             plan, ops = self.plan, env["ops"]
@@ -374,7 +381,7 @@ class RuleNode(Node):
             env["needs"] = tuple(e is not None for e in self.next)
             return tuple(rule(*[env[n] for n in names]))
         out: list[Any] = []
-        # from the last to the first, whose rule may change the gradient (see ndgrad._src.core.part_gradients)
+        # Rules run from last to first, because the first may change the gradient (see ndgrad._src.core.part_gradients).
         for (rule, names), e in zip(reversed(op.rules.values()), reversed(self.next), strict=True):
             if e is None:
                 out.append(None)
@@ -385,11 +392,14 @@ class RuleNode(Node):
         return tuple(out)
 
     def settings(self) -> dict[str, Any]:
-        """The settings that the op was called with, if it is one that parts are looked up by."""
+        """Return the settings of the op's call, for an op by which parts are looked up."""
         return {s: getattr(self, s) for s in self.op.settings}
 
     def adjoint_write(self, g: Any, ops: Any, payloads: bool = False) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
-        """The in-place op that adds `g` to the gradient of what was read: on raw arrays with `ops`, else on tensors."""
+        """Return the in-place op that adds `g` to the gradient of the array that was read, with its arguments.
+
+        With `ops` it runs on raw arrays, otherwise on tensors.
+        """
         unpack = unpack_raw if ops is not None else unpack_payload if payloads else unpack_tensor
         env = self.environment(unpack, ops)
         env["g"] = g
@@ -408,7 +418,7 @@ class RuleNode(Node):
         env = self.environment(unpack_tensor, owning_tensor_ops if owned else tensor_ops)
         if process.open:
             env.update(
-                (name, registry.forward_ad.with_saved_tangents(self, name, env[name]))
+                (name, registry.forward_ad.restore_tangents(self, name, env[name]))
                 for name in self.plan.arrays + self.plan.outs
                 if name in env
             )

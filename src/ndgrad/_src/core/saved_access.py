@@ -1,8 +1,9 @@
-"""What users see of saved values: `grad_fn._saved_self`, `grad_fn._raw_saved_self`, and hooks on one saved value.
+"""Users' access to saved values: `grad_fn._saved_self`, `grad_fn._raw_saved_self`, and hooks on one saved value.
 
-A node keeps a value under the name its rules use (`x`, `out`). It is shown under torch's name for it (`_saved_self`,
-`_saved_result`) and under its own (`_saved_x`). Reading one unpacks it: an input is the very tensor that was saved, a
-result is a new tensor with its history, since the node must not hold the tensor that holds the node.
+A node keeps a value under the name in its rules (`x`, `out`). Users see it under torch's name (`_saved_self`,
+`_saved_result`) and under its own (`_saved_x`). Reading an attribute unpacks the value: an input is the same tensor
+object that was saved. A result is a new tensor with its history, because the node cannot hold the tensor that holds the
+node.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _NUMBERS = (bool, int, float, complex)
 
 _FACTS = {"shape": "sym_sizes", "dtype": "scalar_type", "ndim": "dim"}
 
-#: Op -> what `_saved_` is followed by -> the node's own name.
+#: Op -> suffix of `_saved_` -> the node's own name.
 _shown: dict[Any, dict[str, str]] = {}
 
 
 def shown_names(node: Any) -> dict[str, str]:
-    """Every name that a node's saved values have for users, torch's before ours; and the name the node has for each."""
+    """Return the public names of a node's saved values, torch's before ours, each with the node's own name."""
     found = _shown.get(node.op)
     if found is None:
         op, plan = node.op, node.plan
@@ -47,7 +48,7 @@ def _result(name: str) -> str | None:
 
 
 def saved_attribute(node: Any, attribute: str) -> Any:
-    """What `node._saved_...` or `node._raw_saved_...` is."""
+    """Return the value of `node._saved_...` or `node._raw_saved_...`."""
     raw = attribute.startswith("_raw_saved_")
     name = shown_names(node)[attribute.removeprefix("_raw").removeprefix("_saved_")]
     if name not in node.plan.arrays and name not in node.plan.outs:
@@ -61,7 +62,7 @@ def saved_attribute(node: Any, attribute: str) -> Any:
 
 
 def saved_attributes(node: Any) -> list[str]:
-    """The attributes that a node, or node class, has for its saved values."""
+    """Return the attributes of a node, or node class, for its saved values."""
     plan = node.plan
     out = []
     for shown, name in shown_names(node).items():
@@ -72,8 +73,11 @@ def saved_attributes(node: Any) -> list[str]:
 
 
 class _Shown:
-    """One `_saved_` attribute of a node class. A `__getattr__` on the class would do as well, but it makes every
-    attribute of every node slower to read, which the whole of backward would feel."""
+    """One `_saved_` attribute of a node class.
+
+    A `__getattr__` on the class would also work, but it slows down every attribute access of every node, and so
+    backward.
+    """
 
     __slots__ = ("attribute",)
 
@@ -85,13 +89,13 @@ class _Shown:
 
 
 def show_saved(cls: type[Any]) -> None:
-    """Give a node class the attributes under which users see what its nodes have saved."""
+    """Give a node class the attributes through which users read the saved values of its nodes."""
     for attribute in saved_attributes(cls):
         setattr(cls, attribute, _Shown(attribute))
 
 
 def slot(node: Any, name: str) -> Any:
-    """What a node holds under a name; None if no gradient that needs it was wanted."""
+    """Return the value that a node holds under a name; None if no requested gradient needs it."""
     try:
         return object.__getattribute__(node, name)
     except AttributeError:
@@ -102,7 +106,7 @@ def slot(node: Any, name: str) -> Any:
 
 
 class RuleSlot:
-    """Where the node of an op keeps one saved value."""
+    """Location of one saved value in the node of an op."""
 
     def __init__(self, node: Any, name: str, position: int | None) -> None:
         self.node, self.name, self.position = node, name, position
@@ -124,12 +128,12 @@ class RuleSlot:
         if self.position is not None:
             value = value[self.position]
         if self.is_output():
-            storage_of(value)  # one for this tensor and the result itself, so that writes to either are seen by both
-        # a number is a 0-d tensor here as in torch, except an exponent, which torch keeps as a number
+            storage_of(value)  # one storage for this tensor and the result itself, so that both see writes
+        # A number is a 0-d tensor here as in torch, except an exponent, which torch keeps as a number.
         return value if not isinstance(value, _NUMBERS) or self.name == "exponent" else lift(np.asarray(value))
 
     def bare(self, value: Any) -> Any:
-        """The value as a pack hook gets it."""
+        """Return the value as passed to a pack hook."""
         if isinstance(value, Variable) and self.name not in self.node.plan.outs:
             return value.detach()
         if isinstance(value, _NUMBERS):
@@ -143,7 +147,7 @@ class RuleSlot:
 
 
 class FunctionSlot:
-    """Where the node of a custom function keeps one of its saved tensors."""
+    """Location of one saved tensor in the node of a custom function."""
 
     def __init__(self, node: Any, position: int) -> None:
         self.node, self.position = node, position
@@ -176,7 +180,7 @@ def function_slots(node: Any, count: int) -> tuple[SavedTensor, ...]:
 
 
 class SavedTensor:
-    """One saved value of a node, as `grad_fn._raw_saved_self` gives it.
+    """One saved value of a node, as returned by `grad_fn._raw_saved_self`.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -202,17 +206,17 @@ class SavedTensor:
         return made
 
     def unpack(self) -> Any:
-        """The saved value as a tensor, through the unpack hook if there is one."""
+        """Return the saved value as a tensor, through the unpack hook if there is one."""
         value = self._slot.read()
         return None if value is None else self._slot.unpack()
 
     def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
-        """Pack the saved value now with one hook, and unpack it with the other whenever it is used."""
-        from ndgrad._src.core.saved_hooks import run_pack  # few hook one saved value
+        """Pack the saved value now with `pack_hook`, and unpack it with `unpack_hook` at every use."""
+        from ndgrad._src.core.saved_hooks import run_pack  # rarely needed
 
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError(
-                "register_hooks(): incompatible function arguments: it takes two functions, and got "
+                "register_hooks(): incompatible function arguments: it takes two functions, not "
                 f"{type(pack_hook).__name__} and {type(unpack_hook).__name__}. Pass a pack hook and an unpack hook. "
                 "[nd-saved-hook]"
             )
@@ -241,7 +245,7 @@ class SavedTensor:
 
     @property
     def data(self) -> Any:
-        """What is kept: the packed object if there are hooks, else the tensor."""
+        """The stored object: the packed object if there are hooks, otherwise the tensor."""
         value = self._slot.read()
         return value.packed if value.__class__ is Packed and value.checksum is None else self.unpack()
 

@@ -1,9 +1,8 @@
-"""What backward says when a saved value is not there any more: overwritten, freed, or changed
-behind the library's back.
+"""Errors of backward for saved values that are overwritten, freed, or changed without a recorded write.
 
-"Which tensor did I modify, and on which line?" is the question that such errors leave people with. So they name the op
-that saved the value and the op that overwrote it, both versions and what to write instead, always; and both lines of
-the user's code if the forward ran in one of the modes that remember them (Note [What is remembered when]).
+Such errors must answer the question "Which tensor did I modify, and on which line?". So they always name the op that
+saved the value, the op that overwrote it, both versions and a replacement for the write. They also give both lines of
+the user's code if the forward ran in a mode that remembers them (Note [What is remembered when]).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def freed_error(node: Node) -> RuntimeError:
 def overwritten_error(
     node: Any, name: str, shape: tuple[int, ...], saved: Version | None, now: Version
 ) -> RuntimeError:
-    """A value that `node` saved as `name` at version `saved` (None: the first) was written since."""
+    """Return the error for an overwritten value, which `node` saved as `name` at version `saved` (None: the first)."""
     write = saved.next if saved is not None and saved.next is not None else now
     before = 0 if saved is None else saved.number
     by = f" by {write.writer}" if write.writer else ""
@@ -51,12 +50,12 @@ def overwritten_error(
 
 
 def _line_of(node: Any) -> Any:
-    """The user's line that made a node. One was remembered only while ndgrad._src.debug, which reads it, was loaded."""
+    """Return the user's line that made a node, if ndgrad._src.debug was loaded and remembered it."""
     return None if getattr(node.extra, "forward_trace", None) is None else registry.source_lines.place_of(node)
 
 
 def described(node: Any, name: str) -> str:
-    """A saved value in the user's words: torch's name for the argument, or the op's result."""
+    """Return a description of a saved value in the user's words: torch's name for the argument, or the op's result."""
     op = getattr(node, "op", None)
     if op is None:
         return f"its {name}"
@@ -66,7 +65,7 @@ def described(node: Any, name: str) -> str:
 
 
 def origin(node: Any, name: str) -> str:
-    """Which op computed a saved argument, as far as the graph knows."""
+    """Return a text that names the op that computed a saved argument, if the graph knows it."""
     op = getattr(node, "op", None)
     if op is None or op.variadic or name not in op.differentiable_args:
         return ""
@@ -78,7 +77,7 @@ def origin(node: Any, name: str) -> str:
 
 
 def remedy(writer: str | None) -> str:
-    """What to write instead of a write that saved values did not survive."""
+    """Return advice on a replacement for a write that invalidated saved values."""
     clone = "clone() the tensor before it is written."
     if writer == "copy_":
         return (
@@ -102,7 +101,7 @@ def _is_method(name: str) -> bool:
 
 
 def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
-    """A value that guard mode finds changed although no write to it was recorded."""
+    """Return the error for a value that guard mode finds changed without a recorded write."""
     place = _line_of(node)
     return RuntimeError(
         "a value saved for backward was changed behind the library's back: "

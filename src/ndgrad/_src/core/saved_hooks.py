@@ -1,10 +1,10 @@
-"""Hooks on saved tensors: what is kept for backward may be packed into anything else, and unpacked when needed.
+"""Hooks on saved tensors: values kept for backward may be packed into any object, and unpacked when needed.
 
 Note [Pack and unpack]
 A pack hook gets the tensor that is being saved and returns any object; the unpack hook gets that object and returns a
-tensor. Hooks nest: the innermost pair is the one that counts. A pack hook sees the very tensor, so writing it in
-place would corrupt the forward: that is refused by comparing versions. An output is packed detached, and gets its
-history back when unpacked.
+tensor. Hooks nest: only the innermost pair applies. A pack hook sees the tensor itself, so an in-place write would
+corrupt the forward; a comparison of versions detects and refuses it. An output is packed detached, and gets its history
+back when unpacked.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ if TYPE_CHECKING:
 
 
 def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
-    """A tensor that is being saved, through the innermost pack hook; with `node`, output `number` of that node, without
-    its history. `saving` is the node that saves, and the name under which its rules know the value."""
+    """Pass a tensor that is being saved through the innermost pack hook.
+
+    `saving` is the node that saves, and the name of the value in its rules. With `node`, the tensor is output `number`
+    of that node, and is packed without its history.
+    """
     if not isinstance(value, Variable):
         return value
     pack_hook, unpack_hook, _ = hooks[-1]
     if node is not None:
         meta_of(value).output_nr = number
-        value._node = node  # while the hook looks at it: what the hook keeps must not hold the node that holds it
+        value._node = node  # only during the hook: the object that it keeps must not hold the node
     try:
         made = Packed(run_pack(pack_hook, value, saving), unpack_hook, is_output=node is not None)
     finally:
@@ -44,19 +47,18 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
 
 
 def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str]) -> Any:
-    """As `pack`, for an argument, which may be memory of the user's (see Note [Lent memory])."""
+    """Same as `pack`, for an argument, which may be in the user's memory (see Note [Lent memory])."""
     if not isinstance(value, Variable):
         return kept_of_array(value)
     return pack(kept_of_lent(value, value, hooked=True) if value._storage.__class__ is Lent else value, hooks, saving)
 
 
 def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
-    """As `pack`, for an output that the node holds as a bare array; `storage` is that of the
-    tensor that will hold it."""
+    """Same as `pack`, for an output that the node holds as a bare array; `storage` belongs to the result tensor."""
     bare = wrap(registry.Tensor, getattr(node, name))
     bare._storage = storage
     if node.level:
-        meta_of(bare).level = node.level  # an output without gradient has no node to say whose payload it holds
+        meta_of(bare).level = node.level  # an output without gradient has no node that stores the level of its payload
     setattr(node, name + "_s", storage)
     setattr(node, name + "_v", storage.version)
     made = pack(bare, hooks, (node, name), node if is_differentiable_output(node, name) else None, int(name[3:] or 0))
@@ -65,7 +67,7 @@ def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: An
 
 
 def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | None) -> Any:
-    """What a pack hook makes of a tensor, which it must not change. It runs without hooks and without recording."""
+    """Return the object that a pack hook makes from a tensor. It runs without hooks or recording; writes raise."""
     before = version_number(value)
     outside = scope()
     try:
@@ -83,7 +85,7 @@ def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | N
 
 
 class saved_tensors_hooks(Block):
-    """A context in which saved tensors pass through a pair of hooks.
+    """A context manager in which saved tensors pass through a pair of hooks.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -110,7 +112,7 @@ class saved_tensors_hooks(Block):
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """A context in which saved tensors are kept on the CPU and brought back when needed.
+    """A context manager that keeps saved tensors on the CPU and copies them back when needed.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -124,7 +126,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 
 class disable_saved_tensors_hooks(Mode):
-    """A context, or decorator, in which saved-tensor hooks may not be used; using them raises with `error_message`.
+    """A context manager or decorator that forbids saved-tensor hooks; using them raises with `error_message`.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
@@ -147,10 +149,10 @@ class disable_saved_tensors_hooks(Mode):
 
 
 class allow_mutation_on_saved_tensors(Mode):
-    """A context, or decorator, in which writes to saved tensors first set the saved values aside, so
-    that backward stays right.
+    """A context manager or decorator in which a write to a saved tensor first copies the saved values.
 
-    What is set aside belongs to the graph: it dies with it, and backward may run after the block too.
+    Backward then stays correct. The copies belong to the graph and die with it, and backward may also run after the
+    block.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -178,6 +180,6 @@ class allow_mutation_on_saved_tensors(Mode):
         modes.copy_on_write = True
 
     def clear(self) -> None:
-        """Forget what the context holds: nothing, since what was set aside belongs to the graph."""
+        """Do nothing, for compatibility with torch: the copies belong to the graph, not to the context."""
 
 

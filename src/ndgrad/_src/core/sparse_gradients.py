@@ -1,6 +1,6 @@
-"""Payloads that are no arrays, sparse and jagged ones: what the core asks of them, and the class of tensors over them.
+"""Payloads that are not arrays (sparse and jagged): the core's checks, and the class of tensors over them.
 
-A payload is told by its attributes, so nothing of ndgrad.sparse or ndgrad.nested is loaded for the question.
+A payload is recognised by its attributes, so these checks do not load ndgrad.sparse or ndgrad.nested.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ndgrad._src.core.variable import Variable, wrap
 
 
 def is_sparse_data(array: Any) -> bool:
-    """Whether a payload is a sparse tensor's (see ndgrad._src.arrays.sparse)."""
+    """True if a payload belongs to a sparse tensor (see ndgrad._src.arrays.sparse)."""
     return array.__class__ is not np.ndarray and getattr(array, "is_sparse", False) is True
 
 
 def is_structured(array: Any) -> bool:
-    """Whether a payload is a sparse or a nested tensor's: values, and a structure that says what they are."""
+    """True if a payload belongs to a sparse or nested tensor: values, and a structure that describes them."""
     return array.__class__ is not np.ndarray and getattr(array, "is_structured", False) is True
 
 
 def refuse_sparse(t: Any, what: str) -> None:
-    """Raise if a sparse tensor is to become a tensor of a level, whose payloads are arrays."""
+    """Raise if a sparse or nested tensor would become a tensor of a level, whose payloads are arrays."""
     if isinstance(t, Variable) and getattr(t._array, "is_jagged", False) is True:
         raise RuntimeError(
             f"{what}: a nested tensor (shape {tuple(t.shape)}) cannot be differentiated or batched here as a whole. "
@@ -40,8 +40,7 @@ def refuse_sparse(t: Any, what: str) -> None:
 
 
 def wrap_gradient(face: type[Any], array: Any) -> Any:
-    """As `wrap`, of a raw gradient, which may be sparse: that of a lookup, or what a user's function returned; or that
-    of a nested tensor."""
+    """Same as `wrap`, for a raw gradient, which may be sparse (from a lookup or a user's function) or nested."""
     if is_structured(array):
         face = array.tensor_class
     return wrap(face, array)

@@ -1,9 +1,9 @@
-"""What a graph keeps of a tensor, where that is not the tensor itself.
+"""The objects that a graph keeps for saved tensors, if not the tensors themselves.
 
-Of a view, it is a tensor without its base (`without_base`), which knows the view only weakly; of a transform's tensor,
-one of its level (`kept_in_level`); of memory that NumPy may write, a small copy, or a checksum beside it (Note [Lent
-memory]); with saved-tensor hooks, a `Packed` that holds what the pack hook returned. How rules get the value back is
-the subject of ndgrad._src.core.saved.
+For a view, this is a tensor without its base (`without_base`), which refers to the view only weakly. For a transform's
+tensor, it is a tensor of the transform's level (`kept_in_level`). For memory that NumPy may write, it is a small copy,
+or a checksum in addition (Note [Lent memory]). With saved-tensor hooks, it is a `Packed` with the result of the pack
+hook. ndgrad._src.core.saved returns the values to the rules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 class Packed:
-    """A saved value that is not simply there: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
+    """A saved value with a check or a hook: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
 
     __slots__ = (
         "below", "checksum", "edge", "is_output", "level", "measure", "packed", "shape", "storage", "tangents",
@@ -36,27 +36,28 @@ class Packed:
         self.packed = packed
         self.unpack_hook = unpack_hook
         self.is_output = is_output
-        #: Of the memory when it was saved, in guard mode and of lent memory, with the function that gives it; `packed`
-        #: is then the value itself.
+        #: Checksum of the memory at saving, in guard mode and for lent memory, and the function that computes it.
+        #: `packed` is then the value itself.
         self.checksum = checksum
         self.measure = measure
-        #: The memory that was packed and its version then: a hook that only passes the tensor on
-        #: does not hide later writes.
+        #: The packed memory and its version: a hook that returns the tensor itself does not hide later writes.
         self.storage: Any = None
         self.version: Version | None = None
         self.shape: tuple[int, ...] | None = None
-        #: The transform that the tensor belonged to, if the hook passed it on: a write may bring it to another.
+        #: Transform level of the tensor, if the hook returned the tensor itself: a write may move it to another level.
         self.level: int | None = None
-        #: Whether it had a history, or a tangent, outside its transform, which cannot be given back as
-        #: that of its own graph is.
+        #: True if the tensor had a history or tangent outside its transform, which cannot be restored like its own.
         self.below = False
-        #: Of a tensor of a level below the node's: its history and its tangents, which the unpacked one gets back.
+        #: History and tangents of a tensor from a level below the node's; the unpacked tensor gets them back.
         self.edge: Any = None
         self.tangents: dict[int, Any] | None = None
 
     def watch(self, value: Any, level: int) -> None:
-        """Remember what the hook may hide of the tensor that a node of `level` saves: the version of its memory, which
-        may still be what the hook returned, and the history that it has outside the node's graph."""
+        """Remember facts about a saved tensor that its hook may hide, for a node of `level`.
+
+        These are the version of its memory, which the hook's result may still share, and its history outside the node's
+        graph.
+        """
         self.storage = kept_storage(value) if value.keeps_saved or thread.copy_on_write else storage_of(value)
         self.version = self.storage.version
         self.shape = tuple(value.shape)
@@ -66,8 +67,7 @@ class Packed:
             self.edge, self.tangents = edge(value), tangents_now(value, copied=False)
 
     def unpack(self) -> Any:
-        """What the hook makes of it, in the pass's grad mode, which the lane on raw arrays does not
-        set for the whole pass."""
+        """Return the hook's tensor. The hook runs in the pass's grad mode, which the raw-array path does not set."""
         task = thread.task
         outside = scope()
         try:
@@ -90,7 +90,7 @@ class Packed:
 
 
 def has_history(t: Any) -> bool:
-    """Whether a payload has a history in the graph of any level, or a tangent."""
+    """True if a payload has a tangent, or a history in the graph of any level."""
     while isinstance(t, Variable):
         if requires_grad(t) or tangents_of(t):
             return True
@@ -103,12 +103,12 @@ _reference = weakref.ref
 
 
 class KeptMeta(Meta):
-    """The metadata of what a graph keeps of a tensor. `original` is that, for as long as somebody else holds it."""
+    """Metadata of the tensor that a graph keeps for another tensor. `original` is that other tensor, held weakly."""
 
     __slots__ = ("original",)
     original: weakref.ref[Any]
 
-    # Of all else it has what a fresh tensor has, in the class: these are made wherever a view is saved.
+    # The other fields are class attributes with the values of a new tensor: one is made for every saved view.
     requires_grad = False
     accumulator = None
     output_nr = 0
@@ -119,21 +119,23 @@ class KeptMeta(Meta):
 
 
 def without_base(t: Any) -> Any:
-    """What a graph keeps of a tensor: of a view, a tensor with its value and history that does not know its base. When
-    that is written, its new history may lead to this graph, and the two would keep each other alive. Of lent memory,
-    see Note [Lent memory]."""
+    """Return the tensor that a graph keeps for `t`: for a view, a tensor with its value and history, without its base.
+
+    After a write to the base, its new history may lead to this graph, and the two would keep each other alive. For lent
+    memory, see Note [Lent memory].
+    """
     if t._storage.__class__ is Lent:
         return kept_of_lent(t, unbased(t))
     return t if t._meta is None else unbased(t)
 
 
 def unbased(t: Any) -> Any:
-    """The same, whoever else may write the memory."""
+    """Same as `without_base`, without the treatment of lent memory."""
     meta = t._meta
     if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
         return t
     view = meta.view
-    if view is None:  # one that a write may bring to another level, whose payloads it then has, is kept as it is now
+    if view is None:  # a write may move it to another level and change its payload, so keep the present one
         return _kept(t, meta) if meta.made_in and t.keeps_saved else t
     kept = view.kept
     if kept is None or kept._node is not t._node or kept._array is not t._array:
@@ -142,9 +144,12 @@ def unbased(t: Any) -> Any:
 
 
 def kept_in_level(t: Any, level: int) -> Any:
-    """What the graph of a transform's level keeps of a tensor. Of a view, and of any tensor where writes after a save
-    are allowed, it is another one with the payload, the history and the tangents that it has now: a write leaves the
-    memory to be rebuilt, and not these, and may bring a view to another level."""
+    """Return the tensor that the graph of a transform's level keeps for `t`.
+
+    For a view, and for any tensor if writes after a save are allowed, it is another tensor with the present payload,
+    history and tangents. A write may move a view to another level. Memory can be rebuilt after a write, but payload,
+    history and tangents cannot.
+    """
     if t._storage.__class__ is Lent:
         return kept_of_lent(t, _kept_in_level(t, level))
     meta = t._meta
@@ -167,8 +172,7 @@ def _kept_in_level(t: Any, level: int) -> Any:
 
 
 def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
-    """What is saved of a tensor over lent memory, of which a graph keeps `kept`; `hooked`:
-    what a pack hook is given."""
+    """Return the saved form of a tensor over lent memory, for which a graph keeps `kept`; `hooked`: for a pack hook."""
     array = t._array
     if thread.guard or not may_change(array):
         return kept
@@ -176,13 +180,13 @@ def kept_of_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
     if t.keeps_saved and array.nbytes <= SMALL and t._node is None and (meta is None or not _has_more(meta)):
         copy = wrap(t.__class__, array.copy())
         copy._storage = storage = Storage()
-        storage.version, storage.keeps = t._storage.version, True  # by which the node knows what it has saved
+        storage.version, storage.keeps = t._storage.version, True  # the version identifies the saved value for the node
         return copy
     return kept if hooked else Packed(kept, None, checksum=sample(array), measure=sample)
 
 
 def _has_more(meta: Meta) -> bool:
-    """Whether a tensor with this metadata is more than its values. A view is what its base is."""
+    """True if a tensor with this metadata is more than its values. A view is judged by its base."""
     if meta.requires_grad or meta.level or meta.batch_level or meta.tangents or meta.path is not None:
         return True
     if meta.view is None:
@@ -192,21 +196,23 @@ def _has_more(meta: Meta) -> bool:
 
 
 def kept_of_array(value: Any) -> Any:
-    """What is saved of an argument that is no tensor: of an array of the user's, see Note [Lent memory]."""
+    """Return the saved form of an argument that is not a tensor. For a user's array, see Note [Lent memory]."""
     if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
         return value
     return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 
 def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
-    """The tangents of a tensor; copies, if a later write to it must not reach them."""
+    """Return the tangents of a tensor; copies, if a later write must not reach them."""
     tangents = tangents_of(t)
     return {n: copied_tangent(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
 
 
 def copied_tangent(t: Any) -> Any:
-    """A copy of a tangent for who saves its primal, of the level of the tangent: inside functionalize, what is
-    computed belongs to that."""
+    """Return a copy of a tangent, made at the level of the tangent, for a saved primal.
+
+    Inside functionalize, results of ops would otherwise belong to its level.
+    """
     number = registry.level_number(t) if thread.levels else 0
     for level in thread.levels:
         if level.kind == "functional" and level.number > number:
@@ -223,7 +229,7 @@ def copied_tangent(t: Any) -> Any:
 def _kept(t: Any, meta: Meta | None) -> Any:
     kept = new(t.__class__)
     own = kept._meta = new(KeptMeta)
-    if meta is not None:  # by the path it is found in what a write in a transform leaves of the base
+    if meta is not None:  # the path locates it in the base that a write in a transform has left
         own.path = meta.path if meta.view is None else meta.view.path
     kept._array, kept._node, kept._storage, own.original = t._array, t._node, t._storage, _reference(t)
     if meta is not None and (meta.output_nr or meta.names is not None):
@@ -232,7 +238,7 @@ def _kept(t: Any, meta: Meta | None) -> Any:
 
 
 def original(t: Any) -> Any:
-    """The tensor that was saved, if `t` is what `without_base` made of it and it is still there as it was."""
+    """Return the tensor from which `without_base` made `t`, if it still exists unchanged; otherwise `t`."""
     if t._meta.__class__ is not KeptMeta:
         return t
     view = t._meta.original()
@@ -240,8 +246,7 @@ def original(t: Any) -> Any:
 
 
 def is_of_level(t: Any, level: int) -> bool:
-    """Whether a saved tensor belongs to a level, which may have been closed since, so that no
-    history can be made any more."""
+    """True if a saved tensor belongs to a level. The level may be closed, so this must not make new history."""
     meta = t._meta
     if meta is not None and meta.batch_level:
         return bool(meta.batch_level == level)

@@ -1,17 +1,15 @@
-"""Tensor subclasses: what a class of one's own may change, and where it is asked.
+"""Tensor subclasses: the hooks of a user's class, and the points at which they are called.
 
-    as it is       a subclass that overrides nothing runs as its face, and results come back as the subclass
-    function       `__ndgrad_function__` (torch's `__torch_function__` is accepted) is asked instead of a public
+    none           a subclass that overrides nothing runs as its base tensor class, and results have the subclass
+    function       `__ndgrad_function__` (torch's `__torch_function__` is accepted) is called instead of a public
                    function: above autograd, with the arguments as the user wrote them (see ndgrad.overrides)
-    dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is asked instead of an op's forward function: below
-                   autograd, which records the op and makes the tensor that the class returned its result
-    whole          `run_op` (ndgrad's own classes alone) is called instead of the op, above autograd: values and graph
-    are those
-                   of other tensors, which the class holds (`ndgrad.distributed.tensor`)
+    dispatch       `__ndgrad_dispatch__` (`__torch_dispatch__`) is called instead of an op's forward function: below
+                   autograd, which records the op with the class's tensor as its result
+    whole          `run_op` (only ndgrad's own classes) is called instead of the op, above autograd: values and graph
+                   are those of other tensors, which the class holds (`ndgrad.distributed.tensor`)
 
-A class with a dispatch of its own may be a wrapper: `Tensor._make_wrapper_subclass` makes one that has a shape
-and a dtype and no memory, and holds its data in attributes. Rules must then run on tensors, so a backward pass
-that meets wrappers does.
+A class with its own dispatch may be a wrapper: `Tensor._make_wrapper_subclass` makes a tensor with shape and dtype but
+without memory, which holds its data in attributes. A backward pass with wrappers runs its rules on tensors.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")
 
 
 def disabled(func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
-    """As `__torch_function__` of a class: the class overrides nothing, and results are plain tensors."""
+    """Disable overrides, as the `__torch_function__` of a class: results are plain tensors."""
     with DisableFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
@@ -57,7 +55,7 @@ def _own(cls: type[Any], names: tuple[str, ...]) -> Any:
 
 
 def override_of(cls: type[Any]) -> Any:
-    """The class's own override of functions, or None. It may be a class of tensors or any other."""
+    """Return the override of functions of a class (of tensors or any other), or None."""
     if issubclass(cls, Variable):
         found = _own(cls, FUNCTION_NAMES)
         return None if found is disabled else found
@@ -68,8 +66,11 @@ def override_of(cls: type[Any]) -> Any:
 
 
 def _is_torchs(thing: Any) -> bool:
-    """Whether a class or function is torch's own. Its tensors answer for torch's functions, not for ours, and ours not
-    for torch's: each would pass the call on to the other for ever."""
+    """True if a class or function belongs to torch.
+
+    torch's tensors handle torch's functions only, and ours handle ours only: otherwise each would pass the call on to
+    the other forever.
+    """
     for owner in (thing, getattr(thing, "__self__", None), getattr(thing, "__objclass__", None)):
         module = getattr(owner, "__module__", None)
         if isinstance(module, str) and module.partition(".")[0] == "torch":
@@ -77,7 +78,7 @@ def _is_torchs(thing: Any) -> bool:
     return False
 
 
-#: Classes of arguments that override nothing: those of numbers and the like, and every class that is a face.
+#: Argument classes without overrides: numbers and similar, and all tensor classes in FACES.
 KNOWN: set[type[Any]] = {
     int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType, np.ndarray, np.dtype, np.float64,
     np.float32, np.int64, np.bool_, dtypes.dtype, devices.device,
@@ -85,7 +86,7 @@ KNOWN: set[type[Any]] = {
 
 
 def add_face(cls: type[Any], face: type[Any]) -> None:
-    """Results of ops on tensors of class `cls` are of class `face`; neither overrides anything."""
+    """Register `face` as the class of results of ops on tensors of class `cls`. Neither overrides anything."""
     FACES[cls] = face
     KNOWN.add(cls)
 
@@ -96,7 +97,7 @@ def remove_face(cls: type[Any]) -> None:
 
 
 def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
-    """The classes of arguments that override functions."""
+    """Return the classes of arguments that override functions."""
     found: dict[type[Any], None] = {}
     for value in values:
         cls = value.__class__
@@ -110,7 +111,7 @@ def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
 
 
 def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The first answer of the classes that override functions; NotImplemented if none has one."""
+    """Return the first result of the classes that override functions; NotImplemented if none handles the call."""
     for cls in by_rank(types):
         override = override_of(cls)
         if override is not None:
@@ -121,8 +122,10 @@ def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], 
 
 
 def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The answer of modes and classes to a call of a public function: the innermost mode first, then
-    the classes of arguments."""
+    """Return the result of modes and classes for a call of a public function.
+
+    The innermost mode is called first, then the argument classes.
+    """
     stack = thread.function_modes
     if stack:
         outside = scope()
@@ -147,12 +150,12 @@ def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: 
 
 
 def keeps_class(cls: type[Any]) -> bool:
-    """Whether results of ops on the class are of the class."""
+    """True if results of ops on the class have that class."""
     return _own(cls, FUNCTION_NAMES) is not disabled
 
 
 def dispatch_of(cls: type[Any]) -> Any:
-    """The class's own answer to ops below autograd, or None."""
+    """Return the class's own handler of ops below autograd, or None."""
     return None if cls in FACES else _own(cls, DISPATCH_NAMES)
 
 
@@ -161,7 +164,7 @@ def has_dispatch(cls: type[Any]) -> bool:
 
 
 def dispatch_types(args: tuple[Any, ...]) -> tuple[type[Any], ...]:
-    """The classes of arguments that have a dispatch of their own."""
+    """Return the classes of arguments that have their own dispatch."""
     return tuple(dict.fromkeys(type(a) for a in _flat(args) if isinstance(a, Variable) and has_dispatch(type(a))))
 
 
@@ -174,7 +177,7 @@ def _flat(args: Any) -> Any:
 
 
 def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
-    """Classes in the order in which they are asked: subclasses before their bases, else from left to right."""
+    """Return classes in call order: subclasses before their bases, otherwise from left to right."""
     order: list[type[Any]] = []
     for cls in types:
         at = next((i for i, other in enumerate(order) if issubclass(cls, other)), len(order))
@@ -186,9 +189,9 @@ def by_rank(types: tuple[type[Any], ...]) -> list[type[Any]]:
 
 
 def announce_class(cls: type[Any]) -> None:
-    """Called for each new tensor class: a dispatch of its own is asked from now on."""
+    """Register a new tensor class: if it has its own dispatch, ops call it from now on."""
     if has_dispatch(cls):
-        from ndgrad._src.core import op_observers  # noqa: F401  # registers what ops of such a class are run by
+        from ndgrad._src.core import op_observers  # noqa: F401  # registers the functions that run ops of such a class
 
         cls.own_dispatch = process.dispatching = True
 
@@ -203,7 +206,7 @@ def default_function(cls: type[Any], func: Any, types: Any, args: tuple[Any, ...
 
 
 def with_class(result: Any, cls: type[Any]) -> Any:
-    """The plain tensors of a result as tensors of a class."""
+    """Return a result with its plain tensors converted to a class."""
     if isinstance(result, Variable):
         return as_class(result, cls) if type(result) in FACES else result
     if type(result) in (tuple, list):
@@ -214,7 +217,7 @@ def with_class(result: Any, cls: type[Any]) -> Any:
 
 
 class DisableFunctionSubclass(Block):
-    """A block in which no class's override of functions is asked, and results are plain tensors."""
+    """A block that disables the classes' overrides of functions; results are plain tensors."""
 
     def change(self, modes: Modes) -> None:
         modes.entered += 1
@@ -222,9 +225,9 @@ class DisableFunctionSubclass(Block):
 
 
 def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Run an op some of whose arguments belong to a subclass."""
+    """Run an op with arguments of a subclass."""
     types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
-    # a layout is no override: with overrides off, the class of a sparse or nested tensor computes all the same
+    # A layout is not an override: even with overrides off, the class of a sparse or nested tensor runs its ops.
     if not thread.functions_disabled or any(isinstance(a, Variable) and is_structured(a._array) for a in args):
         result = ask_classes(op, types, args, settings)
         if result is not NotImplemented:
@@ -259,14 +262,14 @@ def face_of_class(cls: type[Any]) -> type[Any]:
 
 
 def as_face(t: Any) -> Any:
-    """A tensor of a subclass as one of its face: another object over the same memory and history."""
+    """Return a tensor of a subclass as its base tensor class: another object over the same memory and history."""
     if not isinstance(t, Variable) or type(t) in FACES:
         return t
     return as_class(t, face_of_class(type(t)))
 
 
 def as_class(t: Any, cls: type[Any]) -> Any:
-    """Another object, of class `cls`, over the same memory, history and metadata."""
+    """Return another object, of class `cls`, over the same memory, history and metadata."""
     if not isinstance(t, Variable) or type(t) is cls or has_dispatch(type(t)):
         return t
 
@@ -280,7 +283,7 @@ def as_class(t: Any, cls: type[Any]) -> Any:
 
 
 def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """An op's result as the classes of its arguments make it; what they compute is not recorded."""
+    """Return an op's result computed by the classes of its arguments, without recording."""
     types = dispatch_types(args)
     outside = scope()
     try:
@@ -294,13 +297,13 @@ def dispatched(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         del outside
     names = ", ".join(c.__name__ for c in types)
     raise TypeError(
-        f"{op.name}: the dispatch of {names} answered NotImplemented, and nobody else can be asked. "
+        f"{op.name}: the dispatch of {names} answered NotImplemented, but there is no other handler. "
         "Handle the op there: unwrap the arguments, call func(*args, **kwargs), and wrap the result. [nd-dispatch]"
     )
 
 
 class _Scalar:
-    """The op by which the classes of tensors are asked for the one element of a tensor: torch's name for `item`."""
+    """Op that asks tensor classes for the only element of a tensor, under torch's name for `item`."""
 
     name = __name__ = "_local_scalar_dense"
     outputs = 1
@@ -316,7 +319,7 @@ local_scalar = _Scalar()
 
 
 def scalar_of(t: Any) -> Any:
-    """The one element of a tensor of a class with a dispatch of its own, which is asked for it."""
+    """Return the only element of a tensor whose class has its own dispatch, by that dispatch."""
     if t.numel() != 1:
         raise RuntimeError(
             f"a Tensor with {t.numel()} elements cannot be converted to Scalar (shape {tuple(t.shape)}). Index or "
@@ -347,7 +350,7 @@ def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def own_slots(cls: type[Any]) -> Iterable[str]:
-    """The names of the slots that a class of tensors adds to those of its face."""
+    """Yield the names of the slots that a tensor class adds to those of its base tensor class."""
     for base in cls.__mro__:
         if base in FACES or base is Variable:
             break
@@ -358,7 +361,7 @@ def own_slots(cls: type[Any]) -> Iterable[str]:
 
 
 def attributes(t: Any) -> dict[str, Any]:
-    """What a tensor has been given beside what every tensor has: its dictionary, and the slots of its class."""
+    """Return the attributes of a tensor beyond those of every tensor: its dictionary, and the slots of its class."""
     found = dict(t.__dict__)
     for name in own_slots(type(t)):
         if hasattr(t, name):
@@ -376,7 +379,7 @@ def set_attributes(t: Any, given: dict[str, Any]) -> None:
 
 
 def copy_attributes(source: Any, target: Any) -> None:
-    """Give a tensor the attributes of another, whose class may keep them in slots."""
+    """Copy the attributes of a tensor to another; its class may keep them in slots."""
     if type(source) in FACES:
         target.__dict__.update(source.__dict__)
     else:
@@ -384,7 +387,7 @@ def copy_attributes(source: Any, target: Any) -> None:
 
 
 def unshared(t: Any, args: tuple[Any, ...]) -> Any:
-    """The tensor that a dispatch returned, as an object that may be given a history: not one of the arguments."""
+    """Return the result of a dispatch as an object that may get a history: a new one if it is one of the arguments."""
     if not any(t is a for a in args):
         return t
     other = new(type(t))
@@ -394,8 +397,7 @@ def unshared(t: Any, args: tuple[Any, ...]) -> Any:
 
 
 def adopt(t: Any, other: Any) -> None:
-    """Make another tensor over the payload of `t` as good as `t` for its class: with its attributes, which may be where
-    the data are."""
+    """Complete a new tensor over the payload of `t` for its class: copy the attributes, which may hold the data."""
     copy_attributes(t, other)
     if is_wrapper(t):
         count_wrapper(other)
@@ -407,20 +409,22 @@ def _wrapper_array() -> type[Any]:
 
 # ----- making subclasses ----------------------------------------------------------------------------------------------
 
-#: The tensors without memory that there are, by identity.
+#: Living tensors without memory, by identity.
 alive: dict[int, weakref.ref[Any]] = {}
-#: The nodes whose rules must run on tensors: of ops that wrappers took part in, and those that make sparse gradients.
+#: Nodes whose rules must run on tensors: ops with wrappers, and ops that make sparse gradients.
 _noted: dict[int, weakref.ref[Node]] = {}
 
 
 def is_wrapper(t: Any) -> bool:
-    """Whether a value is a tensor without memory of its own."""
+    """True if a value is a tensor without memory of its own."""
     return isinstance(t, Variable) and isinstance(t._array, _wrapper_array())
 
 
 def is_view_of_wrapper(t: Any, source: Any) -> bool:
-    """Whether a view op has given a tensor without memory of another one: what lies under the one is a view of what
-    lies under the other, so a write to one of them is seen in both, and must be in the history of both."""
+    """True if a view op returned a tensor without memory for another one.
+
+    Their inner tensors are views of each other, so a write to one is seen in both, and must be in the history of both.
+    """
     return bool(alive) and t is not source and is_wrapper(t) and is_wrapper(source)
 
 
@@ -430,7 +434,7 @@ def count_wrapper(t: Any) -> None:
 
 
 def note_wrappers(node: Node, values: Iterable[Any]) -> None:
-    """Remember that a node's rules must run on tensors, if any of the op's arguments or results is a wrapper."""
+    """Remember that a node's rules must run on tensors, if an argument or result of the op is a wrapper."""
     if alive and any(is_wrapper(v) for v in _flat(values)):
         note_tensor_rules(node)
 
@@ -442,8 +446,8 @@ def note_tensor_rules(node: Node) -> None:
 
 
 def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
-    """Whether a backward pass from these edges meets a tensor without memory, or one whose gradients are not arrays."""
-    if not alive and not _noted:  # the usual case, in which nothing is walked
+    """True if a backward pass from these edges meets a tensor without memory, or gradients that are not arrays."""
+    if not alive and not _noted:  # the usual case, without a graph traversal
         return False
     reached = iterate_nodes(dict.fromkeys(edge_node(e) for e in roots))
     return any(map(is_wrapper, grads)) or any(
@@ -452,11 +456,11 @@ def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
 
 
 def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_grad: bool, strides: Any) -> Any:
-    """A tensor of class `cls` with a shape and a dtype, and no memory."""
+    """Return a tensor of class `cls` with a shape and a dtype, and without memory."""
     if not has_dispatch(cls):
         raise TypeError(
             f"{cls.__name__} must define __torch_dispatch__ (or __ndgrad_dispatch__): _make_wrapper_subclass makes "
-            "tensors without memory, and without it nobody could compute with it. Define it, or use _make_subclass, "
+            "tensors without memory, which cannot compute without it. Define it, or use _make_subclass, "
             "whose tensors have memory. [nd-dispatch]"
         )
     shape = (size,) if isinstance(size, int) else tuple(int(n) for n in size)

@@ -1,6 +1,6 @@
-"""Looking ahead: what a backward pass will reach, how often, and in which order.
+"""Graph traversal: the nodes that a backward pass will reach, their gradient counts and their order.
 
-All of it walks the graph with a list, never with recursion, so that the depth of a graph is no limit.
+All functions walk the graph with a list, never with recursion, so that the depth of a graph is not limited.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ndgrad._src.core.node import FIRST, Edge, Node, edge_node
 
 
 def iterate_nodes(roots: Iterable[Node]) -> Iterator[Node]:
-    """All nodes that can be reached from the roots, each once, consumers of the first root first."""
+    """Yield all nodes reachable from the roots, each once, consumers of the first root first."""
     stack = list(roots)
     seen = set(stack)
     while stack:
@@ -29,7 +29,7 @@ def iterate_nodes(roots: Iterable[Node]) -> Iterator[Node]:
 
 
 def count_gradients(roots: Iterable[Node]) -> dict[Node, int]:
-    """How many gradients each node reachable from the roots will receive."""
+    """Return the number of gradients that each node reachable from the roots will receive."""
     counts: dict[Node, int] = dict.fromkeys(roots, 0)
     stack = list(counts)
     while stack:
@@ -48,12 +48,11 @@ def count_gradients(roots: Iterable[Node]) -> dict[Node, int]:
 
 
 def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes from which some wanted node can be reached, the wanted ones included, and those that may reach
-    one by a pass of their own.
+    """Return the nodes from which a wanted node can be reached, including the wanted nodes.
 
-    From the oldest node on, each asks those it leads to, which are older still, so once over the graph is
-    enough. Only if someone has changed sequence numbers may a node come before one it leads to; then it is
-    repeated until nothing changes.
+    Nodes that may reach a wanted node by an inner pass are included too. The loop starts at the oldest node and checks
+    the targets of each node, which are older, so one sweep over the graph is enough. If sequence numbers were changed,
+    a node may come before its target; the sweep is then repeated until nothing changes.
     """
     found = sorted(iterate_nodes(dict.fromkeys(roots)), key=attrgetter("seq"))
     needed = wanted.intersection(found)
@@ -78,12 +77,12 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
 
 
 def oldest_of(nodes: Iterable[Node]) -> float:
-    """The sequence number of the oldest of some nodes; leaves are older than all."""
+    """Return the sequence number of the oldest node; leaves are older than all others."""
     return min((-1.0 if node.seq is FIRST else node.seq for node in nodes), default=FIRST)
 
 
 def execution_order(roots: list[Node], wanted: set[Node] | None = None) -> list[Node]:
-    """The nodes that a pass from the roots runs, in its order; with `wanted`, those on the way to a wanted node."""
+    """Return the nodes that a pass from the roots runs, in order; with `wanted`, only those towards a wanted node."""
     counts = count_gradients(roots)
     needed = counts.keys() if wanted is None else nodes_towards(roots, wanted)
     arrivals = itertools.count().__next__

@@ -1,9 +1,9 @@
 """The bare tensor: an array plus autograd metadata that costs nothing until needed.
 
-Four slots. `_array` holds the payload: an ndarray, a NumPy scalar (what ufuncs return for 0-d results; it becomes a
-0-d array when someone needs its memory), or a lower-level tensor inside a function transform. `_node` is the backward
+A tensor has four slots. `_array` holds the payload: an ndarray, a NumPy scalar (the ufunc result for 0-d, converted to
+a 0-d array when its memory is needed), or a lower-level tensor inside a function transform. `_node` is the backward
 node of a result, None for leaves and constants. `_storage` is shared by all tensors over the same memory and carries
-the version; None means version 0, never viewed. `_meta` holds everything rare.
+the version; None means version 0, never viewed. `_meta` holds all rare metadata.
 """
 
 from __future__ import annotations
@@ -27,50 +27,62 @@ if TYPE_CHECKING:
 class Meta:
     """The rare part of a tensor's metadata.
 
-    Views, leaves and results of multi-output ops have one, so making it must be cheap: what the eager path reads has
-    slots, the rest are class attributes until someone sets them.
+    Views, leaves and results of multi-output ops have a Meta, so making one must be cheap. Fields that the eager path
+    reads are slots. The others are class attributes until they are set on an instance.
     """
 
     __slots__ = ("__dict__", "accumulator", "batch_level", "level", "output_nr", "requires_grad", "tangents", "view")
 
+    #: Accumulated gradient of a leaf or of a tensor that retains its gradient.
     grad: Any = None
+    #: Dtype of the accumulated gradient; None: the tensor's own dtype, "any": the dtype that arrives.
     grad_dtype: Any = None
+    #: Hooks from `register_hook`, by registration number.
     hooks: dict[int, Any] | None = None
+    #: Hooks from `register_post_accumulate_grad_hook`, by registration number.
     post_accumulate_hooks: dict[int, Any] | None = None
+    #: True after `retain_grad` on a non-leaf.
     retains_grad = False
+    #: Names of the dimensions.
     names: tuple[str | None, ...] | None = None
-    #: how often the tensor has changed its own shape in place
+    #: Number of in-place changes of the tensor's own shape.
     geometry = 0
-    #: of a leaf: those changes in order, each with the accumulator (weakly) of the shape before, if there was
-    #: one, the op and its settings
+    #: In-place shape changes of a leaf, in order: (weak reference to the accumulator for the old shape, op, settings).
     reshapes: tuple[tuple[weakref.ref[Node] | None, Any, dict[str, Any]], ...] = ()
-    #: the innermost transform level that was open when the tensor was made
+    #: Number of the innermost transform level that was open at creation.
     made_in = 0
-    #: of a leaf stripped of its tangents: the accumulator of the leaf itself, kept alive for it
+    #: For a leaf's tangent-free copy: keeps the original leaf's accumulator alive.
     leaf_accumulator: Any = None
-    #: of a tensor that stands for a view and does not know the base: how the view was taken from it
+    #: For a stand-in of a view with unknown base: the path of view ops from that base.
     path: Any = None
-    #: of a part that an index picks for each sample of a vmap: whose part it is (see ndgrad._src.core.batched_parts)
+    #: For a part that an index picks per vmap sample: the source of the part (see ndgrad._src.core.batched_parts).
     picked: Any = None
-    #: of an Array without dimensions that NumPy has as an array, not as a scalar: as an index, it copies
+    #: For a 0-d Array that is an array in NumPy, not a scalar: indexing with it copies.
     indexes_as_array = False
-    #: of a tensor of functionalize that was made over a plain ndarray: that array, which sees what is written
+    #: For a functionalize tensor made over a plain ndarray: that array, which receives the writes.
     lent: Any = None
-    #: where the value came from, in debug mode (see ndgrad._src.debug.provenance)
+    #: Origin of the value, in debug mode (see ndgrad._src.debug.provenance).
     provenance: Any = None
 
     def __init__(self) -> None:
-        self.requires_grad = False  # of a leaf; a result requires grad by having a node
+        #: The `requires_grad` flag of a leaf; a result requires grad if it has a node.
+        self.requires_grad = False
+        #: Weak reference to the gradient accumulator of a leaf.
         self.accumulator: weakref.ref[Node] | None = None
+        #: Position of the tensor among the outputs of its node.
         self.output_nr = 0
+        #: Base, path and version of a view.
         self.view: ViewInfo | None = None
+        #: Forward-mode tangents by dual level.
         self.tangents: dict[int, Any] | None = None
-        self.level = 0  # of a tensor of a transform without a node: a leaf, a constant view, a value of functionalize
-        self.batch_level = 0  # of a tensor batched by vmap: the payload's dimension 0 is the batch
+        #: Transform level of a tensor without a node: a leaf, a constant view, a functionalize value.
+        self.level = 0
+        #: vmap level of a batched tensor; dimension 0 of its payload is the batch.
+        self.batch_level = 0
 
 
 class BareTensor:
-    """What the eager path reads and writes; `ndgrad.Tensor` adds the methods."""
+    """Base class with the four slots that the eager path uses; `ndgrad.Tensor` adds the methods."""
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
 
@@ -79,16 +91,17 @@ class BareTensor:
     _storage: Storage | None
     _meta: Meta | None
 
-    #: Of a class whose tensors keep their values and their graph in other tensors: (op, args, settings) -> result,
-    #: called instead of the op wherever one of them is an argument.
+    #: Hook of classes that keep values and graph in other tensors: (op, args, settings) -> result.
+    #: Dispatch calls it instead of the op if an argument is of such a class.
     run_op: Any = None
-    #: Of such a class: (function that makes a tensor like one that it is given) -> a tensor like this one.
+    #: Hook of the same classes: (function that makes a tensor like a given tensor) -> a tensor like this one.
     made_alike: Any = None
-    checked_values: Any = None  # () -> the values for those who check them (ndgrad.storage.checkable)
+    #: Hook of the same classes: () -> the values for value checks (ndgrad.storage.checkable).
+    checked_values: Any = None
 
 
 if TYPE_CHECKING:
-    # Nothing else is made of the bare class, so what is a Variable has a Tensor's attributes.
+    # BareTensor is only instantiated through Tensor, so every Variable has a Tensor's attributes.
     Variable: TypeAlias = Tensor
 else:
     Variable = BareTensor
@@ -98,7 +111,7 @@ new = object.__new__
 
 
 def wrap(face: type[Any], array: Any) -> Any:
-    """A constant of class `face` over `array`."""
+    """Return a constant of tensor class `face` over `array`."""
     t = new(face)
     t._array = array
     t._node = None
@@ -108,7 +121,7 @@ def wrap(face: type[Any], array: Any) -> Any:
 
 
 def twin(t: Any) -> Any:
-    """Another tensor over the same values, without history; of a subclass, with its attributes."""
+    """Return another tensor over the same values, without history. A subclass keeps its attributes."""
     if t.face is t.__class__:
         other = wrap(t.__class__, t._array)
         if t._meta is not None and t._meta.batch_level:
@@ -120,6 +133,7 @@ def twin(t: Any) -> Any:
 
 
 def meta_of(t: Any) -> Meta:
+    """Return the metadata of a tensor, made on first use."""
     meta: Meta | None = t._meta
     if meta is None:
         meta = t._meta = Meta()
@@ -127,8 +141,10 @@ def meta_of(t: Any) -> Meta:
 
 
 def own_level(t: Any) -> int:
-    """The number of the transform level that a tensor belongs to, 0 for an ordinary one; of a view, the level it had
-    when last somebody looked (`level_number` of ndgrad._src.interpreters.levels looks)."""
+    """Return the number of a tensor's transform level, 0 for an ordinary tensor.
+
+    For a view this is the level at its last refresh; `level_number` of ndgrad._src.interpreters.levels refreshes it.
+    """
     meta, node = t._meta, t._node
     if meta is not None:
         if meta.batch_level:
@@ -139,10 +155,11 @@ def own_level(t: Any) -> int:
 
 
 def requires_grad(t: Any) -> bool:
+    """True if a gradient of `t` can be computed."""
     meta = t._meta
     if meta is None:
         return t._node is not None
-    # a view whose history is out of date will have one if its base has: to know that, no history need be made
+    # A view with outdated history requires grad if its base does. This answer needs no new history.
     return (
         t._node is not None
         or meta.requires_grad
@@ -151,8 +168,10 @@ def requires_grad(t: Any) -> bool:
 
 
 def recorded(t: Any) -> Any:
-    """The tensor that carries the history of `t`: the tensor itself, or of one inside functionalize, whose history is
-    that of the values it is given, the value that it holds now."""
+    """Return the tensor that carries the history of `t`.
+
+    This is `t` itself, except inside functionalize: there the value that `t` holds now carries the history.
+    """
     while isinstance(t._array, Variable) and t._node is None and t._meta is not None:
         number = t._meta.level
         if not any(level.number == number and level.kind == "functional" for level in thread.levels):
@@ -168,7 +187,7 @@ ESCAPED = (
 
 
 def edge(t: Any) -> Node | Edge | None:
-    """The gradient edge of a tensor: where the gradient of a use of `t` goes; None when it requires none."""
+    """Return the gradient edge of a tensor: the destination of gradients from uses of `t`; None if it requires none."""
     meta = t._meta
     node: Node | None
     if meta is None:
@@ -190,28 +209,28 @@ def edge(t: Any) -> Node | Edge | None:
 
 # ----- gradient accumulators ---------------------------------------------------------------------------------------
 
-# Gradients of one leaf may arrive from several threads. A fixed set of locks, picked by identity, keeps leaves free
-# of a lock object of their own. A finalizer that the collector runs may start a backward pass while its thread
-# holds one, hence the kind.
+# Gradients of one leaf may arrive from several threads. Leaves have no lock object of their own: a fixed set of locks
+# is indexed by identity. The locks are reentrant, because a finalizer run by the garbage collector may start a
+# backward pass while its thread holds a lock.
 _LOCKS = tuple(make_lock() for _ in range(61))
 
 
 def lock_of(t: Any) -> threading.RLock:
-    """The lock under which a leaf's `.grad` and accumulator change."""
+    """Return the lock that protects a leaf's `.grad` and accumulator."""
     return _LOCKS[(id(t) >> 4) % len(_LOCKS)]
 
 
 class AccumulateGrad(Node):
     """The end of the graph at a leaf. The leaf holds it weakly and graphs strongly; it keeps the leaf alive.
 
-    It has no `apply`: the engine hands raw gradients to `accumulate_array`, which must know how many hold them.
+    It has no `apply`: the engine passes raw gradients to `accumulate_array`, which checks their reference counts.
     """
 
     __slots__ = ("variable",)
     variable: Any
 
     def release(self) -> None:
-        """A leaf's accumulator outlives backward passes."""
+        """Do nothing: a leaf's accumulator outlives backward passes."""
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         registry.accumulate.accumulate_tensor(self, grads)
@@ -219,17 +238,17 @@ class AccumulateGrad(Node):
 
 
 class LevelAccumulator(AccumulateGrad):
-    """The accumulator of a leaf that a grad transform made; its gradient is captured, never accumulated."""
+    """Accumulator of a leaf of a grad transform. Its gradient is captured, never accumulated."""
 
     __slots__ = ("level",)
     level: int
 
 
 def accumulator(t: Any) -> AccumulateGrad:
-    """The accumulator of a leaf that requires grad, made again when no graph holds it any more.
+    """Return the accumulator of a leaf that requires grad; make a new one if no graph holds it any more.
 
-    There is never more than one: threads that build graphs on one leaf must agree on where its gradient goes. The first
-    op on a leaf of every graph comes here, so only the exchange is done under the lock.
+    A leaf never has more than one: threads that build graphs on one leaf must agree on the destination of its gradient.
+    The first op on a leaf of every graph calls this function, so only the exchange is done under the lock.
     """
     meta: Meta = t._meta
     made = AccumulateGrad()
@@ -241,7 +260,7 @@ def accumulator(t: Any) -> AccumulateGrad:
     made.seq = FIRST
     made.next = ()
     made.shape = array.shape if plain else tuple(t.shape)
-    wanted = meta.grad_dtype  # None: the tensor's own; "any": whatever arrives
+    wanted = meta.grad_dtype  # None: the tensor's own dtype; "any": the dtype that arrives
     made.dtype = (array.dtype if plain else np_dtype(t)) if wanted is None else None if wanted == "any" else wanted
     made.route = GENERAL
     made.extra = None
@@ -256,8 +275,8 @@ def accumulator(t: Any) -> AccumulateGrad:
 
 
 def np_dtype(t: Any) -> np.dtype[Any]:
-    """The NumPy dtype of a tensor at any level."""
-    array = t._array  # as in `innermost_array`, without the call: most functions ask
+    """Return the NumPy dtype of a tensor at any level."""
+    array = t._array  # same loop as `innermost_array`, inlined because most functions call this
     while isinstance(array, Variable):
         array = array._array
     dtype: np.dtype[Any] = array.dtype
@@ -265,20 +284,20 @@ def np_dtype(t: Any) -> np.dtype[Any]:
 
 
 def shape_of(t: Any) -> tuple[int, ...]:
-    """The shape of a tensor at any level, as a plain tuple: `t.shape` makes a Size."""
+    """Return the shape of a tensor at any level as a plain tuple (`t.shape` makes a Size)."""
     array, meta = t._array, t._meta
     shape: tuple[int, ...] = shape_of(array) if isinstance(array, Variable) else array.shape
     return shape[1:] if meta is not None and meta.batch_level else shape
 
 
 def beside(like: Any, array: Any) -> Any:
-    """A NumPy array as a constant tensor where the data of the tensor `like` lie."""
+    """Return a NumPy array as a constant tensor on the device of the tensor `like`."""
     library = library_of(innermost_array(like))
     return wrap(like.face, array if library is np else library.asarray(array))
 
 
 def innermost_array(t: Any) -> Any:
-    """The array under all the levels of a tensor."""
+    """Return the array under all levels of a tensor."""
     array = t._array
     while isinstance(array, Variable):
         array = array._array

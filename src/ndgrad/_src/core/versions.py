@@ -1,14 +1,14 @@
-"""Versions of memory: what a save saw, and what writes have done since.
+"""Versions of memory: the state at each save, and the writes since.
 
 Note [Versions as a chain]
 A storage points at its newest version. A save remembers the version it saw. A write makes a new version and links the
-old one forward to it, so whoever holds an old version can walk to the present. If someone does hold the old version,
-the write first leaves there what it is about to overwrite. So
+old one forward to it, so the holder of an old version can walk to the present. If the old version is held, the write
+first stores there the values that it is about to overwrite. So
   * "was it overwritten?" is one identity test;
   * the error can name the write, because the chain remembers it;
-  * torch's face raises, while NumPy's rebuilds the old value by undoing the writes (see `Storage.restore`);
-  * nothing is registered anywhere: versions only point forward, so when the last save of a version is released, its
-    undo data dies by reference counting, and a loop of n writes costs O(n) in all.
+  * torch's tensor class raises, while NumPy's rebuilds the old value by undoing the writes (see `Storage.restore`);
+  * there is no registry: versions only point forward, so when the last save of a version is released, its undo data
+    are freed by reference counting, and a loop of n writes costs O(n) in all.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Version:
 
     def __init__(self, number: int, writer: str | None = None) -> None:
         self.number = number
-        # of the version that has written the values: an older one, if this one changed only a tensor's shape
+        # Number of the version that wrote the values: older than this one if this one changed only a tensor's shape.
         self.values = number
         self.next: Version | None = None
-        self.undo: tuple[Any, ...] | None = None  # how to get from `next` back to this version
+        self.undo: tuple[Any, ...] | None = None  # data to get from `next` back to this version
         self.writer = writer  # the op that made this version
-        self.place: Any = None  # the user's frames that called it, in debug and anomaly mode
+        self.place: Any = None  # the user's frames that called the op, in debug and anomaly mode
 
     def __del__(self) -> None:
         # A chain of a million versions must not be freed by a million nested calls.
@@ -55,16 +55,15 @@ class Storage:
     __slots__ = ("__weakref__", "cursor", "keeps", "version")
 
     def __init__(self) -> None:
-        #: Whether old contents are kept for saves (NumPy's face, or allow_mutation_on_saved_tensors).
+        #: True if old contents are kept for saves (NumPy's tensor class, or allow_mutation_on_saved_tensors).
         self.keeps = False
         self.version = Version(0)
-        # Backward asks for older and older versions, so going on from where the last `restore` got to makes a whole
-        # backward pass over n writes O(n).
+        # Backward requests ever older versions. Continuing from the last `restore` makes a whole backward pass over n
+        # writes O(n).
         self.cursor: Cursor | None = None
 
     def bump(self, writer: str | None = None) -> None:
-        """Note that the memory has been written. A version that nobody holds becomes the next one:
-        nobody can ask for it."""
+        """Note that the memory has been written. An unreferenced version is reused as the next one."""
         if sys.getrefcount(self.version) <= ATTRIBUTE:
             new = self.version
             new.number = new.values = new.number + 1
@@ -76,11 +75,11 @@ class Storage:
             new.place = registry.source_lines.user_frames()
 
     def is_held(self) -> bool:
-        """Whether a save, or an older version that a save holds, refers to the present version."""
+        """True if a save, or an older version that a save holds, refers to the present version."""
         return sys.getrefcount(self.version) > ATTRIBUTE
 
     def before_write(self, array: Any, index: Any = None) -> None:
-        """Leave what is about to be overwritten (all of `array`, or `array[index]`), if anybody may ask for it."""
+        """Store the values that are about to be overwritten (`array`, or `array[index]`), if a save may need them."""
         if self.keeps and self.is_held():
             if index is None:
                 self.version.undo = (array, None, array.copy())
@@ -88,11 +87,11 @@ class Storage:
                 self.version.undo = (array, index, library_of(array).array(array[index]))
 
     def restore(self, array: Any, version: Version) -> Any:
-        """A copy of `array` (memory of this storage) as it was at `version`.
+        """Return a copy of `array` (memory of this storage) as it was at `version`.
 
-        One at a time: threads that run backward over one graph share the cursor, and move it.
+        A lock protects the cursor, which threads that run backward over one graph share and move.
         """
-        if hasattr(array, "at_version"):  # the compiler's, whose old values are known by version
+        if hasattr(array, "at_version"):  # a traced array of the compiler, which knows its old values by version
             return array.at_version(version)
         with restoring:
             return self._restore(array, version)
@@ -114,7 +113,7 @@ class Storage:
         while step is not at:
             if step.undo is None or step.next is None:
                 raise Unrecorded(None if step.next is None else step.next.writer)
-            if step.undo[0] is None:  # a write inside a transform has left the whole as it was before
+            if step.undo[0] is None:  # a write inside a transform has stored the whole old contents
                 memory = _filled(array, low, size, step.undo[2])
                 break
             undos.append(step.undo)
@@ -130,9 +129,9 @@ class Storage:
 
 
 class InferenceStorage(Storage):
-    """The memory of tensors made in inference mode, which has no versions: asking for one, as every save does, raises.
+    """Memory of tensors made in inference mode, without versions: access to the version, as in every save, raises.
 
-    So the eager path need not look for inference tensors.
+    So the eager path need not check for inference tensors.
     """
 
     __slots__ = ()
@@ -142,22 +141,24 @@ class InferenceStorage(Storage):
         self.cursor = None
 
     @property
-    def version(self) -> Version:  # type: ignore[override]  # a property that refuses, in place of the attribute
+    def version(self) -> Version:  # type: ignore[override]  # a property that raises, in place of the attribute
         raise RuntimeError(
             "Inference tensors cannot be saved for backward: writes to them are not tracked. Use a clone() of "
             "it, made outside inference mode, or make it under no_grad() instead of inference_mode(). [nd-inference]"
         )
 
     def bump(self, writer: str | None = None) -> None:
-        """Nothing to note: nobody can have saved the memory."""
+        """Do nothing: this memory cannot have been saved."""
 
     def is_held(self) -> bool:
         return False
 
 
 class LazyStorage(Storage):
-    """The memory of a conjugate ("conj") or a negative ("neg") that torch leaves to be computed later. Here it is
-    computed at once; its tensors say what they are (`is_conj`, `is_neg`), since programs ask."""
+    """Memory of a conjugate ("conj") or a negative ("neg") that torch computes lazily.
+
+    Here it is computed at once. Its tensors still report it (`is_conj`, `is_neg`), because programs query it.
+    """
 
     __slots__ = ("kind",)
 
@@ -167,9 +168,10 @@ class LazyStorage(Storage):
 
 
 class PayloadStorage(Storage):
-    """The memory of a transform's tensor whose payload is a tensor of a level below, which others may hold and write:
-    the argument of a vjp, or its result. A write to the payload is one to this memory. Nobody has kept what it
-    overwrote, so a save from before raises.
+    """Memory of a transform's tensor whose payload is a tensor of a lower level that other code may hold and write.
+
+    Examples are the argument and the result of a vjp. A write to the payload is a write to this memory. The overwritten
+    values are not kept, so an earlier save raises.
     """
 
     __slots__ = ("own", "payload", "seen")
@@ -182,7 +184,7 @@ class PayloadStorage(Storage):
         self.seen = payload.version
 
     @property
-    # a property that looks at the payload first, in place of the attribute
+    # A property that checks the payload first, in place of the attribute.
     def version(self) -> Version:  # type: ignore[override]
         newest = self.payload.version
         if newest is not self.seen:
@@ -203,7 +205,7 @@ class PayloadStorage(Storage):
 
 
 def is_inference(t: Any) -> bool:
-    """Whether the memory of a tensor was made in inference mode."""
+    """True if the memory of a tensor was made in inference mode."""
     return t._storage.__class__ is InferenceStorage
 
 
@@ -211,7 +213,7 @@ restoring = make_lock()
 
 
 class Cursor(NamedTuple):
-    """Where the last `restore` got to: a copy of the memory at address `low` as it was at `version`."""
+    """State after the last `restore`: a copy of the memory at address `low` as it was at `version`."""
 
     version: Version
     low: int
@@ -219,7 +221,7 @@ class Cursor(NamedTuple):
 
 
 class Unrecorded(Exception):
-    """A write happened whose old contents nobody kept."""
+    """Raised for a write whose old contents were not kept."""
 
     def __init__(self, writer: str | None) -> None:
         super().__init__(writer)
@@ -227,12 +229,12 @@ class Unrecorded(Exception):
 
 
 def _extent(array: Any) -> tuple[int, int]:
-    """Where the memory that `array` is a part of begins, and its size in bytes."""
+    """Return the start address and the size in bytes of the memory that `array` is a part of."""
     whole = exporter_of(array)
     if not isinstance(whole, np.ndarray):
         try:
             whole = np.frombuffer(whole, np.uint8)
-        except (TypeError, ValueError, BufferError):  # nobody says how far it reaches
+        except (TypeError, ValueError, BufferError):  # the object does not export its size
             whole = array
             while isinstance(whole.base, np.ndarray):
                 whole = whole.base
@@ -241,8 +243,7 @@ def _extent(array: Any) -> tuple[int, int]:
 
 
 def exporter_of(array: Any) -> Any:
-    """Whose memory an array is a window on: the array that owns it, or the object (a bytearray, a file in
-    memory) whose buffer it is."""
+    """Return the owner of an array's memory: an array, or the object (a bytearray, a memory map) whose buffer it is."""
     while True:
         base = array.base
         if isinstance(base, memoryview):
@@ -250,7 +251,7 @@ def exporter_of(array: Any) -> Any:
         if base is None:
             return array
         if not isinstance(base, np.ndarray):
-            # as_strided's
+            # This base was made by as_strided.
             base = getattr(base, "base", None) if isinstance(getattr(base, "base", None), np.ndarray) else base
         if not isinstance(base, np.ndarray):
             return base
@@ -258,7 +259,7 @@ def exporter_of(array: Any) -> Any:
 
 
 def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:
-    """A copy of the memory that `array` is a part of, with the elements of a tensor in it."""
+    """Return a copy of the memory that `array` is a part of, filled with the elements of a tensor."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     while not isinstance(value, np.ndarray):
@@ -271,16 +272,16 @@ def _filled(array: Any, low: int, size: int, value: Any) -> bytearray:
 
 
 def _in_copy(region: Any, low: int, memory: bytearray) -> Any:
-    """The part of a copy of the memory that corresponds to `region`."""
+    """Return the part of a copy of the memory that corresponds to `region`."""
     offset = region.__array_interface__["data"][0] - low
     return np.ndarray(region.shape, region.dtype, buffer=memory, offset=offset, strides=region.strides)
 
 
 def storage_of(t: Any) -> Storage:
-    """The storage of a tensor, made when first someone views, writes or shares its memory.
+    """Return the storage of a tensor, made when its memory is first viewed, written or shared.
 
-    The node that made the tensor is told if it saved the tensor as its output: it must not hold the tensor itself
-    (that would be a cycle), so this is how it learns of later writes.
+    If the node that made the tensor saved it as its output, the node is notified. It cannot hold the tensor itself
+    (that would be a cycle), so this is the way to detect later writes.
     """
     storage: Storage | None = t._storage
     if storage is None:
@@ -308,12 +309,12 @@ def _make_storage(t: Any) -> Storage:
 def version_number(t: Any) -> int:
     storage: Storage | None = t._storage
     if storage is None and t._node is not None:
-        storage = storage_of(t)  # the node may know one, of another tensor over the same memory
+        storage = storage_of(t)  # the node may know the storage of another tensor over the same memory
     return 0 if storage is None else storage.version.number
 
 
 def kept_storage(t: Any) -> Storage:
-    """The storage of a tensor that is being saved and whose saved value must survive later writes."""
+    """Return the storage of a tensor that is being saved and whose saved value must survive later writes."""
     storage: Storage | None = t._storage
     if storage is None:
         storage = storage_of(t)

@@ -1,11 +1,11 @@
-"""Differentiable views, and what an in-place write does to the history of the memory it touches.
+"""Differentiable views, and the effect of an in-place write on the history of the written memory.
 
 Note [Views and in-place writes]
-A view remembers its base (the tensor that is no view) and the path of view ops from the base to itself. Views and base
-share one storage, hence one version. A write through a view gives the *base* a new history: a `CopySlices` node,
-which says "this part of the base was replaced". All other views of that base notice, by the version, that their own
-history is out of date, and get a new one by replaying their path from the base when next someone asks (`refresh`).
-So the cost falls on those who look.
+A view remembers its base (a tensor that is not a view) and the path of view ops from the base to itself. Views and base
+share one storage, hence one version. A write through a view gives the *base* a new history: a `CopySlices` node, which
+records that this part of the base was replaced. All other views of that base detect by the version that their own
+history is outdated. They get a new history by replaying their path from the base on next use (`refresh`). So only
+views that are used again pay for it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ndgrad._src.core.versions import InferenceStorage, storage_of
 from ndgrad._src.ops.fill import copy, zeros_like
 from ndgrad._src.ops.vocabulary import owning_raw_ops
 
-# How a view came to be, which decides whether it may be written in place.
+# Origin of a view, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
 WRAPPED = "wrapped"
 
-# What torch says of a write that cannot be recorded, and why it is so; {n} and {op} are whose output it is.
+# torch's text for a write that cannot be recorded, and the reason; {n} and {op} name the output.
 _REASONS = {
     NO_GRAD: "A view was created in no_grad mode and {what}: the write could not be recorded in its base's history",
     MULTI_OUTPUT: (
@@ -57,37 +57,37 @@ Path = tuple[Any, Any, dict[str, Any], int]
 
 
 class ViewInfo:
-    """What makes a tensor a view."""
+    """Base, path and version of a view."""
 
     __slots__ = ("base", "creation", "geometry", "kept", "path", "version")
 
-    #: the number of the transform level that the base belonged to when the view was taken
+    #: number of the base's transform level when the view was taken
     base_level = 0
 
     def __init__(self, base: Any, path: Path, creation: str, version: int, geometry: int = 0) -> None:
         self.base = base
         self.path = path
         self.creation = creation
-        # of the memory, for which the view's node is right: its number, for a view holds nothing
+        # Number of the memory's version at which the view's node is valid (not the Version, which must not be held).
         self.version: int | None = version
-        self.geometry = geometry  # of the base, when the path was taken from it
-        self.kept: Any = None  # what the last graph that saved the view keeps of it
+        self.geometry = geometry  # geometry of the base when the path was taken
+        self.kept: Any = None  # tensor kept by the last graph that saved the view
 
     def is_stale(self, t: Any) -> bool:
-        """Whether the memory has been written since the view's history was right."""
+        """True if the memory has been written since the view's history was valid."""
         return bool(self.version != t._storage.version.number)
 
     def refresh(self, t: Any) -> None:
-        """Bring the view's history up to date with its base's."""
+        """Update the view's history from its base."""
         current = t._storage.version.number
         if self.version == current:
             return
         base_edge = edge(self.base)
         if base_edge is None and t._node is None:
-            return  # still out of date: the base may come to require grad
+            return  # still outdated: the base may later require grad
         if self.creation != DEFAULT:
             raise write_error(t, self.creation, after_the_fact=True)
-        if base_edge is None:  # the base was detached in place and then written: what lies here has no history any more
+        if base_edge is None:  # the base was detached in place and then written, so these values have no history
             t._node = None
             self.version = current
             return
@@ -104,7 +104,7 @@ class ViewInfo:
         self.version = current
 
     def _only_moved(self, t: Any) -> bool:
-        """Whether the base has changed its shape in place and nobody has written since the view's history was right."""
+        """True if only the base's shape has changed in place, without writes, since the view's history was valid."""
         return (
             self.version is not None
             and self.geometry != geometry_of(self.base)
@@ -121,8 +121,7 @@ class ViewInfo:
 
 
 class ViewInLevel(ViewInfo):
-    """What makes a tensor of a transform a view. Its base may be brought to another level by a write,
-    and then it must follow."""
+    """View information of a transform's tensor. It must follow its base if a write moves the base to another level."""
 
     __slots__ = ("base_level",)
 
@@ -132,13 +131,13 @@ def _move_retained(t: Any, node: Node, number: int) -> None:
 
 
 def geometry_of(t: Any) -> int:
-    """How often a tensor has changed its own shape in place."""
+    """Return the number of in-place changes of a tensor's own shape."""
     meta = t._meta
     return 0 if meta is None else int(meta.geometry)
 
 
 def steps(path: Path | None) -> list[Path]:
-    """The steps of a path, from the base on."""
+    """Return the steps of a path, starting at the base."""
     found = []
     while path is not None:
         found.append(path)
@@ -148,7 +147,7 @@ def steps(path: Path | None) -> list[Path]:
 
 
 def replay(base: Any, path: Path | None) -> Any:
-    """The view that `path` leads to from tensor `base`, recorded whatever the grad mode."""
+    """Return the view at the end of `path` from tensor `base`, recorded in any grad mode."""
     outside = scope()
     try:
         restore(outside.recording(True))
@@ -163,7 +162,7 @@ def replay(base: Any, path: Path | None) -> Any:
 
 
 def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
-    """The part of a raw array that `path` leads to."""
+    """Return the part of a raw array at the end of `path`."""
     for _, op, settings, number in steps(path):
         array = op.forward_for(library)(array, **settings)
         if op.outputs != 1:
@@ -172,8 +171,7 @@ def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
 
 
 def tangents_of(t: Any) -> dict[int, Any] | None:
-    """The tangents of a tensor by open dual level. A view that is older than a tangent of its base
-    finds its part of it here."""
+    """Return the tangents of a tensor by open dual level. A view older than its base's tangent gets its part here."""
     meta = t._meta
     if meta is None:
         return None
@@ -192,13 +190,12 @@ def tangents_of(t: Any) -> dict[int, Any] | None:
 
 
 def _keeps_tangents(path: Path | None) -> bool:
-    """Whether what moves along a path takes its tangents with it: inside functionalize, a
-    detached tensor is a view too."""
+    """True if tangents follow along a path. They do not for detached tensors, which are views inside functionalize."""
     return not any(op.shares_storage for _, op, _, _ in steps(path))
 
 
 def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
-    """Without those of levels that are closed."""
+    """Return the tangents of open levels only."""
     still = process.open
     for number in tangents:
         if number not in still:
@@ -210,7 +207,7 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view (of a transform's `level`)."""
     storage = storage_of(source)
     if storage.__class__ is InferenceStorage:
-        out._storage = storage  # no versions, so no views either
+        out._storage = storage  # without versions there are no views
         return
     info = None if source._meta is None else source._meta.view
     if info is None:
@@ -225,7 +222,7 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
         creation = WRAPPED
     out._storage = storage
     if creation is INFERENCE and requires_grad(source):
-        meta_of(out).requires_grad = True  # as torch has it: a leaf of its own, since nothing leads to its base
+        meta_of(out).requires_grad = True  # a leaf of its own as in torch, because no edge leads to its base
     path = (parent, op, settings, number)
     if not level:
         meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
@@ -254,17 +251,17 @@ def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeE
 
 
 class CopySlices(Node):
-    """The history of a base of which a part was replaced: `inner` is the node of the write as seen by the view."""
+    """History of a base with a replaced part: `inner` is the node of the write as seen by the view."""
 
     __slots__ = ("inner", "level", "order", "path")
     consumes = True
     level: int
-    inner: Node | None  # None when released
-    order: Order  # of the base in memory, in which the path is known to lead to a view
+    inner: Node | None  # None after release
+    order: Order  # base layout on which replaying the path yields a view, not a copy
     path: Path | None
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
-        """A gradient that is owned is changed where the replaced part lies, so n writes into one buffer cost O(n)."""
+        """Change an owned gradient only in the replaced part, so that n writes into one buffer cost O(n)."""
         grads = in_order(ops.np, grads if ops.owns else grads.copy(), self.order)
         part = replay_raw(grads, self.path, ops.np)
         through = self._inner().apply(part.copy(), owning_raw_ops(ops.np), keep)
@@ -298,7 +295,7 @@ class CopySlices(Node):
 
 
 def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
-    """Give `base` the history of a write, through the view at `path`, that `inner` describes."""
+    """Give `base` the history of a write through the view at `path`; `inner` describes the write."""
     node = make_node(CopySlices, (base_edge, *inner.next[1:]), shape_of(base), np_dtype(base))
     node.inner = inner
     node.level = inner.level

@@ -1,1 +1,1 @@
-"""Functions with a forward and a backward of the user's own (`autograd.Function`)."""
+"""Functions with a user-defined forward and backward (`autograd.Function`)."""

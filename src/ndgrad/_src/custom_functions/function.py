@@ -1,13 +1,13 @@
-"""Custom functions: a forward and a backward of the user's own.
+"""Custom functions: a forward and a backward written by the user.
 
-The context that forward and backward share is kept on the backward node, so whatever the user puts on it lives and dies
-with the graph. Forward runs under no_grad: what it computes is not recorded, only the function as a whole.
+The context that forward and backward share is kept on the backward node, so everything stored on it lives and dies
+with the graph. Forward runs under no_grad: only the function as a whole is recorded.
 
 Note [Saved intermediates]
-A tensor that forward computed, saved, and that is neither input nor output has no history that backward could
+A tensor that forward computed and saved, and that is neither input nor output, has no history that backward could
 differentiate. torch treats it as a constant in a double backward, which is silently wrong if it depends on the
-inputs. Here reading it while a graph of the backward is recorded raises; `ctx.save_constants(t)` says that a
-tensor is a constant indeed.
+inputs. Here, reading it while a graph of the backward is recorded raises; `ctx.save_constants(t)` declares that a
+tensor really is a constant.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ndgrad._src.core.subclass import note_wrappers
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, requires_grad, twin, wrap
 from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.core.view import CUSTOM, DEFAULT
-from ndgrad._src.custom_functions.function_arguments import by_position
+from ndgrad._src.custom_functions.function_arguments import place_keywords
 from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
 from ndgrad._src.engine.call_watchers import FUNCTION, watched
 from ndgrad._src.foundations import registry
@@ -41,21 +41,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class FunctionNode(MultiNode, FunctionCtx):
-    """The node of a custom function; its methods share it as `ctx` (see Context)."""
+    """The node of a custom function; its methods receive it as `ctx` (see Context)."""
 
     function: ClassVar[type[Function]]
     runs_undefined = True
     level = 0
-    _on_payloads = False  # in the backward of a transform, which sees what was saved as the levels below do
-    _at_hand: tuple[Any, ...] | None = None  # what saved_tensors are in jvp, and in contexts that are made again
-    _face: type[Any] | None = None  # of the outputs, which gradients have too
+    _on_payloads = False  # True in the backward of a transform, in which saved values are payloads of the levels below.
+    _at_hand: tuple[Any, ...] | None = None  # saved_tensors in jvp, and in contexts that are made again
+    _face: type[Any] | None = None  # class of the outputs and of their gradients
 
     def name(self) -> str:
         return type(self).__name__
 
     def __getattr__(self, name: str) -> Any:
-        """What forward set on `ctx` can be read from `grad_fn` too, where it does not hide
-        something of the node's own."""
+        """Return an attribute that forward set on `ctx`, so that `grad_fn` shows it unless the node has its own of
+        that name."""
         notes = self.__dict__.get("_notes", ())
         if name in notes:
             return notes[name]
@@ -78,21 +78,21 @@ class FunctionNode(MultiNode, FunctionCtx):
             raise freed_error(self)
         values = tuple(self._unpack(s) for s in saved)
         if process.open:
-            values = self._with_tangents(saved, values)
+            values = self._restore_tangents(saved, values)
         if self.function is not None and self.function.clear_saved_tensors_on_access and thread.task is not None:
             self.__dict__["_accessed"] = True
             self.release()
         return values
 
     def maybe_clear_saved_tensors(self) -> None:
-        """In backward: drop what was saved, unless the graph is to be kept. What backward has read
-        lives on in its variables."""
+        """In backward: drop the saved values, unless the graph is kept. Values that backward has read stay alive in
+        its variables."""
         if thread.task is not None and not thread.task.keep:
             self.release()
 
     @property
     def requires_grad(self) -> bool:
-        """Whether backward will come through here."""
+        """True if backward will pass through this node."""
         return any(self.needs_input_grad)
 
     @property
@@ -101,17 +101,17 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        from ndgrad._src.core.saved_access import function_slots  # few ask for saved values
+        from ndgrad._src.core.saved_access import function_slots  # rarely needed
 
         saved = self.__dict__.get("_saved", ())
         if saved is FREED:
             raise freed_error(self)
         return function_slots(self, len(saved))
 
-    def _with_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """In a backward inside a dual level, saved values have the tangents that they had in forward."""
-        # loaded once there is a dual level
-        from ndgrad._src.interpreters.forward_ad import has_saved_tangents, with_saved_tangents
+    def _restore_tangents(self, saved: tuple[_Saved | None, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return saved values with the tangents that they had in forward, for a backward inside a dual level."""
+        # Loaded with the first dual level.
+        from ndgrad._src.interpreters.forward_ad import has_saved_tangents, restore_tangents
 
         if has_saved_tangents(self) and any(s is not None and s.kind == "intermediate" for s in saved):
             raise RuntimeError(
@@ -120,7 +120,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 "Compute it in backward from saved inputs, return it as an output, or, if it does not depend on "
                 "the inputs, name it in ctx.save_constants(). [nd-function]"
             )
-        return tuple(with_saved_tangents(self, position, v) for position, v in enumerate(values))
+        return tuple(restore_tangents(self, position, v) for position, v in enumerate(values))
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -132,7 +132,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         return self._to_save_forward
 
     def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
-        """Turn what forward asked to save into saved values: after the outputs have their history."""
+        """Turn the tensors that forward asked to save into saved values, after the outputs have their history."""
         saved: list[_Saved | None] = []
         hooks = hooks_for(self.level)
         for t in self._to_save:
@@ -142,7 +142,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             number, watched = next((i for i, o in enumerate(outputs) if o is t), None), None
             storage = kept_storage(t) if t.keeps_saved or thread.copy_on_write else storage_of(t)
             if number is not None and t._node is self:
-                # the node must not hold the tensor that holds it
+                # The node must not hold the tensor that holds it.
                 value = twin(t)
                 value._storage = storage
                 kept = _Saved("output", value, storage, None, number)
@@ -159,7 +159,7 @@ class FunctionNode(MultiNode, FunctionCtx):
                 output = self if kept.kind == "output" else None
                 kept.tensor = pack(kept.tensor, hooks, (self, kept.kind), output, kept.number)
             elif thread.guard:
-                kept.tensor = registry.checksum.guarded(kept.tensor)
+                kept.tensor = registry.checksum.guard_value(kept.tensor)
             elif watched is not None:
                 kept.tensor = watched
             saved.append(kept)
@@ -189,7 +189,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             if guard is not None:
                 verified(self, saved.kind, guard, array)
             if self._on_payloads:
-                face = value.face  # the user's code sees the one that it saved
+                face = value.face  # User code sees the class of the saved tensor.
                 return lift(array, face) if saved.kind == "output" else lower_saved(self, value, array, face)
             value = original(value) if array is value._array else wrap(saved.cls, array)
         if saved.kind == "output":
@@ -206,8 +206,8 @@ class FunctionNode(MultiNode, FunctionCtx):
     # ----- backward -----
 
     def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
-        """What the engine calls with (grads, ops, keep); and `grad_fn.apply(*grads)`, torch's way to run the
-        user's backward by hand."""
+        """Run the backward: the engine passes (grads, ops, keep), and `grad_fn.apply(*grads)` is torch's way to run
+        it by hand."""
         if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
             return self._user_backward()(Context(self), *by_hand)
@@ -235,7 +235,7 @@ class FunctionNode(MultiNode, FunctionCtx):
             self._on_payloads = False
 
     def _run(self, *grads: Any) -> tuple[Any, ...]:
-        """The user's backward, and its answer checked: one gradient per tensor input."""
+        """Run the user's backward and check its result: one gradient per tensor input."""
         backward = self._user_backward()
         out = (
             backward(Context(self), list(grads)) if self.function.boxed_grads_call else backward(Context(self), *grads)
@@ -276,8 +276,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         return function.vjp if function.backward is Function.backward else function.backward
 
     def _check_gradient(self, position: int, g: Any, e: Any) -> None:
-        """A gradient that does not fit its input, or a complex one of a real input, is a mistake of the user's
-        backward; a rule's is made real by the engine."""
+        """Raise if a gradient does not fit its input, or is complex for a real input: a mistake of the user's backward.
+        For rules, the engine takes the real part."""
         shape, dtype = edge_node(e).output_metadata(edge_number(e))
         if tuple(g.shape) != shape and not can_sum_to(tuple(g.shape), shape):
             raise RuntimeError(
@@ -295,7 +295,7 @@ class FunctionNode(MultiNode, FunctionCtx):
 
 
 class _Saved:
-    """One tensor that forward saved: its kind, its version, and where its gradient goes."""
+    """One tensor that forward saved: its kind, its version, and the edge for its gradient."""
 
     __slots__ = ("cls", "edge", "kind", "number", "shape", "storage", "tensor", "version")
 
@@ -305,7 +305,7 @@ class _Saved:
 
 
 class FunctionMeta(type):
-    """Gives every Function its node class, named after it."""
+    """Creates the node class of every Function, named after it."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
@@ -313,7 +313,7 @@ class FunctionMeta(type):
 
 
 class Function(FunctionCtx, metaclass=FunctionMeta):
-    """A function with a derivative of its own.
+    """A function with a user-defined derivative.
 
     >>> import ndgrad
     >>> class Square(ndgrad.autograd.Function):
@@ -333,9 +333,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     _backward_cls: ClassVar[type[FunctionNode]]
     generate_vmap_rule = False
-    #: Drop what was saved as soon as backward has read it, whether or not the graph is kept: it can be read once.
+    #: Drop saved tensors as soon as backward has read them, even if the graph is kept: they can be read once.
     clear_saved_tensors_on_access = False
-    #: Hand backward the gradients as one list, from which it may drop those that it has done with.
+    #: Pass the gradients to backward as one list, from which it may drop those that it no longer needs.
     boxed_grads_call = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -355,19 +355,19 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """To be overridden: compute the result of `forward(ctx, *args)`, or of `forward(*args)`
-        beside a `setup_context`."""
+        """Compute the result, by `forward(ctx, *args)` or, with a `setup_context`, by `forward(*args)`. To be
+        overridden."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function. [nd-function]")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """To be overridden where forward takes no ctx: save what backward needs of inputs and output."""
+        """Save the values that backward needs, if forward takes no ctx. To be overridden."""
         raise NotImplementedError("setup_context is not implemented. [nd-function]")
 
-    # **options only says to type checkers that an override may have parameters of its own.
+    # **options tells type checkers that an override may have parameters of its own.
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
-        """To be overridden: from the gradients of the outputs, one gradient (or None) per argument of forward."""
+        """Return one gradient (or None) per argument of forward, given those of the outputs. To be overridden."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use "
             "it with backward mode AD. [nd-function]"
@@ -380,8 +380,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **options: Any) -> Any:
-        """To be overridden for forward mode: from the tangents of the arguments (None where there is
-        none), those of the outputs."""
+        """Return the tangents of the outputs, given those of the arguments (or None), for forward mode. To be
+        overridden."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. "
             "[nd-function]"
@@ -392,8 +392,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """Run forward and record the function as one node."""
         if thread.captures is not None:
             args = thread.captures.see(args)
-        if kwargs or separate_setup(cls):
-            args, kwargs = by_position(cls.__name__, cls.forward, separate_setup(cls), args, kwargs)
+        if kwargs or has_setup_context(cls):
+            args, kwargs = place_keywords(cls.__name__, cls.forward, has_setup_context(cls), args, kwargs)
         run = run_function
         if thread.levels or process.open:
             run = registry.custom_functions.apply_in_transforms
@@ -402,7 +402,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         return run(cls, args, kwargs)
 
 
-def separate_setup(cls: type[Function]) -> bool:
+def has_setup_context(cls: type[Function]) -> bool:
     return cls.setup_context is not Function.setup_context
 
 
@@ -411,7 +411,7 @@ def _is_setup_context_defined(function: Any) -> bool:
 
 
 def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`cls.apply` outside transforms."""
+    """Run `cls.apply` outside transforms."""
     tensors = [a for a in args if isinstance(a, Variable)]
     recording = thread.grad_enabled and any(requires_grad(t) for t in tensors)
     node = make_node(cls._backward_cls, tuple(edge(t) for t in tensors) if recording else ())
@@ -420,7 +420,7 @@ def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
     outside = scope()
     try:
         restore(outside.changed(grad_enabled=False, in_custom_forward=True))
-        if separate_setup(cls):
+        if has_setup_context(cls):
             output = cls.forward(*args, **kwargs)
             cls.setup_context(Context(node), args, output)
         else:
@@ -432,7 +432,7 @@ def run_function(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], output: Any, recording: bool) -> Any:
-    """Give the outputs of forward their history, and keep what was saved."""
+    """Give the outputs of forward their history, and store the saved values."""
     several = isinstance(output, (tuple, list))
     outputs = list(output) if several else [output]
     inputs = tuple(a for a in args if isinstance(a, Variable))
@@ -480,7 +480,7 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
 
 
 def _replace_saved(node: FunctionNode, before: list[Any], after: list[Any]) -> None:
-    """A saved output that was replaced by a view of itself is saved as the replacement."""
+    """Save the replacement of a saved output that was replaced by a view of itself."""
     swap = {id(b): a for b, a in zip(before, after, strict=True) if a is not b}
     node._to_save = tuple(swap.get(id(t), t) for t in node._to_save)
 
@@ -502,11 +502,11 @@ def _attach_one(node: FunctionNode, number: int, o: Any, inputs: tuple[Any, ...]
         outside = scope()
         try:
             restore(outside.recording(False))
-            o = alias(o)  # an input that is returned as it is becomes a view of itself
+            o = alias(o)  # An input that is returned unchanged becomes a view of itself.
         finally:
             restore(outside)
             del outside
-        if o._meta is not None:  # a sparse tensor has no views
+        if o._meta is not None:  # A sparse tensor has no views.
             o._meta.view.creation = CUSTOM
     if not recording or discrete:
         return o
@@ -536,7 +536,7 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
 
 
 class InplaceFunction(Function):
-    """A Function with an `inplace` flag, kept for old code.
+    """A Function with an `inplace` flag, for old programs.
 
     >>> import ndgrad
     >>> issubclass(ndgrad.autograd.function.InplaceFunction, ndgrad.autograd.Function)
@@ -590,8 +590,8 @@ def once_differentiable(function: F) -> F:
 
 
 def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, ...]:
-    """The tensors among `values` with a history that raises when backward comes through it to the inputs of
-    the function of `ctx`."""
+    """Give the tensors among `values` a history that raises when backward passes through it to the inputs of the
+    function of `ctx`."""
     out = []
     for value in values:
         if isinstance(value, Variable):

@@ -1,7 +1,7 @@
-"""The arguments of a custom function by position.
+"""Conversion of a custom function's arguments to positions.
 
-Backward returns its gradients by position, so arguments that are given by keyword must find theirs: a tensor that
-stayed behind as a keyword would silently have no gradient.
+Backward returns gradients by position, so keyword arguments need a position too: a tensor left as a keyword would
+silently get no gradient.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ndgrad._src.core.variable import Variable, requires_grad
 
 
 class _Parameters(NamedTuple):
-    """The positional parameters of a forward without ctx, their defaults, and whether it takes any keyword."""
+    """The positional parameters of a forward without ctx, their defaults, and True if it takes any keyword."""
 
     names: tuple[str, ...]
     defaults: tuple[Any, ...]
@@ -39,12 +39,12 @@ def _parameters(forward: Any, skip: int) -> _Parameters:
     return known
 
 
-def by_position(
+def place_keywords(
     owner: str, forward: Callable[..., Any], separate: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments with their keywords put in place, and the keywords that have none.
+    """Return arguments with keywords moved to their positions, and the keywords without a position.
 
-    `separate`: forward takes no ctx, and defaults are filled in too, since setup_context is to see all inputs.
+    `separate`: forward takes no ctx; defaults are filled in too, because setup_context receives all inputs.
     """
     parameters = _parameters(forward, 0 if separate else 1)
     placed, rest = list(args), dict(kwargs)
@@ -64,7 +64,7 @@ def by_position(
         if not parameters.any_keyword or name in parameters.names:
             raise TypeError(
                 f"{owner}.apply() got an unexpected keyword argument {name!r}, or one twice. An argument that forward "
-                "takes by keyword only has no place among the gradients: let it be given by position too. [nd-function]"
+                "takes by keyword only has no position for its gradient. Make it a positional parameter. [nd-function]"
             )
         if isinstance(value, Variable) and requires_grad(value):
             raise TypeError(

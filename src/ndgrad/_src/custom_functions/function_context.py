@@ -1,7 +1,7 @@
-"""`ctx`, the first argument of a custom function's methods: what forward can tell, and what backward can ask.
+"""`ctx`, the first argument of a custom function's methods: declarations by forward, and values for backward.
 
-It is the backward node in disguise, so that what the user puts there lives and dies with the graph, and cannot collide
-with what the engine keeps on a node.
+It wraps the backward node, so user attributes live and die with the graph and cannot collide with attributes that the
+engine keeps on the node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FunctionCtx:
-    """What forward can tell the node; `ctx` in the methods of a `Function`.
+    """Declarations that forward can make about the node; `ctx` in the methods of a `Function`.
 
     >>> import ndgrad
     >>> class Double(ndgrad.autograd.Function):
@@ -38,13 +38,13 @@ class FunctionCtx:
     _non_differentiable: tuple[Tensor, ...] = ()
     materialize_grads = True
     needs_input_grad: tuple[bool, ...] = ()
-    #: Whether backward gets zeros, or None, for outputs that forward marked as not differentiable.
+    #: True if backward gets zeros, False if None, for outputs that forward marked as not differentiable.
     _materialize_non_diff_grads = True
-    #: Set by forward: an output that is a view of an input may be written in place as any other view.
+    #: Set by forward: an output that is a view of an input may be written in place like any other view.
     _is_pure_view = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (or None) for backward; call it once, with inputs, outputs and what else is needed."""
+        """Save tensors (or None) for backward. Call it once, with inputs, outputs and other tensors that are needed."""
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
                 raise TypeError(
@@ -53,7 +53,7 @@ class FunctionCtx:
                 )
         self._to_save = tensors
 
-    # What forward has said so far, under torch's names; None before it has, and after forward has ended.
+    # Declarations made by forward so far, under torch's names; None before the first, and after forward.
 
     @property
     def to_save(self) -> tuple[Any, ...] | None:
@@ -68,51 +68,51 @@ class FunctionCtx:
         return self.__dict__.get("_non_differentiable")
 
     def save_constants(self, *tensors: Tensor) -> None:
-        """Say of saved tensors, made in forward, that they do not depend on the inputs (see Note
+        """Declare that saved tensors, made in forward, do not depend on the inputs (see Note
         [Saved intermediates])."""
         self._constants = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `jvp`."""
+        """Save tensors for `jvp`."""
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
                 raise AssertionError(
-                    f"save_for_forward expects all arguments to be tensors, and one is of type {type(t).__name__}. "
+                    f"save_for_forward expects all arguments to be tensors, but one is of type {type(t).__name__}. "
                     "Set anything else as an attribute: ctx.value = value. [nd-function]"
                 )
         self._to_save_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs forward changed in place; they must be returned."""
+        """Declare the inputs that forward changed in place; they must be returned."""
         _check_tensors("mark_dirty", tensors)
         self._dirty = tensors
 
     def mark_shared_storage(self, *pairs: object) -> None:
-        """Does nothing, and warns: tensors that share memory are known."""
+        """Warn and do nothing: ndgrad detects tensors that share memory."""
         warnings.warn(
             (
-                "`mark_shared_storage` is deprecated and does nothing: tensors that share memory are "
-                "known. Remove the call."
+                "`mark_shared_storage` is deprecated and does nothing: ndgrad detects tensors that "
+                "share memory. Remove the call."
             ),
             FutureWarning,
             stacklevel=2,
         )
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs have no gradient."""
+        """Declare the outputs that have no gradient."""
         _check_tensors("mark_non_differentiable", tensors)
         self._non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward gets zeros (the default) or None for outputs that received no gradient."""
+        """Set whether backward gets zeros (the default) or None for outputs without a gradient."""
         if not isinstance(value, bool):
             raise TypeError(
-                f"set_materialize_grads() takes a bool, and got {value!r}. Pass True or False. [nd-function]"
+                f"set_materialize_grads() takes a bool, but got {value!r}. Pass True or False. [nd-function]"
             )
         self.materialize_grads = value
 
 
-#: What torch says of arguments that are no tensors, by method.
+#: torch's messages about arguments that are no tensors, by method.
 _EXPECTED = dict.fromkeys(
     ("save_for_backward", "save_for_forward"), "can only save variables, but an argument is of type"
 ) | dict.fromkeys(("mark_dirty", "mark_non_differentiable"), "only accepts variable arguments, but got")
@@ -127,10 +127,10 @@ def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
 
 
 class Context:
-    """`ctx`: a node as the user's methods see it.
+    """`ctx`: a node as seen by the user's methods.
 
-    What they set on it is kept apart from what the engine keeps there, so `ctx.shape = x.shape` leaves the node's own
-    shape alone. Its methods are those of `FunctionCtx`.
+    User attributes are kept separate from the engine's, so `ctx.shape = x.shape` does not change the node's own
+    shape. Its methods are those of `FunctionCtx`.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.autograd.function.Context, type)

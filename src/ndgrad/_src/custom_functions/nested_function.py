@@ -1,7 +1,7 @@
-"""Custom functions of nested structures: dicts, lists and tuples of tensors in, and others out.
+"""Custom functions of nested structures: dicts, lists and tuples of tensors as arguments and results.
 
-A Function takes and returns tensors side by side. Here structures are flattened on the way in and built again on the
-way out, and backward is given, and returns, structures of the same shape.
+A Function takes and returns tensors side by side. Here structures are flattened on the way in and rebuilt on the
+way out. Backward receives and returns structures of the same form.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class NestedIOFunction(Function):
     """A Function whose arguments and results are nested structures.
 
     Define `forward_extended(ctx, *args)` and `backward_extended(ctx, *grads)`. Backward gets the gradients in the
-    structure of the results, and returns a tuple, one entry per argument, each of the argument's structure with
-    gradients (or None) in the place of its leaves, or None for a whole argument.
+    structure of the results. It returns a tuple with one entry per argument: the argument's structure with gradients
+    (or None) as leaves, or None for a whole argument.
 
     >>> import ndgrad
     >>> class Scaled(ndgrad.autograd.function.NestedIOFunction):
@@ -39,7 +39,7 @@ class NestedIOFunction(Function):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             raise TypeError(
-                f"{cls.__name__}.apply() takes positional arguments only, and got {', '.join(kwargs)}. "
+                f"{cls.__name__}.apply() takes positional arguments only, but got {', '.join(kwargs)}. "
                 "Put them in order. [nd-function]"
             )
         leaves, spec = tree_flatten(args)

@@ -1,15 +1,15 @@
-"""Anomaly mode: where in the forward the failing part of backward comes from, and where the first gradient
-that is not a number arose.
+"""Anomaly mode: the forward line behind a failing part of backward, and the origin of the first gradient
+that is not a number.
 
-While the mode is on, every node remembers the user's stack at the time it was made and whether its result was finite,
-and backward checks what each node returns. When a node fails, a warning shows the forward call that made it, and, if
-that call was itself part of a backward (create_graph), the calls that led to it; the error says the line. The engine
-asks once per pass whether the mode is on (`watching`), so other passes pay nothing.
+While the mode is on, every node stores the user's stack at its creation and whether its result was finite, and
+backward checks the gradients that each node returns. When a node fails, a warning shows the forward call that made it.
+If that call was itself part of a backward (create_graph), it also shows the calls that led to it. The error names the
+line. The engine checks once per pass whether the mode is on (`watch_run`), so other passes pay nothing.
 
 Note [NaN and infinity]
 torch raises for NaN alone, and so does this mode unless `check_inf` is set: an infinite gradient may be right. But
-a NaN is mostly the child of an infinity two nodes earlier, so the first infinite gradient of the pass is
-remembered and named with the NaN.
+a NaN usually follows from an infinity two nodes earlier, so the first infinite gradient of the pass is
+stored and reported with the NaN.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad._src.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
 
-# ----- what was found -------------------------------------------------------------------------------------------------
+# ----- findings -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Finding:
 
 
 def find(node: Any, outs: Any, wrong: Callable[[Any], Any]) -> Finding | None:
-    """The first gradient among those a node returned in which some value is `wrong`."""
+    """Return the first gradient returned by a node in which some value is `wrong`."""
     for position, out in enumerate(outs):
         array = raw_values(out)
         if array is None:
@@ -57,15 +57,15 @@ def find(node: Any, outs: Any, wrong: Callable[[Any], Any]) -> Finding | None:
     return None
 
 
-# ----- a pass that is watched -----------------------------------------------------------------------------------------
+# ----- watched passes -------------------------------------------------------------------------------------------------
 
 
-def watching(run_node: Callable[..., Any]) -> Callable[..., Any]:
-    """`run_node` of the engine for a pass in anomaly mode: what nodes return is checked, and failures are explained."""
+def watch_run(run_node: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the engine's `run_node` for a pass in anomaly mode: check returned gradients, and explain failures."""
     infinite: list[Finding] = []
 
     def run(task: Any, node: Any, g: Any) -> Any:
-        keep, task.keep = task.keep, True  # the report shows saved values, so they are released after the check
+        keep, task.keep = task.keep, True  # The report shows saved values, so they are released only after the check.
         try:
             answer = run_node(task, node, g)
             outs = answer[0]
@@ -84,7 +84,7 @@ def watching(run_node: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> None:
-    """Raise if a gradient that a node returned is NaN, or infinite where that is asked for."""
+    """Raise if a gradient returned by a node is NaN, or infinite if that is checked."""
     if all(a is None or is_finite(a) for a in map(raw_values, outs)):
         return
     found = find(node, outs, np.isnan)
@@ -102,7 +102,8 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
     lines = [
         (
             f"Function '{node.name()}' returned {kind} values in its {found.output}th output: "
-            f"{found.count} of the {int(np.prod(found.shape))} values of the gradient {of_what(node, found.output)} "
+            f"{found.count} of the {int(np.prod(found.shape))} values of the gradient "
+            f"{describe_argument(node, found.output)} "
             f"(shape {found.shape}), the first at index {found.index}."
         ),
     ]
@@ -121,13 +122,13 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
             (
                 f"  before:   the first gradient of this pass that was not finite is {earlier.value}, "
                 f"returned by {earlier.node.name()} at index {earlier.index} of the gradient "
-                f"{of_what(earlier.node, earlier.output)}"
+                f"{describe_argument(earlier.node, earlier.output)}"
             )
             + (f" ({at})" if at else "")
         )
     if any(a is not None and np.isnan(a).any() for a in map(raw_values, g if isinstance(g, list) else [g])):
         lines.append(
-            "It was there in the gradient that arrived: a hook, or whoever gave backward() its gradient, put it in."
+            "It was already in the gradient that arrived: a hook, or the gradient given to backward(), put it in."
         )
         raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
     if node.extra is not None and (node.extra.tensor_hooks or node.extra.pre_hooks):
@@ -142,8 +143,8 @@ def check(task: Any, node: Any, g: Any, outs: Any, infinite: list[Finding]) -> N
     raise RuntimeError("\n".join(lines) + " [nd-anomaly]")
 
 
-def of_what(node: Any, output: int) -> str:
-    """The argument that a gradient belongs to."""
+def describe_argument(node: Any, output: int) -> str:
+    """Return the argument that a gradient belongs to."""
     op = getattr(node, "op", None)
     if op is None or op.variadic or output >= len(op.differentiable_args):
         return f"of argument {output}"
@@ -151,7 +152,7 @@ def of_what(node: Any, output: int) -> str:
 
 
 def values_at(node: Any, g: Any, found: Finding) -> str:
-    """What the node got and had saved at the place of a bad gradient."""
+    """Describe the node's incoming gradient and saved values at the position of a bad gradient."""
     parts = []
     if not isinstance(g, list):
         parts.append(_value("gradient that arrived", raw_values(g), found))
@@ -162,14 +163,14 @@ def values_at(node: Any, g: Any, found: Finding) -> str:
     e = node.next[found.output] if found.output < len(node.next) else None
     producer = None if e is None else edge_node(e)
     if isinstance(producer, AccumulateGrad):
-        named = of_what(node, found.output).removeprefix("of ").strip("'")
+        named = describe_argument(node, found.output).removeprefix("of ").strip("'")
         if named not in names:
             parts.append(_value(named, raw_values(producer.variable), found))
     return ", ".join(p for p in parts if p)
 
 
 def saved_values(node: Any) -> list[tuple[str, Any]]:
-    """The saved values of a node by torch's names, as arrays; those that cannot be read are left out."""
+    """Return the readable saved values of a node by torch's names, as arrays."""
     plan = getattr(node, "plan", None)
     if plan is None:
         return []
@@ -193,12 +194,12 @@ def _value(name: str, array: Any, found: Finding) -> str | None:
         return None
     try:
         return f"{name} = {np.broadcast_to(array, found.shape)[found.index]}"
-    except ValueError:  # of another shape, so there is no one place in it
+    except ValueError:  # Another shape has no corresponding position.
         return None
 
 
 def forward_state(task: Any) -> str:
-    """Whether the forward was finite, as far as it was watched."""
+    """Describe whether the forward was finite, as far as it was watched."""
     first: tuple[float, Any] | None = None
     watched = unwatched = False
     seen, stack = set(), list(task.roots)
@@ -233,8 +234,8 @@ def forward_state(task: Any) -> str:
 
 
 def report(node: Any, error: BaseException) -> None:
-    """Show the forward calls behind a node that failed: as warnings in full, as torch does, and by their
-    lines on the error itself."""
+    """Show the forward calls behind a failed node: in full as warnings, as torch does, and by their lines on the
+    error itself."""
     trace = trace_of(node)
     if trace is None or not trace.frames:
         warnings.warn(
@@ -265,7 +266,7 @@ def report(node: Any, error: BaseException) -> None:
 
 
 def parents(trace: Trace) -> list[Trace]:
-    """What is remembered of the nodes whose backward led to a call, from the nearest on."""
+    """Return the traces of the nodes whose backward led to a call, nearest first."""
     out = []
     while trace.parent is not None:
         trace = trace.parent
@@ -276,11 +277,11 @@ def parents(trace: Trace) -> list[Trace]:
 # ----- the mode -------------------------------------------------------------------------------------------------------
 
 
-_State = tuple[bool, bool, bool]  # whether the mode is on, whether it looks for NaN, and for infinities
+_State = tuple[bool, bool, bool]  # flags: mode is on, check NaN, check infinities
 
 
-def _put(state: _State) -> _State:
-    """Set the mode, and say what it was."""
+def _set_mode(state: _State) -> _State:
+    """Set the mode and return the previous one."""
     mode, check_nan, check_inf = state
     before = switch("anomaly", mode), ThreadState.check_nan, ThreadState.check_inf
     ThreadState.check_nan, ThreadState.check_inf = check_nan, check_inf
@@ -290,7 +291,7 @@ def _put(state: _State) -> _State:
 class detect_anomaly:
     """A context in which backward explains failures with the lines of the forward, and raises on the first NaN.
 
-    `check_nan=False` keeps the lines and lets NaN pass; `check_inf=True` raises on infinite gradients too.
+    `check_nan=False` keeps the lines but ignores NaN; `check_inf=True` raises on infinite gradients too.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.0, 1.0], requires_grad=True)
@@ -315,10 +316,10 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        self._stack.append(_put((True, self.check_nan, self.check_inf)))
+        self._stack.append(_set_mode((True, self.check_nan, self.check_inf)))
 
     def __exit__(self, *exc: object) -> None:
-        _put(self._stack.pop())
+        _set_mode(self._stack.pop())
 
 
 class set_detect_anomaly(Switch):
@@ -328,11 +329,11 @@ class set_detect_anomaly(Switch):
         super().__init__((bool(mode), check_nan, check_inf))
 
     def put(self, value: _State) -> _State:
-        return _put(value)
+        return _set_mode(value)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly mode is on.
+    """True if anomaly mode is on.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.detect_anomaly(check_nan=False):
@@ -343,7 +344,7 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, when it is on, raises on NaN.
+    """True if anomaly mode, when it is on, raises on NaN.
 
     >>> import ndgrad
     >>> ndgrad.is_anomaly_check_nan_enabled()

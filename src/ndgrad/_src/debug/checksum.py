@@ -1,11 +1,11 @@
-"""Guard mode: a checksum of what is saved for backward, compared when it is used.
+"""Guard mode: a checksum of the values saved for backward, compared when they are used.
 
 A tensor and a NumPy array may share memory, and a write through the array changes no version: backward would use values
-that the forward never saw. Marking memory read-only protects neither from views that existed before nor from the
-array's owner. So in guard mode every save takes a CRC-32 of the bytes, and every use compares.
+that the forward never saw. Read-only flags do not help against views that existed before, nor against the array's
+owner. So in guard mode every save computes a CRC-32 of the bytes, and every use compares it.
 
-Writes that go through the library are not this mode's business: they raise, or on NumPy's face are undone, and then
-what was rebuilt must have the old checksum too.
+Writes through the library are not checked by this mode. They raise, or for an `Array` are undone; the restored value
+must then have the old checksum too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ndgrad._src.foundations import devices
 
 
 def checksum(array: Any, saved: Any = None) -> int:
-    """The CRC-32 of an array's elements; `saved` is what the array was rebuilt from, and says in which
-    order they were read then."""
+    """Return the CRC-32 of an array's elements. `saved` is the array from which this one was restored; it determines
+    the order in which elements are read."""
     array = _bare(array)
     order = array if saved is None else _bare(saved)
     if isinstance(order, np.ndarray) and 0 in order.strides:
@@ -42,14 +42,14 @@ def _bare(array: Any) -> Any:
 
 
 def guard_saved(node: Any, name: str) -> None:
-    """Take the checksum of what a node has just saved as `name`."""
+    """Store the checksum of the value that a node has just saved as `name`."""
     value = getattr(node, name)
-    setattr(node, name, tuple(guarded(v) for v in value) if value.__class__ is tuple else guarded(value))
+    setattr(node, name, tuple(guard_value(v) for v in value) if value.__class__ is tuple else guard_value(value))
 
 
-def guarded(value: Any) -> Any:
-    """A saved value with its checksum, unless it cannot be written, or went through a pack hook and
-    is the hook's business."""
+def guard_value(value: Any) -> Any:
+    """Return a saved value with its checksum, unless it is read-only or went through a pack hook, which is then
+    responsible for it."""
     array = value._array if isinstance(value, Variable) else value
     while isinstance(array, Variable):
         array = array._array
@@ -59,9 +59,9 @@ def guarded(value: Any) -> Any:
 
 
 class guard(debug):
-    """A context, or decorator, in which backward notices writes made behind the library's back.
+    """A context, or decorator, in which backward detects writes that bypass the library.
 
-    It costs a pass over everything that is saved, and another when it is used.
+    It costs a pass over all saved values, and another when they are used.
 
     >>> import numpy as np, ndgrad
     >>> data = np.ones(3)
@@ -86,7 +86,7 @@ class set_guard(set_debug):
 
 
 def is_guard_enabled() -> bool:
-    """Whether saved values get a checksum."""
+    """True if saved values get a checksum."""
     return thread.guard
 
 

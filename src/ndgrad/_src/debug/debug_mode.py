@@ -1,4 +1,4 @@
-"""Debug mode: ops remember the user's line that called them, and values remember where they came from."""
+"""Debug mode: ops store the user's line that called them, and values store their origin."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ndgrad._src.debug.source_lines import switch
 
 
 class debug(Mode):
-    """A context, or decorator, in which ops and writes remember the user's line that called them.
+    """A context, or decorator, in which ops and writes store the user's line that called them.
 
-    Errors of backward then say where: which line saved a value, and which line overwrote it. `explain` knows where
-    values that carry no graph were cut off.
+    Errors of backward then name the line that saved a value, and the line that overwrote it. `explain` knows the point
+    at which a value without a graph was cut off.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -49,5 +49,5 @@ class set_debug(Switch):
 
 
 def is_debug_enabled() -> bool:
-    """Whether ops remember the user's lines."""
+    """True if ops store the user's lines."""
     return thread.debug

@@ -1,9 +1,9 @@
 """`explain(y, x)`: why the gradient of y with respect to x is None or zero.
 
-Two sources are asked. The graph: is x in it, and if so, what does each node on the way pass on? And, where the
-graph ends, what debug mode remembers of values that have none (ndgrad._src.debug.provenance): of all ways in which
-y's value came from x's, the one that loses the gradient at the fewest places is shown, and the loss nearest to
-x is named with its line.
+There are two sources. The graph: is x in it, and if so, what does each node on the path pass on? And, if the graph
+ends, debug mode's records of values without a graph (ndgrad._src.debug.provenance). Of all paths from x's value to
+y's, the one that loses the gradient at the fewest points is shown, and the loss nearest to x is named with its
+line.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a gradient is None or zero; `str()` of it is the whole answer.
+    """The reason why a gradient is None or zero; `str()` of it is the whole answer.
 
     `kind` is one of
         connected       the gradient is neither
-        zero            some op on the way passes on zeros alone
+        zero            some op on the path passes on only zeros
         detach, no_grad, inference, custom
-                        the value was taken out of the graph, computed where nothing is recorded, marked as not
+                        the value was taken out of the graph, computed without recording, or marked as not
                         differentiable
         integer, discrete, argument
                         a dtype, an op or an argument of an op without derivatives
@@ -65,7 +65,7 @@ class Explanation:
         requires_grad   x did not require grad when it was used
         copy            a copy of x was used
         unused          y does not depend on x
-        freed           the graph is there, and backward has freed what it saved
+        freed           the graph exists, but backward has freed its saved values
         unknown         the graph alone cannot tell
     """
 
@@ -73,12 +73,12 @@ class Explanation:
     reason: str
     advice: str = ""
     op: str | None = None
-    place: Place | Any = None  # Any stands for None
-    #: From x to y, each step as "op (line)".
+    place: Place | Any = None  # Any in place of None
+    #: steps from x to y, each as "op (line)"
     path: tuple[str, ...] = ()
     #: The gradient of y.sum() with respect to x, if there is one.
     gradient: Any = None
-    #: Whether the reason was seen, or is only likely.
+    #: True if the reason was observed, False if it is only likely.
     certain: bool = True
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Explanation:
 
 
 def explain(y: Any, x: Any) -> Explanation:
-    """Why the gradient of `y` with respect to `x` is None or zero, in words, with the line to blame.
+    """Explain why the gradient of `y` with respect to `x` is None or zero, with the responsible line.
 
     Hooks are not run and no `.grad` is touched. Lines are known if the computation ran inside
     `ndgrad.autograd.debug()`.
@@ -117,7 +117,7 @@ def explain(y: Any, x: Any) -> Explanation:
     """
     if not isinstance(x, Variable):
         raise TypeError(
-            f"explain(y, x): x must be a tensor, and is {type(x).__name__}. Pass the tensor whose gradient is missing. "
+            f"explain(y, x): x must be a tensor, but is {type(x).__name__}. Pass the tensor whose gradient is missing. "
             "[nd-type]"
         )
     if not isinstance(y, Variable):
@@ -136,11 +136,11 @@ def explain(y: Any, x: Any) -> Explanation:
     return _from_graph_alone(y, x, start, seen)
 
 
-# ----- the graph connects them ----------------------------------------------------------------------------------------
+# ----- x is in the graph of y -----------------------------------------------------------------------------------------
 
 
 def _nodes_between(start: Any, target: Any) -> set[Any]:
-    """The nodes on the ways from y's edge to x's; none if there is no way."""
+    """Return the nodes on the paths from y's edge to x's; empty if there is no path."""
     return nodes_towards([edge_node(start)], {edge_node(target)})
 
 
@@ -185,7 +185,7 @@ def _as_tensor(array: Any) -> Any:
 
 
 def _remarks(x: Any, needed: set[Any]) -> str:
-    """What else may stand between the user and a gradient that the graph delivers."""
+    """Return further reasons why the user may not see a gradient that the graph delivers."""
     out = ""
     meta = x._meta
     if x._node is not None and not (meta is not None and meta.retains_grad):
@@ -199,18 +199,19 @@ def _remarks(x: Any, needed: set[Any]) -> str:
     return out
 
 
-# ----- what debug mode remembers --------------------------------------------------------------------------------------
+# ----- records of debug mode ------------------------------------------------------------------------------------------
 
 
 def _is_cut(origin: Origin, source: Origin, live: bool) -> str | None:
-    """Why the gradient is lost on the step from an argument to the result of a call; None if it is not lost there."""
+    """Return the reason why the gradient is lost between an argument and the result of a call; None if it is not."""
     if origin.why not in HARMLESS:
         return origin.why
     return "argument" if origin.why == "recorded" and not live and source.required_grad else None
 
 
-def _way(start: Origin, x: Any) -> list[tuple[Origin, str | None]] | None:
-    """The way from x to a value with the fewest losses: calls in order, each with what it does to the gradient."""
+def _best_path(start: Origin, x: Any) -> list[tuple[Origin, str | None]] | None:
+    """Return the path from x to a value with the fewest losses: calls in order, each with its effect on the
+    gradient."""
     best = {id(start): 0}
     came: dict[int, tuple[Origin, str | None] | None] = {id(start): None}
     queue = deque([start])
@@ -234,14 +235,14 @@ def _way(start: Origin, x: Any) -> list[tuple[Origin, str | None]] | None:
 
 
 def _through_origins(start: Origin, x: Any) -> Explanation | None:
-    steps = _way(start, x)
+    steps = _best_path(start, x)
     if steps is None:
-        return _left_as_numbers(start, x)
+        return _explain_departure(start, x)
     path = tuple(_step(origin) for origin, _ in steps)
     cuts = [(origin, cut) for origin, cut in steps if cut is not None]
     if cuts:
         if len(cuts) > 1 and cuts[0][1] == "detach" and cuts[1][1] == "plain":
-            del cuts[0]  # x.detach().numpy(): it is the array that matters, detach() only makes numpy() possible
+            del cuts[0]  # x.detach().numpy(): the array matters, detach() only makes numpy() possible
         origin, kind = cuts[0]
         later = sorted({f"{o.op} ({c})" for o, c in cuts[1:]})
         more = f" Further along, {', '.join(later)} would lose it too." if later else ""
@@ -273,11 +274,11 @@ def _step(origin: Origin) -> str:
     return origin.op if place is None else f"{origin.op} (line {place.line})"
 
 
-def _left_as_numbers(start: Origin, x: Any) -> Explanation | None:
-    """The last departure of a value that depends on x before plain values came into the computation of y."""
+def _explain_departure(start: Origin, x: Any) -> Explanation | None:
+    """Find the last departure of a value that depends on x before plain values entered the computation of y."""
     arrived = _last_plain(start)
     for _, departed in reversed(departures):
-        if departed.number < arrived and _way(departed, x) is not None:
+        if departed.number < arrived and _best_path(departed, x) is not None:
             return Explanation(
                 "plain",
                 f"y cannot be followed back to x, and a value that depends on x was turned into plain numbers by "
@@ -288,7 +289,7 @@ def _left_as_numbers(start: Origin, x: Any) -> Explanation | None:
 
 
 def _last_plain(start: Origin) -> int:
-    """When plain values last came into a computation; -1 if none did."""
+    """Return the time at which plain values last entered a computation; -1 if none did."""
     seen, stack, last = set(), [start], -1
     while stack:
         origin = stack.pop()
@@ -305,7 +306,7 @@ def _not_a_tensor(y: Any, x: Any) -> Explanation:
         same = left is y or (
             isinstance(left, weakref.ref) and isinstance(y, np.ndarray) and np.may_share_memory(left(), y)
         )
-        if same and _way(departed, x) is not None:
+        if same and _best_path(departed, x) is not None:
             return Explanation(
                 "plain",
                 f"{what} It left the graph through {departed.op}.",
@@ -316,7 +317,7 @@ def _not_a_tensor(y: Any, x: Any) -> Explanation:
     return Explanation("plain", what, _ADVICE["plain"])
 
 
-# ----- what the graph alone knows -------------------------------------------------------------------------------------
+# ----- facts from the graph alone -------------------------------------------------------------------------------------
 
 
 def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
@@ -370,14 +371,14 @@ def _leaves(start: Any) -> list[Any]:
 
 
 def _twin(start: Any, x: Any) -> str | None:
-    """What a leaf of the graph has in common with x, if it is a copy of it."""
+    """Return the property that a leaf of the graph shares with x, if it is a copy of it."""
     for leaf in _leaves(start):
         if leaf is x or tuple(leaf.shape) != tuple(x.shape):
             continue
         if _shares_memory(leaf, x):
             return "memory"
         values = innermost_array(leaf)
-        # biases all start as zeros
+        # Biases all start as zeros, so constant values prove nothing.
         if np.array_equal(values, innermost_array(x)) and x.numel() and (values != values.flat[0]).any():
             return "shape and values"
     return None

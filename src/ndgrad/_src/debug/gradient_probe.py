@@ -1,7 +1,7 @@
-"""A backward pass that looks instead of delivering: what every node on the way from y to x passes on.
+"""A backward pass for inspection: the gradients that every node on the path from y to x passes on.
 
-It runs no hooks, releases nothing and touches no `.grad`, which is why it is not the engine's: the
-engine is all about these.
+It runs no hooks, releases nothing and does not touch `.grad`. So it does not use the engine, whose
+purpose is to do these things.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ndgrad._src.ops.vocabulary import raw_ops
 
 
 class Unreadable(Exception):
-    """A node on the way cannot run."""
+    """A node on the path cannot run."""
 
     def __init__(self, node: Any, freed: bool, error: Exception) -> None:
         super().__init__(str(error).split("\n")[0])
@@ -33,14 +33,14 @@ class Unreadable(Exception):
 
 
 class Flow:
-    """What each node received and passed on."""
+    """The gradients that each node received and passed on."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
         self.gradient: Any = None
-        #: (node, received, passed on to nodes that lie on the way), in the order in which they ran
+        #: (node, received, passed on to nodes on the path), in the order of execution
         self.steps: list[tuple[Any, Any, list[Any]]] = []
-        #: A node that passed on nothing at all.
+        #: A node that passed on nothing.
         self.silent: Any = None
 
     def op_name(self, node: Any) -> str:
@@ -48,7 +48,7 @@ class Flow:
         return str(op.name) if op is not None else node.name().removesuffix("Backward")
 
     def why_zero(self) -> tuple[Any, str]:
-        """The node at which the gradient becomes zero, and why."""
+        """Return the node at which the gradient becomes zero, and the reason."""
         for node, received, passed in self.steps:
             if _nonzero(received) and passed and not any(_nonzero(p) for p in passed):
                 name = self.op_name(node)
@@ -62,7 +62,7 @@ def _nonzero(g: Any) -> bool:
 
 
 def flow(y: Any, start: Any, target: Any, needed: set[Any]) -> Flow:
-    """Send ones from y through the nodes that lie on the way to x."""
+    """Send ones from y through the nodes on the path to x."""
     task = GraphTask("arrays", True)
     array = y._array
     task.ops = raw_ops(library_of(array))
@@ -95,7 +95,7 @@ def flow(y: Any, start: Any, target: Any, needed: set[Any]) -> Flow:
 
 
 def _age(node: Any) -> float:
-    return -1.0 if not node.next else float(node.seq)  # accumulators last, when everything has arrived
+    return -1.0 if not node.next else float(node.seq)  # Accumulators run last, when everything has arrived.
 
 
 def _run(task: Any, node: Any, received: Any) -> Any:
@@ -120,7 +120,7 @@ def _is_freed(node: Any) -> bool:
 
 
 def _reason(node: Any, name: str) -> str:
-    """Why an op's derivative is zero at these values."""
+    """Return the reason why an op's derivative is zero at these values."""
     saved = dict(saved_values(node))
     if isinstance(node, CopySlices):
         return "the part that y depends on was overwritten in place"

@@ -1,4 +1,4 @@
-"""Which values of a result or a gradient are not finite, and where the first of them lies."""
+"""Search for values of results and gradients that are not finite."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ndgrad._src.core.variable import Variable
 
 
 def raw_values(value: Any) -> Any:
-    """The NumPy array under a gradient or a result of any lane, of a sparse or nested one the values; None if there
-    is none."""
+    """Return the NumPy array under a gradient or a result of any kind; for a sparse or nested one, its values. None if
+    there is none."""
     while isinstance(value, Variable) or is_structured(value):
         value = value._array if isinstance(value, Variable) else value.values
     if value is None or not hasattr(value, "dtype") or not is_inexact(value.dtype):
@@ -23,12 +23,13 @@ def raw_values(value: Any) -> Any:
     return value
 
 
-#: From here on the sum is quicker.
+#: Above this size the sum is faster.
 _MANY = 10_000
 
 
 def is_finite(array: Any) -> bool:
-    """Whether all values are finite. Of many, the sum tells, in one pass without a temporary, unless it overflows."""
+    """True if all values are finite. For many values, the sum decides in one pass without a temporary, unless it
+    overflows."""
     if array.size < _MANY:
         return bool(np.isfinite(array).all())
     with np.errstate(all="ignore"):
@@ -40,7 +41,7 @@ def first_index(bad: Any) -> tuple[int, ...]:
 
 
 def first_nonfinite(payloads: Any) -> tuple[int, tuple[int, ...], Any] | None:
-    """Where the first value among several results lies that is not finite: (result, index, value)."""
+    """Return the first value among several results that is not finite: (result, index, value)."""
     for number, payload in enumerate(payloads):
         array = raw_values(payload)
         if array is not None and array.size and not is_finite(array):

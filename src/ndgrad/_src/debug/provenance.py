@@ -1,12 +1,12 @@
-"""Where values came from, graph or not: what debug mode remembers for `explain`.
+"""Origins of values, with or without a graph: the records of debug mode for `explain`.
 
-The graph forgets whatever carries no gradient, and that is just what somebody asks about who finds no gradient. So in
-debug mode every result also gets an `Origin`: the op, the user's line, the origins of its arguments, and why no
-gradient flows, where none does. Origins hold no arrays and no nodes, hang on the tensors they describe and die with
-them: a second, weightless graph.
+The graph drops every value without a gradient, and a missing gradient raises questions about exactly these values. So
+in debug mode every result also gets an `Origin`: the op, the user's line, the origins of its arguments, and the reason
+why no gradient flows, if none does. Origins hold no arrays and no nodes. They hang on the tensors they describe and
+die with them: a second, weightless graph.
 
-A value that leaves as plain numbers (`item`, `tolist`, `numpy`) is followed as long as the very object comes back; the
-last departures are remembered besides, since what is computed with plain numbers cannot be followed.
+A value that leaves as plain numbers (`item`, `tolist`, `numpy`) is followed as long as the very object comes back. The
+last departures are recorded in addition, because computations with plain numbers cannot be followed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad
 from ndgrad._src.debug.source_lines import Frames, Place, innermost, user_frames
 
-#: Why no gradient flows through a call, in words. The first three are no cuts: gradients flow,
+#: Reasons why no gradient flows through a call. The first three are no cuts: gradients flow,
 #: or there was none to lose.
 REASONS = {
     "recorded": "it was recorded in the graph",
@@ -45,7 +45,7 @@ HARMLESS = frozenset(("recorded", "constant", "data", "outside"))
 
 _next_number = itertools.count().__next__
 
-#: A chain of more calls than this is cut off: a loop may run for days in debug mode.
+#: A longer chain of calls is cut off, because a loop may run for days in debug mode.
 _DEPTH_LIMIT = 5000
 
 
@@ -60,14 +60,14 @@ class Origin:
         self.op = op
         self.why = why
         self.frames = frames
-        #: The arguments' origins, and whether gradients flow to each.
+        #: The arguments' origins, each with True if gradients flow to it.
         self.inputs = inputs
         self.depth: int = 1 + max((o.depth for o, _ in inputs), default=0)
         if self.depth > _DEPTH_LIMIT:
             self.inputs, self.depth = (), 1
-        #: Larger for later calls.
+        #: larger for later calls
         self.number = _next_number()
-        #: Whether plain values came in here that cannot be followed: a number that is no literal of
+        #: True if plain values entered here that cannot be followed: a number that is no literal of
         #: the line, an array, data.
         self.plain = False
         self.ref: Any = None
@@ -83,7 +83,7 @@ class Origin:
         return f"<origin {self.op} ({self.why}) at {self.place}>"
 
     def __del__(self, references: Any = sys.getrefcount) -> None:
-        # A long chain must not be freed by as many nested calls. When the interpreter shuts down, globals are gone.
+        # Avoid freeing a long chain by nested calls. Globals are gone during interpreter shutdown.
         pending = list(self.inputs)
         self.inputs = ()
         while pending:
@@ -94,7 +94,7 @@ class Origin:
 
 
 def origin_of(t: Any) -> Origin:
-    """The origin of a tensor; of one that debug mode has not seen being made, a new one without arguments."""
+    """Return the origin of a tensor; for a tensor made outside debug mode, a new one without arguments."""
     meta = meta_of(t)
     found: Origin | None = meta.provenance
     if found is None:
@@ -118,7 +118,7 @@ def set_origin(t: Any, origin: Origin) -> Origin:
 
 
 def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
-    """Give the results of an op that was just run their origins."""
+    """Set the origins of the results of an op that has just run."""
     frames = user_frames()
     differentiable = frozenset(op.differentiable_positions(len(args))) if op.differentiable else frozenset()
     inputs = tuple(_inputs(args, differentiable))
@@ -143,8 +143,8 @@ def note_results(op: Any, args: tuple[Any, ...], results: Any) -> None:
 
 
 def _has_plain(args: tuple[Any, ...], frames: Frames) -> bool:
-    """Whether some argument is a plain value from elsewhere: no tensor, and no literal of the
-    code that made the call."""
+    """True if some argument is a plain value from elsewhere: neither a tensor nor a literal of the calling
+    code."""
     for a in args:
         if a is not None and not isinstance(a, Variable):
             literals = getattr(frames[0], "co_consts", ()) if frames else ()
@@ -164,7 +164,7 @@ def _inputs(args: tuple[Any, ...], differentiable: frozenset[int]) -> Iterator[t
 
 
 def note_function(node: Any, args: tuple[Any, ...], results: list[Any]) -> None:
-    """As `note_results`, for a custom Function."""
+    """Set origins as `note_results` does, for a custom Function."""
     frames = user_frames()
     inputs = tuple(_inputs(args, frozenset(range(len(args)))))
     wanted = any(live for _, live in inputs)
@@ -176,7 +176,7 @@ def note_function(node: Any, args: tuple[Any, ...], results: list[Any]) -> None:
 
 
 def note_write(op_name: str, target: Any, args: tuple[Any, ...], recorded: bool, whole: bool) -> None:
-    """After an in-place write of `args` into `target`; `whole` if nothing of the old value is left."""
+    """Record an in-place write of `args` into `target`; `whole` is True if nothing of the old value remains."""
     frames = user_frames()
     others = tuple(_inputs(args, frozenset(range(len(args)))))
     lost = any(live for _, live in others)
@@ -199,7 +199,7 @@ def note_write(op_name: str, target: Any, args: tuple[Any, ...], recorded: bool,
 
 
 def note_data(t: Any, data: Any) -> None:
-    """A tensor was made from plain data; if that data is known to come from tensors, the tensor does too."""
+    """Record that a tensor was made from plain data, with the origins of that data if they are known."""
     inputs = []
     for value in data if isinstance(data, (list, tuple)) and len(data) <= 100 else (data,):
         if isinstance(value, Variable):
@@ -213,12 +213,12 @@ def note_data(t: Any, data: Any) -> None:
 
 # ----- departures: values that leave as plain numbers -----------------------------------------------------------------
 
-#: (what left: a number or list itself, or a weak reference to an array's memory; its origin)
+#: (departed value: a number or list itself, or a weak reference to an array's memory; its origin)
 departures: deque[tuple[Any, Origin]] = deque(maxlen=256)
 
 
 def note_departure(t: Any, how: str, value: Any) -> None:
-    """The values of a tensor were handed out as a number, a list or an array."""
+    """Record that the values of a tensor left as a number, a list or an array."""
     origin = Origin(how, "plain", ((origin_of(t), requires_grad(t)),), user_frames())
     if isinstance(value, np.ndarray):
         departures.append((weakref.ref(_memory(value)), origin))
@@ -235,7 +235,7 @@ def _memory(array: Any) -> Any:
 
 
 def _departure_of(value: Any) -> Origin | None:
-    """The departure whose very object a plain value is."""
+    """Return the departure of this very object."""
     if isinstance(value, np.ndarray):
         memory = _memory(value)
         return next((o for left, o in reversed(departures) if isinstance(left, weakref.ref) and left() is memory), None)

@@ -1,7 +1,7 @@
-"""What nodes hold for backward: names, shapes and bytes, for pictures, profiles and people who hunt for memory.
+"""Values that nodes hold for backward: names, shapes and bytes, for pictures, profiles and memory debugging.
 
-Nothing is unpacked to find out: hooks of the user's would run, and a value that was overwritten or freed would raise,
-only because somebody looked.
+Nothing is unpacked for this: it would run the user's hooks, and values that were overwritten or freed
+would raise.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ndgrad._src.engine.graph import walk
 
 
 class Held(NamedTuple):
-    """One value that a node keeps. `memory` tells values that share memory; of a packed value, the size is that of what
-    the hook made, as far as it says."""
+    """One value that a node keeps. `memory` identifies shared memory. The size of a packed value is that of the pack
+    hook's result, as far as it is known."""
 
     name: str
     shape: tuple[int, ...]
     dtype: Any
     nbytes: int
     memory: int
-    state: str = "here"  # or "packed", "freed"
+    state: str = "here"  # alternatives: "packed", "freed"
 
 
 def holdings(node: Node) -> tuple[Held, ...]:
-    """What a node keeps of the forward.
+    """Return the values that a node keeps from the forward.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(3, requires_grad=True)
@@ -41,19 +41,21 @@ def holdings(node: Node) -> tuple[Held, ...]:
     [('result', (3,), 12)]
     """
     if isinstance(node, RuleNode):
-        return tuple(_of_rules(node))
+        return tuple(_rule_holdings(node))
     if isinstance(node, CopySlices):
         return () if node.inner is None else holdings(node.inner)
     saved = node.__dict__.get("_saved", ()) if hasattr(node, "__dict__") else ()
     if saved is FREED:
-        return (_freed("saved"),)
-    kept = [_held(f"{s.kind} {number}", s.tensor) for number, s in enumerate(saved) if s is not None]
+        return (_describe_freed("saved"),)
+    kept = [_describe(f"{s.kind} {number}", s.tensor) for number, s in enumerate(saved) if s is not None]
     notes = node.__dict__.get("_notes", {}) if hasattr(node, "__dict__") else {}
-    kept += [_held(f"ctx.{name}", value) for name, value in notes.items() if isinstance(value, (Variable, np.ndarray))]
+    kept += [
+        _describe(f"ctx.{name}", value) for name, value in notes.items() if isinstance(value, (Variable, np.ndarray))
+    ]
     return tuple(kept)
 
 
-def _of_rules(node: Any) -> Iterable[Held]:
+def _rule_holdings(node: Any) -> Iterable[Held]:
     shown: dict[str, str] = {}
     for name, own in shown_names(node).items():
         shown.setdefault(own, name)  # torch's name comes first
@@ -62,25 +64,25 @@ def _of_rules(node: Any) -> Iterable[Held]:
         if value.__class__ is tuple:
             for position, part in enumerate(value):
                 if _has_memory(part):
-                    yield _held(f"{shown[own]}[{position}]", part)
+                    yield _describe(f"{shown[own]}[{position}]", part)
         elif _has_memory(value):
-            yield _held(shown[own], value)
+            yield _describe(shown[own], value)
 
 
 def _has_memory(value: Any) -> bool:
     return isinstance(value, (Variable, Packed)) or hasattr(value, "nbytes")
 
 
-def _freed(name: str) -> Held:
+def _describe_freed(name: str) -> Held:
     return Held(name, (), None, 0, 0, "freed")
 
 
-def _held(name: str, value: Any) -> Held:
+def _describe(name: str, value: Any) -> Held:
     if value is FREED:
-        return _freed(name)
+        return _describe_freed(name)
     if isinstance(value, Packed):
         if value.checksum is not None:
-            return _held(name, value.packed)
+            return _describe(name, value.packed)
         inside = value.packed
         array = innermost_array(inside) if isinstance(inside, Variable) else inside
         shape = value.shape if value.shape is not None else tuple(getattr(array, "shape", ()))
@@ -92,7 +94,7 @@ def _held(name: str, value: Any) -> Held:
 
 
 def owner(array: Any) -> Any:
-    """The array whose memory an array lies in: itself, unless it is a view."""
+    """Return the owner of an array's memory: the array itself, unless it is a view."""
     base = getattr(array, "base", None)
     while isinstance(base, np.ndarray) or (base is not None and hasattr(base, "__cuda_array_interface__")):
         array, base = base, base.base
@@ -100,13 +102,13 @@ def owner(array: Any) -> Any:
 
 
 def memory_key(array: Any) -> int:
-    """A number that arrays over the same memory share."""
+    """Return a number shared by arrays over the same memory."""
     return id(owner(array))
 
 
 def saved_bytes(*roots: Any) -> int:
-    """How many bytes the graph behind tensors, gradient edges or nodes keeps for backward; memory that
-    several nodes keep counts once.
+    """Count the bytes that the graph behind tensors, gradient edges or nodes keeps for backward; shared memory
+    counts once.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(1000, requires_grad=True)
@@ -118,12 +120,12 @@ def saved_bytes(*roots: Any) -> int:
 
 
 def bytes_held(nodes: Iterable[Node]) -> int:
-    """How many bytes nodes keep together."""
+    """Count the bytes that nodes keep together."""
     return unique_bytes(held for node in nodes for held in holdings(node))
 
 
 def unique_bytes(values: Iterable[Held]) -> int:
-    """How many bytes values take; memory that several share counts once."""
+    """Count the bytes of values; shared memory counts once."""
     sizes: dict[int, int] = {}
     for held in values:
         sizes[held.memory] = max(sizes.get(held.memory, 0), held.nbytes)

@@ -1,5 +1,5 @@
-"""Which function of SciPy's asked a tensor for plain memory, and what to call in its place: for an error, and never
-before one."""
+"""Advice for errors inside a SciPy function that asks a tensor for plain memory: its differentiable replacement. It
+runs only after an error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 def advice() -> str:
-    """A sentence for an error that is raised inside a call of SciPy's, with a space before it; empty anywhere else."""
+    """Return a sentence for an error raised inside a call of SciPy, with a leading space; empty otherwise."""
     called = next(filter(None, map(_public, _frames(sys._getframe(1)))), None)
     if called is None:
         return ""
     module, name = called
-    ours = _resolved(f"ndgrad.{module}", name)
+    ours = _resolve(f"ndgrad.{module}", name)
     if ours is None or not str(getattr(ours, "__module__", "")).startswith("ndgrad."):
         return f" It was {module}.{name} that asked, of which there is no derivative here."
     return (
@@ -25,7 +25,7 @@ def advice() -> str:
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:
-    """The calls of SciPy's that the innermost call of somebody else has led to, the outermost first."""
+    """Return the SciPy frames below the innermost frame of other code, outermost first."""
     found: list[FrameType] = []
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -38,19 +38,19 @@ def _frames(frame: FrameType | None) -> list[FrameType]:
 
 
 def _public(frame: FrameType) -> tuple[str, str] | None:
-    """The public module and name of what a frame runs; None if it is a helper of SciPy's."""
+    """Return the public module and name of a frame's function; None for a private helper of SciPy."""
     parts = str(frame.f_globals["__name__"]).split(".")
     module = ".".join(parts[: next((i for i, part in enumerate(parts) if part.startswith("_")), len(parts))])
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
     if owner is not None:
-        # A method: of one of the distributions, which are objects with a name, or of a class.
+        # A method of a distribution (an object with a name) or of a class.
         label = getattr(getattr(owner, "dist", owner), "name", None)
-        known = isinstance(label, str) and _resolved(module, label) is not None
+        known = isinstance(label, str) and _resolve(module, label) is not None
         name = f"{label}.{name}" if known else type(owner).__name__
-    return (module, name) if not name.startswith("_") and _resolved(module, name) is not None else None
+    return (module, name) if not name.startswith("_") and _resolve(module, name) is not None else None
 
 
-def _resolved(module: str, name: str) -> Any:
+def _resolve(module: str, name: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):

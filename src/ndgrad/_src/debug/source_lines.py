@@ -1,17 +1,17 @@
-"""The user's lines: where in the user's own code an op was called.
+"""Source lines: the position in the user's code at which an op was called.
 
-Asking must be cheap enough to do for every op. So the stack is walked outwards to the first frame that is not the
-library's, and of each frame only the code object and the position in it are kept: no frame, so no local variable stays
-alive. Line numbers and texts are looked up when somebody reads them.
+Recording must be cheap enough for every op. So the stack is walked outwards to the first frame outside the library,
+and only the code object and the position of each frame are kept: no frame, so no local variable stays alive. Line
+numbers and texts are looked up when they are read.
 
 Note [What is remembered when]
-    nothing      by default; the op and the version of every write are known all the same
-    debug        the user's line of every op and of every write, and where values without a graph came from
+    nothing      by default; the op and the version of every write are known anyway
+    debug        the user's line of every op and of every write, and the origins of values without a graph
                  (ndgrad._src.debug.provenance)
-    guard        the user's line of every op, and a checksum of what it saved (ndgrad._src.debug.checksum)
+    guard        the user's line of every op, and a checksum of its saved values (ndgrad._src.debug.checksum)
     anomaly      the user's whole stack at every op (ndgrad._src.debug.anomaly)
-These modes are the process's, as anomaly mode is in torch, and not a thread's: whoever hunts a bug wants to see all
-threads. They are set on the class of the thread state, whose attributes are the defaults of every thread.
+These modes belong to the process, as anomaly mode does in torch, not to a thread: debugging concerns all threads.
+They are set on the class of the thread state, whose attributes are the defaults of every thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, pr
 from ndgrad._src.core.node import extra_of
 from ndgrad._src.debug.nonfinite import first_nonfinite
 
-#: Frames whose code lies here are not the user's: the library's own, generated ones, and NumPy's, which
+#: Frames with code here are not the user's: those of the library, generated ones, and NumPy's, which
 #: calls back into the library.
 _INSIDE = (
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
@@ -44,12 +44,12 @@ Frames = tuple[CodeType | int, ...]
 
 
 def is_users(filename: str) -> bool:
-    """Whether code is the user's, by the name of its file; what is typed into an interpreter is."""
+    """True if code belongs to the user, judged by its file name; code typed into an interpreter does."""
     return not filename.startswith(_INSIDE)
 
 
 def user_frames(limit: int = 1) -> Frames:
-    """The innermost frames of the user's code that led here, at most `limit`."""
+    """Return the innermost frames of user code that led here, at most `limit`."""
     frame: FrameType | None = sys._getframe(1)
     inside = _INSIDE
     while frame is not None and frame.f_code.co_filename.startswith(inside):
@@ -69,7 +69,7 @@ def user_frames(limit: int = 1) -> Frames:
 
 
 class Place(NamedTuple):
-    """A line of the user's code."""
+    """A line of user code."""
 
     filename: str
     line: int
@@ -77,7 +77,7 @@ class Place(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line as it stands in the file, without its indentation; empty where there is no file."""
+        """Return the line as in the file, without its indentation; empty if there is no file."""
         return linecache.getline(self.filename, self.line).strip()
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 
 def places(frames: Frames) -> list[Place]:
-    """The lines of a stack, innermost first."""
+    """Return the lines of a stack, innermost first."""
     codes: Any = frames[0::2]
     return [Place(c.co_filename, _line(c, at), c.co_qualname) for c, at in zip(codes, frames[1::2], strict=True)]
 
@@ -97,12 +97,12 @@ def _line(code: CodeType, position: Any) -> int:
 
 
 def innermost(frames: Frames | None) -> Place | None:
-    """The user's line itself, None if it was not remembered."""
+    """Return the innermost user line; None if it was not recorded."""
     return places(frames[:2])[0] if frames else None
 
 
 def format_stack(frames: Frames) -> str:
-    """A stack as tracebacks print it, the innermost frame last."""
+    """Format a stack like a traceback, the innermost frame last."""
     lines = []
     for place in reversed(places(frames)):
         lines.append(f'  File "{place.filename}", line {place.line}, in {place.function}\n')
@@ -111,11 +111,11 @@ def format_stack(frames: Frames) -> str:
     return "".join(lines)
 
 
-# ----- what a node remembers ------------------------------------------------------------------------------------------
+# ----- records of a node ----------------------------------------------------------------------------------------------
 
 
 class Trace:
-    """What a node remembers of the forward call that made it."""
+    """A node's record of the forward call that made it."""
 
     __slots__ = ("frames", "name", "node", "nonfinite", "parent")
 
@@ -123,15 +123,15 @@ class Trace:
         self.name = node.name()
         self.node = weakref.ref(node)
         self.frames = frames
-        #: Of the node whose backward made this one, under create_graph. No node is held, so there is no cycle.
+        #: Record of the node whose backward made this one, under create_graph. It holds no node, so there is no cycle.
         self.parent = parent
-        #: Where the first value of the result that was not finite lies: (output, index, value);
-        #: checked in anomaly mode alone.
+        #: The first value of the result that was not finite: (output, index, value);
+        #: checked only in anomaly mode.
         self.nonfinite: tuple[int, tuple[int, ...], Any] | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """What is remembered, under torch's names: the stack as tracebacks print it, one string per frame, and the node
-        whose backward made this one, while it lives."""
+        """Return the record under torch's names: the stack as tracebacks print it, one string per frame, and the node
+        whose backward made this one, while it is alive."""
         frames = zip(self.frames[-2::-2], self.frames[-1::-2], strict=True)
         found: dict[str, Any] = {"traceback_": [format_stack(frame) for frame in frames]}
         parent = None if self.parent is None else self.parent.node()
@@ -141,13 +141,13 @@ class Trace:
 
 
 def trace_of(node: Any) -> Trace | None:
-    """What was remembered of the call that made a node."""
+    """Return the record of the call that made a node."""
     extra = node.extra
     return extra.forward_trace if extra is not None else None
 
 
 def place_of(node: Any) -> Place | None:
-    """The user's line that made a node; None unless debug, guard or anomaly mode was on then.
+    """Return the user's line that made a node; None unless debug, guard or anomaly mode was on then.
 
     >>> import ndgrad
     >>> from ndgrad._src.debug.source_lines import place_of
@@ -161,12 +161,12 @@ def place_of(node: Any) -> Place | None:
     return None if trace is None else innermost(trace.frames)
 
 
-#: How many of the user's frames anomaly mode keeps per node.
+#: Number of user frames that anomaly mode keeps per node.
 STACK_LIMIT = 40
 
 
 def remember_call(node: Any, payloads: Any = ()) -> None:
-    """Keep on a node that is being made what the modes in force ask for."""
+    """Store the records that the active modes need on a new node."""
     task = thread.task
     parent = None if task is None or task.node is None else trace_of(task.node)
     trace = Trace(node, user_frames(STACK_LIMIT if thread.anomaly else 1), parent)
@@ -179,7 +179,7 @@ def remember_call(node: Any, payloads: Any = ()) -> None:
 
 
 def switch(name: str, value: bool) -> bool:
-    """Turn one of the process's modes on or off, and say what it was."""
+    """Switch one of the process's modes on or off, and return its previous value."""
     with process.lock:
         was: bool = getattr(ThreadState, name)
         if was is not value:

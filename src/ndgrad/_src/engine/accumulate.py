@@ -1,15 +1,15 @@
-"""Where gradients end: adding them to a leaf's `.grad`.
+"""The end of gradients: addition to a leaf's `.grad`.
 
 Note [Steal or copy]
-The first gradient becomes `.grad` itself when nobody else can see its array and it lies in memory as `.grad`
-should: like the leaf if the leaf is dense (so that optimizers run over both in one pass), else in C order.
-Otherwise it is copied: two leaves must never share one `.grad` (`a + b` passes the same gradient to both), and
-`.grad` must not alias a buffer that the engine or the user still holds. Whether somebody else does is read off the
-reference count, as torch does. Later gradients are added in place, so `.grad` stays the same object, except under
-create_graph, where the sum is a new tensor.
+The first gradient becomes `.grad` itself if its array is not shared and has the memory layout of `.grad`. That is the
+layout of the leaf if the leaf is dense (so that optimizers run over both in one pass), otherwise C order. Otherwise the
+gradient is copied: two leaves must never share one `.grad` (`a + b` passes the same gradient to both), and `.grad` must
+not alias a buffer that the engine or the user still holds. Sharing is detected by the reference count, as in torch.
+Later gradients are added in place, so `.grad` stays the same object, except under create_graph, where the sum is a new
+tensor.
 
-Threads may bring gradients to one leaf at the same time. All that is slow, or may run code of the user's, happens
-outside the leaf's lock; under it stand the look at `.grad`, the exchange, and the addition in place.
+Threads may bring gradients to one leaf at the same time. Slow steps and user code run outside the leaf's lock. Only the
+check of `.grad`, the exchange, and the addition in place run under it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,11 @@ from ndgrad._src.core.versions import storage_of
 
 
 class Counts:
-    """The counts of references to a gradient that only the engine holds, where they are read: of an array in
-    `is_exclusive`, of a tensor in `accumulate_tensor`. The engine finds them out by trying (see
-    ndgrad._src.core.references); 0: nothing is stolen."""
+    """Reference counts of a gradient that only the engine holds: an array in `is_exclusive`, a tensor in
+    `accumulate_tensor`.
+
+    The engine measures them (see ndgrad._src.core.references). With 0, no gradient is stolen.
+    """
 
     __slots__ = ("array", "seen", "tensor")
 
@@ -47,12 +49,12 @@ counts = Counts()
 
 
 def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
-    """Add a raw gradient to the leaf's `.grad`; not `may_steal`: somebody else holds it through a tensor."""
+    """Add a raw gradient to the leaf's `.grad`. Without `may_steal`, a tensor elsewhere also holds it."""
     variable = node.variable
     meta = variable._meta
     if meta.reshapes:
         array = in_present_shape(node, array)
-    if not meta.requires_grad:  # no longer: requires_grad_(False) or detach_() after the forward
+    if not meta.requires_grad:  # requires_grad_(False) or detach_() was called after the forward
         check_still_leaf(variable)
         return
     if meta.grad is None:
@@ -69,7 +71,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
                 return
     with lock_of(variable):
         grad = meta.grad
-        if grad is None:  # taken away by somebody in the meantime
+        if grad is None:  # removed by other code in the meantime
             meta.grad = wrap_gradient(variable.face, copy_like(array, variable._array))
         elif can_add_in_place(grad):
             storage = storage_of(grad)
@@ -82,7 +84,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
 
 
 def accumulate_tensor(node: Any, g: Any) -> None:
-    """Add a gradient that is a tensor, which may have a history of its own."""
+    """Add a tensor gradient, which may have its own history, to the leaf's `.grad`."""
     variable = node.variable
     bare = (
         not isinstance(g._array, Variable)
@@ -108,7 +110,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
             "or reduce the output over the batch first. [nd-in-transform]"
         )
     made = first = None
-    while True:  # until nobody has changed `.grad` while the sum was made
+    while True:  # repeat if `.grad` changed while the sum was computed
         before = meta.grad
         if before is None:
             made = first = recorded_copy(g, variable) if first is None else first
@@ -129,19 +131,18 @@ def check_still_leaf(variable: Any) -> None:
         )
 
 
-# ----- leaves that have changed their own shape in place (see _src.core.inplace_shape) --------------------------
+# ----- leaves that have changed their own shape in place (see _src.core.inplace_shape) --------------------------------
 
 
 def former_accumulators(t: Any) -> list[Any]:
-    """The accumulators of a leaf in the shapes that it had before, as far as some graph ends there."""
+    """Return the accumulators of a leaf's former shapes that are still part of a graph."""
     meta = t._meta if isinstance(t, Variable) else None
     known = () if meta is None else meta.reshapes
     return [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
 
 
 def in_present_shape(node: Any, g: Any) -> Any:
-    """A gradient that has arrived at the accumulator of a leaf, moved as the leaf's values have
-    been since that was made."""
+    """Return a gradient of a leaf's former shape with the leaf's later shape changes applied."""
     reached = False
     for ref, op, settings in node.variable._meta.reshapes:
         reached = reached or (ref is not None and ref() is node)
@@ -154,7 +155,7 @@ def in_present_shape(node: Any, g: Any) -> Any:
 
 
 def is_exclusive(array: Any) -> bool:
-    """Whether nobody else can see the memory of a gradient, so that it may become `.grad` as it is."""
+    """True if the memory of a gradient is not shared, so that it may become `.grad` without a copy."""
     cls = array.__class__
     on_device = cls is not np.ndarray and is_on_device(array)
     if cls is not np.ndarray and not on_device and not isinstance(array, np.ndarray):
@@ -166,7 +167,7 @@ def is_exclusive(array: Any) -> bool:
     base = array.base
     if base is None:
         return on_device or array.flags.writeable
-    # a reshaped result: all of its base, which only this view holds (and the variable)
+    # A reshaped result covers its whole base, which only this view (and the local variable) holds.
     return (
         isinstance(base, np.ndarray)
         and base.base is None
@@ -178,8 +179,7 @@ def is_exclusive(array: Any) -> bool:
 
 
 def can_add_in_place(grad: Any) -> bool:
-    """Whether a gradient that a user may have put in `.grad` is memory that can be added to: of an array, writable,
-    every element in its own place."""
+    """True if `.grad`, which a user may have set, can be added to in place: a writable array without overlaps."""
     if grad._array.__class__ is np.ndarray:
         array = grad._array
         return array.flags.writeable and (0 not in array.strides or is_dense(array))
@@ -187,7 +187,7 @@ def can_add_in_place(grad: Any) -> bool:
 
 
 def is_dense(array: Any) -> bool:
-    """Whether an array fills its memory without gaps or overlaps, in some order of its dimensions."""
+    """True if an array fills its memory without gaps or overlaps, in some order of its dimensions."""
     flags = array.flags
     if flags.c_contiguous or flags.f_contiguous:
         return True
@@ -200,16 +200,16 @@ def is_dense(array: Any) -> bool:
 
 
 def lies_like(array: Any, leaf: Any) -> bool:
-    """Whether a gradient lies in memory as the `.grad` of `leaf` should (see Note [Steal or copy])."""
+    """True if a gradient has the memory layout of the `.grad` of `leaf` (see Note [Steal or copy])."""
     if array.ndim < 2:
-        return True  # an array that nobody shares has no gaps
+        return True  # an unshared array has no gaps
     if array.flags.c_contiguous:
         return leaf.flags.c_contiguous or not is_dense(leaf)
     return bool(is_dense(leaf) and array.strides == leaf.strides)
 
 
 def copy_like(array: Any, leaf: Any) -> Any:
-    """A copy of a gradient that lies in memory as the `.grad` of `leaf` should."""
+    """Return a copy of a gradient with the memory layout of the `.grad` of `leaf`."""
     if array.ndim < 2 or is_structured(array) or leaf.flags.c_contiguous or not is_dense(leaf):
         return array.copy("C") if array.ndim else array.copy()
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
@@ -218,7 +218,7 @@ def copy_like(array: Any, leaf: Any) -> Any:
 
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
-    """As `copy_like`, under create_graph."""
+    """Same as `copy_like`, under create_graph."""
     return copy_in_order(g, order_of(leaf))
 
 

@@ -1,4 +1,4 @@
-"""`backward` and `grad`: what users call to run the engine."""
+"""`backward` and `grad`: the public functions that run the engine."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def backward(
     grad_variables: Tensor | Sequence[Tensor | None] | None = None,
     inputs: TensorOrEdge | Sequence[TensorOrEdge] | None = None,
 ) -> None:
-    """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs` alone).
+    """Add the gradients of `tensors` to the `.grad` of the leaves (or only of `inputs`).
 
-    `grad_tensors` are the gradients of the roots, 1 for those of one element. The graph is freed unless `retain_graph`;
-    with `create_graph` the gradients can be differentiated in turn.
+    `grad_tensors` are the gradients of the roots; the default is 1 for a root with one element. The graph is freed
+    unless `retain_graph`. With `create_graph` the gradients can be differentiated again.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -58,7 +58,7 @@ def backward(
         and grad_variables is None
         and tensors.__class__ in FACES
     ):
-        node: Any = tensors._node  # type: ignore[union-attr]  # a tensor's
+        node: Any = tensors._node  # type: ignore[union-attr]  # attribute of a tensor
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
             if (not retain_graph and node.run_alone()) or run_alone(node, bool(retain_graph)):
                 return
@@ -90,7 +90,7 @@ def backward(
     given = root_gradients(roots, grads)
     for t in wanted or ():
         if isinstance(t, Variable):
-            retain_grad(t)  # nothing for a leaf, whose accumulator does it
+            retain_grad(t)  # no effect on a leaf, whose accumulator stores the gradient
     run = logged_backward if is_logged() else backward_from
     run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
 
@@ -134,11 +134,11 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> Any:
-    """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`: a tuple, or
-    for a dict of inputs a dict.
+    """Return the gradients of `outputs` with respect to `inputs`, without changing any `.grad`.
 
-    The gradient of an input that the outputs do not depend on is an error, with `allow_unused` None, and with
-    `materialize_grads` zeros. `is_grads_batched` takes `grad_outputs` with a batch in front, all at once.
+    The result is a tuple, or a dict for a dict of inputs. For an input that the outputs do not depend on, `grad`
+    raises; the gradient is None with `allow_unused`, and zeros with `materialize_grads`. With `is_grads_batched`,
+    `grad_outputs` have a leading batch dimension, and all are computed at once.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor(3.0, requires_grad=True)
@@ -184,8 +184,8 @@ def grad(
     run = logged_backward if is_logged() else backward_from
     found = run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted, accumulate=False)
     assert found is not None
-    # One array, one tensor: a second one over the same memory would not know of writes to the first. The gradient that
-    # was passed in may itself be the answer.
+    # There is one tensor per array: a second tensor over the same memory would miss writes to the first. The result may
+    # also be the gradient that was passed in.
     made: dict[tuple[int, type[Any]], Any] = {(id(g._array), g.__class__): g for g in given}
     out = []
     for position, (t, g) in enumerate(zip(wanted, found, strict=True)):
@@ -202,7 +202,7 @@ def grad(
 
 
 def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:
-    """`grad` for a batch of gradients of the outputs."""
+    """Return the gradients for a batch of gradients of the outputs."""
     present: list[bool] = []
 
     def one(*g: Any) -> Any:
@@ -258,7 +258,7 @@ def _wanted_inputs(inputs: Any) -> list[Any]:
     for t in wanted:
         if isinstance(t, Variable) and not requires_grad(t):
             raise RuntimeError(
-                "can't retain_grad on Tensor that has requires_grad=False, and backward() was to reach it as one of "
+                "can't retain_grad on Tensor that has requires_grad=False, but backward() should reach it as one of "
                 f"its `inputs` (shape {tuple(t.shape)}). Call requires_grad_() on it before the computation. "
                 "[nd-no-graph]"
             )
@@ -297,9 +297,11 @@ def _check_allowed() -> None:
 
 
 def _functional_level(outputs: Any, inputs: Any) -> Any:
-    """The level of functionalize that these tensors belong to, if it is the innermost of theirs: their graph
-    is that of their values."""
-    # transforms stand on the engine, which meets them only while one is open
+    """Return the level of functionalize to which these tensors belong, if it is their innermost level; otherwise None.
+
+    The graph of such tensors is that of their values.
+    """
+    # The import is late because transforms build on the engine, which needs them only while one is open.
     from ndgrad._src.interpreters.levels import top_level
 
     level = top_level((*_as_list(outputs), *_as_list(inputs)))

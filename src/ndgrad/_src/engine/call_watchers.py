@@ -1,12 +1,12 @@
-"""Seeing calls from outside: what the profiler and the trace of allocations are made of.
+"""Watching of calls from outside, for the profiler and the trace of allocations.
 
-A watcher is told when a call begins and when it has ended, whatever it was: an op with all that belongs to it (its
-recording, the levels it went through), a write, a custom function, a factory, a backward node, a range that the user
-marked. It changes nothing, unlike an observer (ndgrad._src.core.op_observers), which stands below autograd and sees
-arrays: backward runs in the same lane on the same arrays as without it.
+A watcher is notified of the begin and the end of every call: an op with its recording and levels, a write, a custom
+function, a factory, a backward node, a range marked by the user. A watcher changes nothing, unlike an observer
+(ndgrad._src.core.op_observers), which is below autograd and sees arrays: backward runs on the same path on the same
+arrays as without it.
 
-Watchers are the process's: whoever measures wants to see all threads. While there is one, calls take the general lane,
-which asks for watchers; while there is none, nobody asks.
+Watchers belong to the process, because measurements cover all threads. While there is a watcher, calls take the general
+path, which checks for watchers; otherwise there is no check.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.engine.accumulate import accumulate_array
 from ndgrad._src.engine.engine import apply_lane, apply_leaf
 
-#: What can be watched. The subject of each: the op; the op; the class; None; the node; the node; None; the
-#: step of a compiled program.
+# Kinds of watched calls. Their subjects are: the op; the op; the class; None; the node; the node; None; and for KERNEL
+# the step of a compiled program.
 OP, WRITE, FUNCTION, FACTORY, EVALUATION, NODE, RANGE = (
     "op",
     "write",
@@ -37,10 +37,10 @@ KERNEL = "kernel"
 
 class Watcher(Protocol):
     def begin(self, kind: str, name: str, subject: Any, args: tuple[Any, ...]) -> Any:
-        """A call begins; what is returned comes back in `end`."""
+        """Begin a call; the result is passed to `end`."""
 
     def end(self, token: Any, results: Any) -> None:
-        """The call has ended with these results, None if it raised."""
+        """End the call with these results, None if it raised."""
 
 
 def add_watcher(watcher: Watcher) -> None:
@@ -57,7 +57,7 @@ def remove_watcher(watcher: Watcher) -> None:
 
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """Let `watcher` see the calls of all threads for the duration of a block."""
+    """Run a block in which `watcher` sees the calls of all threads."""
     add_watcher(watcher)
     try:
         yield
@@ -69,7 +69,7 @@ Begun = list[tuple[Any, Any]]
 
 
 def begin(kind: str, name: str, subject: Any = None, args: tuple[Any, ...] = ()) -> Begun:
-    """Tell all watchers that a call begins."""
+    """Notify all watchers that a call begins."""
     begun: Begun = []
     try:
         for watcher in thread.watchers:
@@ -81,8 +81,7 @@ def begin(kind: str, name: str, subject: Any = None, args: tuple[Any, ...] = ())
 
 
 def end(begun: Begun, results: Any = None) -> None:
-    """Tell those who were told of its beginning that a call has ended, the last first; each is told,
-    even if another fails."""
+    """Notify the watchers of a begun call that it has ended, the last first. All are notified, even if one fails."""
     while begun:
         watcher, token = begun.pop()
         try:
@@ -93,7 +92,7 @@ def end(begun: Begun, results: Any = None) -> None:
 
 
 def watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-    """Run something under the eyes of all watchers."""
+    """Call a function and notify all watchers of its begin and end."""
     begun = begin(kind, name, subject, args)
     results = None
     try:
@@ -103,7 +102,7 @@ def watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run: Call
     return results
 
 
-# ----- where calls come by --------------------------------------------------------------------------------------------
+# ----- watched calls --------------------------------------------------------------------------------------------------
 
 
 def watched_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], dispatch: Callable[..., Any]) -> Any:
@@ -115,18 +114,18 @@ def watched_write(op: Any, target: Any, args: tuple[Any, ...], write: Callable[[
 
 
 def evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
-    """The engine's `run_node` under the eyes of watchers: with its hooks the evaluation, its rule alone the node."""
+    """Wrap the engine's `run_node` for watchers: with its hooks it is the evaluation, its rule alone is the node."""
     run_watched = functools.partial(run_node, apply=_rule)
 
     def run(task: Any, node: Any, g: Any) -> Any:
         if not isinstance(node, AccumulateGrad):
             return watched(EVALUATION, node.name(), node, (), lambda: run_watched(task, node, g))
         at_once = node.extra is not None or node.variable._meta.hooks or node.variable._meta.post_accumulate_hooks
-        box, g = [g], None  # nobody but the engine may hold a gradient that is to become a leaf's `.grad`
+        box, g = [g], None  # only the engine may hold a gradient that is to become a leaf's `.grad`
         if not task.accumulate:
             return watched(EVALUATION, node.name(), node, (), lambda: run_node(task, node, box.pop()))
         if not at_once:
-            return run_node(task, node, box.pop())  # which leaves the rest to the end of the pass
+            return run_node(task, node, box.pop())  # leaves the accumulation to the end of the pass
         inner = functools.partial(watched, NODE, node.name(), node, (), lambda: run_node(task, node, box.pop()))
         return watched(EVALUATION, node.name(), node, (), inner)
 
@@ -139,7 +138,7 @@ def _rule(task: Any, node: Any, g: Any, keep: bool) -> Any:
 
 
 def accumulate_leaves(task: Any) -> None:
-    """The end of a pass: the gradients of leaves that nobody waited for."""
+    """Accumulate the gradients of leaves without hooks at the end of a pass, with watchers."""
     while task.leaves:
         node, g = task.leaves.pop()
         around = begin(EVALUATION, node.name(), node)

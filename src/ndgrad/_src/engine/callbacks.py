@@ -1,7 +1,6 @@
-"""What code that runs inside a backward pass may ask of it: which pass, which node, what comes next,
-and to be called at its end.
+"""Queries by code inside a backward pass: the pass, the node, the order of nodes, and callbacks at the end.
 
-A pass belongs to the thread that runs it, and inside a nested pass the answers are about the nested one.
+A pass belongs to the thread that runs it. Inside a nested pass the results are about the nested pass.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ndgrad._src.core.traversal import count_gradients, execution_order
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
-    """Call `callback()` when the pass that is running has accumulated all its gradients.
+    """Call `callback()` after the running pass has accumulated all its gradients.
 
     Callbacks run in the order in which they were queued, and may queue more. If the pass fails, none runs.
 
@@ -29,19 +28,19 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     task = thread.task
     if task is None:
         raise RuntimeError(
-            "Final callbacks can only be installed during backward pass, and this thread runs none. "
+            "Final callbacks can only be installed during backward pass, but this thread runs none. "
             "Call queue_callback() from a hook or a custom backward. [nd-hook]"
         )
     task.callbacks.append(callback)
 
 
 def is_checkpoint_valid() -> bool:
-    """Whether a reentrant checkpoint may run here: not in a pass that wants the gradients of certain inputs alone."""
+    """True if a reentrant checkpoint may run here: not in a pass that computes the gradients of given inputs only."""
     return thread.task is None or thread.task.wanted is None
 
 
 def current_graph_task_id() -> int:
-    """The number of the pass that this thread is running, larger in younger ones; -1 outside backward.
+    """Return the number of the pass that this thread is running, larger for younger passes; -1 outside backward.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.current_graph_task_id()
@@ -51,7 +50,7 @@ def current_graph_task_id() -> int:
 
 
 def current_node() -> Node | None:
-    """The node whose hooks or backward is running, None outside of these.
+    """Return the node whose hooks or backward is running; None if there is none.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.current_node() is None
@@ -61,7 +60,7 @@ def current_node() -> Node | None:
 
 
 def current_execution_order() -> list[Node]:
-    """All nodes that the pass of this thread runs, in its order; for code that runs inside it.
+    """Return all nodes that the pass of this thread runs, in order; for code that runs inside it.
 
     >>> import ndgrad
     >>> from ndgrad.autograd.graph import current_execution_order
@@ -81,8 +80,7 @@ def current_execution_order() -> list[Node]:
 
 
 def will_run(task: Any, node: Node) -> bool:
-    """Whether a pass reaches a node: what hooks over several tensors must know to tell when the
-    last gradient has come."""
+    """True if a pass reaches a node. Hooks over several tensors need this to detect the last gradient."""
     reached = task.notes.get(will_run)
     if reached is None:
         reached = set(count_gradients(task.roots)) if task.needed is None else task.needed
@@ -94,7 +92,7 @@ _is_checkpoint_valid = is_checkpoint_valid
 
 
 class _Engine:
-    """The engine as torch's `Variable._execution_engine`, which libraries reach for."""
+    """The engine as torch's `Variable._execution_engine`, which some libraries use."""
 
     queue_callback = staticmethod(queue_callback)
     is_checkpoint_valid = staticmethod(is_checkpoint_valid)

@@ -1,32 +1,32 @@
 """The backward engine: a graph task, a ready queue, and the order of events.
 
-Nodes run youngest first (largest sequence number) among those that have received all their gradients, and accumulators
-of leaves as soon as they are complete. This is torch's order, and hooks depend on it. Nothing recurses: a chain of a
-million nodes needs a list, not a stack.
+Among the nodes that have received all their gradients, the youngest (largest sequence number) runs first. Accumulators
+of leaves run as soon as they are complete. This is torch's order, and hooks depend on it. Nothing recurses: a chain of
+a million nodes needs a list, not a stack.
 
 Note [Two ways to the same order]
-Consumers are younger than producers, so of all nodes that have received something, the youngest has received
-everything: `run_by_age` needs no counting. What it cannot know is when a leaf is complete before the pass ends, so it
-accumulates all leaves at the end; that shows only to hooks on leaves. `run_by_count` first counts, over the whole
-graph, how many gradients each node will get, as torch does. It runs whenever a leaf has hooks, when the gradient of a
-result is wanted, when someone changed sequence numbers, or when the graph may run over several devices. If only some
-inputs are wanted, either first looks which nodes lead there, and runs no others.
+Consumers are younger than producers. So among all nodes that have received a gradient, the youngest has received all
+of its gradients, and `run_by_age` needs no counting. It cannot know that a leaf is complete before the pass ends, so it
+accumulates all leaves at the end; only hooks on leaves can observe this. `run_by_count` first counts, over the whole
+graph, the gradients that each node will receive, as torch does. It runs if a leaf has hooks, if the gradient of a
+non-leaf is requested, if sequence numbers were changed, or if the graph may span several devices. If only some inputs
+are requested, both first find the nodes that lead to them, and run no others.
 
-Three lanes run the rules:
+Three paths run the rules:
     arrays     an ordinary backward: rules on raw arrays, no wrappers, no graph
     payloads   the backward of a function transform: rules on the tensors of the levels below
     tensors    create_graph, or gradients that are themselves batched, dual or watched: rules on tensors
 
 Note [Undefined gradients]
-A custom backward may return None, and an output of a multi-output op may get nothing. That is not a zero: no rule runs
-for it, no tensor hook sees it, and a leaf that nothing else reaches keeps its `.grad`. It does go on through the graph,
-since behind it may lie another custom function, whose backward gets zeros (or None, after
-set_materialize_grads(False)), or a node with hooks of its own.
+A custom backward may return None, and an output of a multi-output op may receive no gradient. An undefined gradient is
+not a zero: no rule runs for it, no tensor hook sees it, and a leaf that receives nothing else keeps its `.grad`. It is
+still propagated through the graph, because another custom function may follow, whose backward gets zeros (or None,
+after set_materialize_grads(False)), or a node with its own hooks.
 
 Note [Owned gradients]
-A gradient that the engine made itself and nobody else can see is owned (its node is in `task.owned`), and may be
-changed in place: further gradients are added into it, the gradient of a part that was read is added to just that part
-of it, and a node that `consumes` its gradient changes just the part that was written (see core/part_gradients). So a
+A gradient is owned if the engine made it and nothing else refers to it (its node is in `task.owned`). An owned gradient
+may be changed in place: further gradients are added into it, and the gradient of a part that was read is added to that
+part only. A node that `consumes` its gradient changes only the part that was written (see core/part_gradients). So a
 loop that writes and reads a buffer of n elements n times costs O(n), not O(n^2).
 """
 
@@ -75,7 +75,7 @@ _numpy_ops = raw_ops(np)
 
 
 class GraphTask:
-    """One backward pass: its settings, its buffers, and where it is."""
+    """One backward pass: its settings, its buffers, and its position."""
 
     __slots__ = (
         "__weakref__", "accumulate", "callbacks", "captures", "create_graph", "exact", "grads", "keep", "lane",
@@ -87,38 +87,40 @@ class GraphTask:
         self.lane = lane
         self.keep = keep
         self.create_graph = create_graph
-        #: node -> the sum of the gradients it has received so far (a list of sums for an op of several outputs)
+        #: node -> sum of the gradients received so far (a list of sums for an op with several outputs)
         self.grads: dict[Node, Any] = {}
-        #: node -> its sum, if the zeros in it are exact (see ndgrad._src.core.exact_zeros)
+        #: node -> its sum, if the zeros in the sum are exact (see ndgrad._src.core.exact_zeros)
         self.exact: dict[Node, Any] = {}
-        #: the edges whose sums are owned, and whether that of the node that is running is
+        #: edges with owned sums
         self.owned: set[Node | Edge] = set()
+        #: True if the gradient of the running node is owned
         self.owns = False
-        #: the nodes through which has passed that no gradient comes (see `send_undefined`)
+        #: nodes that have propagated an undefined gradient (see `send_undefined`)
         self.passed: set[Node] = set()
-        #: the sums of leaves, on the short way
+        #: gradient sums of leaves, used by `run_by_age`
         self.leaf_grads: dict[Node, Any] = {}
         self.roots: list[Node] = []
-        #: leaves without hooks, with their gradients, to be accumulated at the end
+        #: leaves without hooks, with their gradients, to accumulate at the end
         self.leaves: list[tuple[Any, Any]] = []
         self.callbacks: list[Any] = []
-        #: edges whose gradients the caller wants, and what has been found: (node, number) -> gradient
+        #: nodes whose gradients the caller requests
         self.wanted: set[Node] | None = None
+        #: gradients found so far: (node, number) -> gradient
         self.captures: dict[tuple[Node, int], Any] = {}
-        #: nodes that lie on a path to a wanted one; None when all do
+        #: nodes on a path to a requested node; None means all nodes
         self.needed: set[Node] | None = None
-        #: whether leaves get their `.grad`
+        #: True if leaves get their `.grad`
         self.accumulate = True
-        #: the node whose hooks or code of the user's run, as far as somebody can ask
+        #: node whose hooks or user code are running, as far as user code can ask
         self.node: Node | None = None
         self.ops: Any = None
-        #: larger in younger passes
+        #: larger for younger passes
         self.number = _task_numbers()
-        #: what hooks keep for the length of the pass, by hook
+        #: values that hooks keep during the pass, by hook
         self.notes: dict[Any, Any] = {}
 
     def received(self, e: Any) -> Any:
-        """The sum of the gradients that have arrived by an edge, None if none has."""
+        """Return the sum of the gradients that have arrived on an edge, None if there are none."""
         if e.__class__ is Edge:
             parts = self.grads.get(e.node)
             return None if parts is None else parts[e.input_nr]
@@ -127,9 +129,9 @@ class GraphTask:
 
 
 def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """Run a task from (edge, gradient) roots; gradients are raw arrays in lane "arrays", tensors in the others.
+    """Run a task from (edge, gradient) roots. Gradients are raw arrays on the path "arrays", tensors on the others.
 
-    Callbacks come when all has been accumulated; they may queue further ones. A pass that fails has none.
+    Callbacks run after all gradients are accumulated, and may queue further callbacks. A pass that fails runs none.
     """
     task.roots = [edge_node(e) for e, _ in roots]
     around, outside = running(), scope()
@@ -142,7 +144,7 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             call(task, callback)
     finally:
         try:
-            restore(outside)  # whatever hooks and reruns have left behind
+            restore(outside)  # undo mode changes left by hooks and reruns
             del outside
         finally:  # an interrupt may come between two calls
             set_running(around)
@@ -165,12 +167,11 @@ def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 
 def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """The short way: the youngest node that has a gradient is always complete.
+    """Run a pass by age: the youngest node with a gradient is always complete.
 
-    This loop is the hot path of backward. Along a chain, the one node that a node sends to is the next to run, so its
-    gradient stays in a local variable (`ng`, for node `nxt`) and never sees the dictionary. The step of an
-    elementwise op of one argument is shorter still. What is not a matter of one array along one edge is left to
-    `run_apart` and `send_apart`.
+    This loop is the hot path of backward. Along a chain, the only node that a node sends to runs next, so its gradient
+    stays in a local variable (`ng`, for node `nxt`) and skips the dictionary. The step of an elementwise op of one
+    argument is even shorter. All cases beyond one array along one edge are left to `run_apart` and `send_apart`.
     """
     grads, keep, ops, needed = task.grads, task.keep, task.ops, task.needed
     waiting = _start(task, roots)
@@ -218,7 +219,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 
 def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, int, Any]]:
-    """The nodes where a pass begins, in a heap: the youngest of those that have received a gradient comes first."""
+    """Return the start nodes of a pass as a heap with the youngest node first."""
     waiting: list[tuple[float, int, Any]] = []
     for e, g in roots:
         wait_for(task, e, g, waiting)
@@ -226,7 +227,7 @@ def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, i
 
 
 def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
-    """The step of a node that is no matter of its rule alone, and of nodes with exact zeros that follow from it."""
+    """Run a node that needs more than its rule, then the nodes with exact zeros that follow from it."""
     if node.seq is FIRST:  # backward was called on a leaf
         send_apart(task, node, g, waiting)
         return
@@ -237,8 +238,7 @@ def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
 
 
 def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
-    """Send along any edge what may be no gradient; to a leaf, whose sum is added to in place if it is
-    owned and large enough."""
+    """Send a gradient or None along any edge. A leaf's sum is updated in place if it is owned and large enough."""
     node = e.node if e.__class__ is Edge else e
     if task.needed is not None and node not in task.needed:
         return
@@ -266,9 +266,11 @@ def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool 
 
 
 def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
-    """Let the nodes wait for their turn that are to run though perhaps no gradient reaches them (see Note
-    [Undefined gradients]). A rule is linear: no gradient in, none out; so it is those that lie behind nodes
-    which run by their rules."""
+    """Queue the nodes that must run even if no gradient reaches them (see Note [Undefined gradients]).
+
+    A rule is linear: without an incoming gradient it has no result. So the search passes through nodes that run by
+    their rules, and stops at the others.
+    """
     reached = [node]
     while reached:
         node = reached.pop()
@@ -288,15 +290,14 @@ def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
 
 
 def wait_for(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
-    """Let a node that is needed wait for its turn with one more gradient."""
+    """Send a gradient to a needed node, and queue the node if this is its first."""
     node = edge_node(e)
     if (task.needed is None or node in task.needed) and send(task, e, g, fresh):
         heappush(waiting, (-node.seq, id(node), node))
 
 
 def finish_leaves(task: GraphTask) -> None:
-    """The end of a pass by age. It stands by itself: a gradient that only `leaves` holds can become a
-    leaf's `.grad` as it is."""
+    """Finish a pass by age: separate, so that only `leaves` holds the gradients, which then become `.grad` uncopied."""
     leaves = task.leaf_grads
     if not task.accumulate:
         task.captures.update(((node, 0), g) for node, g in leaves.items())
@@ -305,7 +306,7 @@ def finish_leaves(task: GraphTask) -> None:
 
 
 def accumulate_leaves(leaves: dict[Node, Any]) -> None:
-    """Give leaves their gradients, by accumulator. The dictionary alone holds them."""
+    """Give leaves their gradients, by accumulator. Only the dictionary may hold the gradients."""
     while leaves:
         node, g = leaves.popitem()
         if node.level:
@@ -314,8 +315,11 @@ def accumulate_leaves(leaves: dict[Node, Any]) -> None:
 
 
 def run_alone(node: Any, keep: bool) -> bool:
-    """A whole pass from a scalar, if it is that of a node which stands alone, without hooks, before leaves that nobody
-    watches: what `run_by_age` comes to when nothing has to wait. Nobody can ask for the pass, so there is no task."""
+    """Run a whole pass from a scalar whose node stands alone, without a task. Return False if that is not possible.
+
+    The node has no hooks, and all its edges lead to leaves without hooks. The result equals that of `run_by_age`, in
+    which nothing would wait. No user code runs that could ask for the task.
+    """
     unusual = process.busy or process.leaf_hooks or node.extra is not None
     if unusual or any(e is not None and e.__class__ is not AccumulateGrad for e in node.next):
         return False
@@ -323,7 +327,7 @@ def run_alone(node: Any, keep: bool) -> bool:
     if outs is None:
         return False
     for e in reversed(node.next):
-        g = outs.pop()  # which alone holds it: see finish_leaves
+        g = outs.pop()  # the only reference: see finish_leaves
         if g is not None and e is not None:
             if g.dtype is not e.dtype or g.shape != e.shape:
                 g = validate(g, e, 0)
@@ -332,7 +336,7 @@ def run_alone(node: Any, keep: bool) -> bool:
 
 
 def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """The general way: run what has received all the gradients it will get."""
+    """Run a pass by counting: a node runs after it has received all its gradients."""
     needed = task.needed
     if needed is not None:
         roots[:] = [(e, g) for e, g in roots if edge_node(e) in needed]
@@ -341,21 +345,21 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     crossing = Crossing() if streams.may_cross() else None
     send_one: Any = send if crossing is None else crossing.sending(send)
     while roots:
-        send_one(task, *roots.pop(0))  # who gets one can tell from its reference count whether anybody else holds it
-    # among leaves, which are all of the same age, the first to be complete comes first
+        send_one(task, *roots.pop(0))  # popped, so that the receiver's reference count shows whether it is shared
+    # Leaves all have the same age; the first complete leaf runs first.
     arrivals = itertools.count().__next__
     ready = [(-node.seq, arrivals(), node) for node in root_nodes if not counts[node]]
     heapify(ready)
     grads = task.grads
     run_one: Any = run_node
-    watched = bool(process.busy) and thread.watchers  # the set itself may fill while the pass runs
+    watched = bool(process.busy) and thread.watchers  # a copy: watchers may be added while the pass runs
     if watched:
         from ndgrad._src.engine.call_watchers import accumulate_leaves as accumulate_watched  # it imports this module
         from ndgrad._src.engine.call_watchers import evaluation  # it imports this module
 
         run_one = evaluation(run_node)
     if thread.anomaly:
-        run_one = registry.anomaly.watching(run_one)
+        run_one = registry.anomaly.watch_run(run_one)
     if crossing is not None:
         run_one = crossing.running(run_one)
     try:
@@ -386,7 +390,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
 
 def accumulate_at_end(task: GraphTask) -> None:
-    """Accumulate into the leaves that nobody is told about the moment they are complete."""
+    """Accumulate into the leaves without hooks, which need no notification when they are complete."""
     while task.leaves:
         node, g = task.leaves.pop()
         if task.lane == "arrays":
@@ -396,6 +400,7 @@ def accumulate_at_end(task: GraphTask) -> None:
 
 
 def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
+    """Run the rule of a node on the task's path."""
     if task.lane == "arrays":
         ops = task.ops
         if process.crossed and not is_undefined(g):
@@ -409,14 +414,14 @@ def apply_lane(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
 
 
 def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tuple[Any, bool]:
-    """Run one node in any lane, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
+    """Run one node on any path, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
 
-    Returns the gradients of its inputs (None when it did not run) and whether the first of them is owned. The gradient
-    is None if none has arrived (see Note [Undefined gradients]).
+    Return the gradients of its inputs (None if it did not run), and True if the first of them is owned. The gradient
+    `g` is None if none has arrived (see Note [Undefined gradients]).
     """
     task.node = node
     if isinstance(node, AccumulateGrad):
-        box, g = [g], None  # run_leaf alone holds the gradient, which may become a leaf's `.grad` as it is
+        box, g = [g], None  # only run_leaf holds the gradient, so it can become a leaf's `.grad` without a copy
         run_leaf(task, node, box)
         return None, False
     if g is None and node.outputs != 1:
@@ -439,7 +444,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
             node.release()
         return (None,), False
     task.owns = node.consumes and node in task.owned and _may_consume(task, node, g)
-    if post_hooks:  # a hook that raises leaves the node as it was, so what it saved is released later
+    if post_hooks:  # after a hook raises, the node must be unchanged, so saved values are released later
         outs = run_post_hooks(task, node, _rounded(node, apply(task, node, g, True)), received)
         if not task.keep:
             node.release()
@@ -451,7 +456,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_lane) -> tup
 
 
 def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
-    """Where only some gradients are wanted: keep this one if it is, and say whether the node has more to do."""
+    """If only some gradients are requested: capture the requested one. Return True if the node has more to do."""
     assert task.wanted is not None
     assert task.needed is not None
     if task.accumulate:
@@ -464,16 +469,14 @@ def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
 
 
 def _may_consume(task: GraphTask, node: Any, g: Any) -> bool:
-    """Whether a node may change the owned gradient that it has received: hooks and callers may hold
-    one that they have seen."""
+    """True if a node may change the owned gradient that it received: hooks and callers may hold a gradient they saw."""
     if node.extra is not None or (task.wanted is not None and node in task.wanted):
         return False
     return task.lane == "arrays" or may_write(g, g)
 
 
 def _rounded(node: Any, outs: Any) -> Any:
-    """Gradients as hooks see them: what rules of half precision computed in single, in the dtype in
-    which it will be sent."""
+    """Return gradients as hooks see them: half-precision rules compute in float32, and edges expect the half dtype."""
     if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
         return outs
     wanted = [None if e is None else edge_node(e).output_metadata(edge_number(e))[1] for e in node.next]
@@ -485,7 +488,7 @@ def _rounded(node: Any, outs: Any) -> Any:
 
 
 def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
-    """The end of the graph: accumulate, with hooks, or remember to when the pass has succeeded."""
+    """Run a leaf: accumulate its gradient with hooks, or postpone the accumulation to the end of the pass."""
     if node.extra is None and node.variable._meta.hooks:
         extra_of(node)  # the accumulator was made after the hook was registered
     extra = node.extra
@@ -502,7 +505,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
     after = node.variable._meta.post_accumulate_hooks
     if extra is None and not after:
         if g is not None:
-            task.leaves.append((node, g))  # nobody is told the moment it is complete
+            task.leaves.append((node, g))  # without hooks, no notification is needed when it is complete
         return
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
@@ -520,6 +523,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
 
 
 def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
+    """Accumulate a tensor gradient into a leaf, recorded if the task creates a graph."""
     outside = scope()
     try:
         restore(outside.recording(task.create_graph))
@@ -530,12 +534,12 @@ def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
 
 
 def is_undefined(g: Any) -> bool:
-    """Whether no gradient has arrived at a node."""
+    """True if no gradient has arrived at a node."""
     return g is None or (g.__class__ is list and all(part is None for part in g))
 
 
 def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
-    """Check a gradient against what the edge expects and add it to the sum there; whether it is the first to arrive."""
+    """Check a gradient against its edge and add it to the sum there. Return True if it is the first to arrive."""
     grads = task.grads
     if e.__class__ is Edge:
         node: Any = e.node
@@ -563,8 +567,7 @@ def send(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
 
 
 def add(task: GraphTask, node: Node, g: Any) -> None:
-    """Add one more gradient to what a node has received, in place if the sum is owned and
-    large enough to gain by it."""
+    """Add a gradient to a node's sum, in place if the sum is owned and large enough to benefit."""
     before = task.grads[node]
     if before is None:
         task.grads[node] = g
@@ -582,6 +585,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
 
 
 def capture(task: GraphTask, node: Any, g: Any) -> None:
+    """Store a gradient that the caller requested."""
     if g is None:
         return
     if node.outputs != 1:
@@ -593,7 +597,7 @@ def capture(task: GraphTask, node: Any, g: Any) -> None:
 
 
 def materialize(task: GraphTask, node: Any, grads: Any) -> Any:
-    """Zeros for the outputs that received no gradient."""
+    """Replace undefined gradients by zeros."""
     if node.outputs == 1:
         return grads if grads is not None else _zeros(task, grads, node.output_metadata(0))
     known = node.metadata_of_outputs
@@ -609,7 +613,7 @@ def _zeros(task: GraphTask, beside: Any, known: tuple[Any, Any]) -> Any:
 
 
 def library_beside(g: Any) -> Any:
-    """The array library of a gradient, or of those in a list."""
+    """Return the array library of a gradient, or of the gradients in a list."""
     one = next(part for part in g if part is not None) if g.__class__ is list else g
     return library_of(innermost_array(one) if isinstance(one, Variable) else one)
 
@@ -633,7 +637,7 @@ def backward_from(
     accumulate: bool = True,
     lane: str | None = None,
 ) -> list[Any] | None:
-    """Run backward from tensors with gradients (tensors, already checked); with `inputs`, return their gradients."""
+    """Run backward from tensors with checked gradients (tensors). With `inputs`, return their gradients."""
     elsewhere = open_elsewhere((*tensors, *grads)) if process.open and lane is None else 0
     if elsewhere:
         with joined(elsewhere):
@@ -669,7 +673,7 @@ def backward_from(
 
 
 def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
-    """The gradient of a leaf, with what has arrived where it was in a shape of before."""
+    """Add to the gradient of a leaf the gradients that arrived at its former shapes."""
     for node in nodes:
         part = task.captures.get((node, 0))
         if part is not None:
@@ -679,8 +683,7 @@ def _with_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
 
 
 def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """Run a task in the modes that its lane needs. The lane on raw arrays needs none: its rules
-    cannot be recorded anyway."""
+    """Run a task in the modes that its path needs. The path on raw arrays needs none: its rules cannot be recorded."""
     if task.lane == "arrays":
         with np.errstate(all="ignore"):
             run(task, roots)
@@ -698,11 +701,11 @@ def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
         del outside
 
 
-# ----- how many hold a gradient ---------------------------------------------------------------------------------------
+# ----- reference counts of gradients ----------------------------------------------------------------------------------
 
 
 def _count_array(shared: bool) -> int:
-    """The count of references to an array that arrives at a leaf, and that nobody, or (`shared`) one more, holds."""
+    """Return the reference count of an array that arrives at a leaf, unshared or (`shared`) with one more reference."""
     node = _some_leaf()
     task = GraphTask("arrays", True)
     task.leaf_grads[node] = np.zeros(1)
@@ -713,7 +716,7 @@ def _count_array(shared: bool) -> int:
 
 
 def _count_tensor(shared: bool) -> int:
-    """The same of a tensor."""
+    """Same as `_count_array`, for a tensor."""
     node = _some_leaf()
     task = GraphTask("tensors", True)
     task.leaves.append((node, wrap(Variable, np.zeros(1))))
@@ -731,7 +734,7 @@ def _some_leaf() -> Node:
 
 class _Leaf(Variable):
     __slots__ = ()
-    face: ClassVar[type[Variable]] = Variable  # of its gradient
+    face: ClassVar[type[Variable]] = Variable  # class of its gradient
 
 
 counts.array = calibrated(lambda: _count_array(False), lambda: _count_array(True))

@@ -40,8 +40,7 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph that gradients flow to: usable as a root of backward, or as an input of
-    grad, without its tensor.
+    """A place in the graph that gradients flow to: a root of backward, or an input of grad, without its tensor.
 
     It keeps the graph behind it alive, but not the tensor's values. `ownership_token` is None; torch has the field.
 
@@ -63,7 +62,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The gradient edge of a tensor that requires grad.
+    """Return the gradient edge of a tensor that requires grad.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -80,7 +79,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
-    """All nodes behind tensors, gradient edges or nodes, each once, from the outputs on. Works at any depth.
+    """Iterate over all nodes behind tensors, gradient edges or nodes, each once, starting at the outputs, at any depth.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -95,7 +94,7 @@ def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Note that the memory of a tensor (or of several) was written behind the library's back.
+    """Record that the memory of one or several tensors was written without ndgrad.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
@@ -108,7 +107,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 
 class _MultiHandle(RemovableHandle):
-    """Removes several hooks at once."""
+    """Handle that removes several hooks at once."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
         self.handles = tuple(handles)
@@ -125,8 +124,7 @@ class _MultiHandle(RemovableHandle):
 
 
 class _Place:
-    """Where the gradient of a tensor will arrive, held weakly: a hook lives on the node, so it
-    must not hold the node."""
+    """Weak reference to the destination of a tensor's gradient: a hook on the node must not hold the node."""
 
     def __init__(self, t: Any) -> None:
         found = get_gradient_edge(t)
@@ -142,8 +140,7 @@ class _Place:
 
 
 class _OfAll:
-    """The hook of one tensor among several: notes its gradient, and calls the function when it was
-    the last that will come."""
+    """Hook of one of several tensors: stores its gradient, and calls the function after the last expected gradient."""
 
     takes_none = True
 
@@ -166,7 +163,7 @@ class _OfAll:
 
 
 class _OfAny:
-    """The hook of one tensor among several: calls the function if its gradient is the first of the pass."""
+    """Hook of one of several tensors: calls the function if its gradient is the first of the pass."""
 
     def __init__(self, several: _Several) -> None:
         self.several = several
@@ -182,7 +179,7 @@ class _OfAny:
 
 
 class _Several:
-    """What the hooks of one `register_multi_grad_hook` share."""
+    """Shared state of the hooks of one `register_multi_grad_hook`."""
 
     def __init__(self, tensors: Sequence[Any], function: Callable[..., Any]) -> None:
         self.places = [_Place(t) for t in tensors]
@@ -196,10 +193,9 @@ def register_multi_grad_hook(
     *,
     mode: str = "all",
 ) -> RemovableHandle:
-    """Call `fn` once per backward: with all gradients when the last has arrived ("all"), or with the
-    first that arrives ("any").
+    """Call `fn` once per backward: with all gradients after the last has arrived ("all"), or with the first ("any").
 
-    Only gradients that the pass computes are waited for; the others are None.
+    Only gradients that the pass computes are awaited; the others are None.
 
     >>> import ndgrad
     >>> a, b = ndgrad.ones(1, requires_grad=True), ndgrad.ones(1, requires_grad=True)
@@ -218,7 +214,7 @@ def register_multi_grad_hook(
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Whether to warn when a gradient is accumulated on another GPU stream than it was computed on: a pass has one.
+    """Switch torch's warning about gradients accumulated on another GPU stream: no effect, a pass has one stream.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
@@ -226,7 +222,7 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
 
 
 def set_override_stale_capture_stream(enabled: bool) -> None:
-    """What to do about nodes that remember a GPU stream whose capture is over: here none remembers a stream.
+    """Switch torch's handling of nodes with the stream of a finished capture: no effect, because no node has one.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.set_override_stale_capture_stream(True)
@@ -234,7 +230,7 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
 
 
 def region_activation_memory_budget(budget: float) -> NoReturn:
-    """torch's hint to its compiler how much of a region's values to keep for backward; as there, refused in eager code.
+    """Set torch's compiler hint for the share of values kept for backward; as in torch, refused in eager code.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.region_activation_memory_budget(0.5)
@@ -254,5 +250,5 @@ def region_activation_memory_budget(budget: float) -> NoReturn:
 
 
 def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Tensor | GradientEdge]) -> Callable[[], None]:
-    """Let every node behind tensors or edges tell `logging` when it runs; the result is called to end that."""
+    """Log every node behind tensors or edges when it runs. Return a function that ends the logging."""
     return log_nodes(t_outputs)

@@ -1,6 +1,6 @@
-"""What the engine tells `logging`: with the logger `ndgrad.autograd.graph` at DEBUG, each node of a pass as it runs.
+"""Log messages of the engine: with the logger `ndgrad.autograd.graph` at DEBUG, each node of a pass as it runs.
 
-`logging` is not imported for it: in a program that has not done so nobody can have asked.
+This module does not import `logging`: without an import in the program, no logger can have been configured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _logger: Any = None
 
 
 def is_logged() -> bool:
-    """Whether somebody wants to read of the passes of the engine."""
+    """True if the engine's passes are logged."""
     global _logger
     if _logger is None:
         if "logging" not in sys.modules:
@@ -33,8 +33,8 @@ def is_logged() -> bool:
 
 
 def log_nodes(roots: Sequence[Any]) -> Callable[[], None]:
-    """Let every node behind tensors or gradient edges say when it runs; the result is called to end that."""
-    import logging  # whoever asks for this wants it
+    """Log every node behind tensors or gradient edges when it runs. Return a function that ends the logging."""
+    import logging  # loaded only on request
 
     logger = logging.getLogger("ndgrad.autograd.graph")
 
@@ -53,7 +53,7 @@ def log_nodes(roots: Sequence[Any]) -> Callable[[], None]:
 
 
 def logged_backward(tensors: list[Any], grads: list[Any], **options: Any) -> list[Any] | None:
-    """`backward_from`, whose nodes say when they run."""
+    """Same as `backward_from`, with every node logged."""
     end = log_nodes(tensors)
     try:
         return backward_from(tensors, grads, **options)
@@ -62,7 +62,7 @@ def logged_backward(tensors: list[Any], grads: list[Any], **options: Any) -> lis
 
 
 def _brief(g: Any) -> str:
-    """A gradient by dtype and shape: f64[2, 3]."""
+    """Return a gradient's dtype and shape as text: f64[2, 3]."""
     if g is None:
         return "None"
     dtype = np_dtype(g)

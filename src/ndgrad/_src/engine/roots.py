@@ -1,4 +1,4 @@
-"""Where backward starts: the edges and gradients that `backward` and `grad` are given, checked."""
+"""The start of backward: checked edges and gradients of `backward` and `grad`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 
 
 def gradient_edge(t: Any) -> Any:
-    """The edge of a tensor (or a GradientEdge as it is), None if it has none."""
+    """Return the edge of a tensor or of a GradientEdge, None if it has none."""
     if not isinstance(t, Variable):
         return t.node if t.node.outputs == 1 else Edge(t.node, t.input_nr)
     return edge(t)
 
 
 def gradient_edges(roots: list[Any]) -> list[Any]:
-    """The edges of tensors that a pass is to start from."""
+    """Return the edges of the tensors from which a pass starts."""
     found = [gradient_edge(t) for t in roots]
     if None in found:
         position = found.index(None)
@@ -42,18 +42,18 @@ def gradient_edges(roots: list[Any]) -> list[Any]:
 
 
 def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
-    """Which lane of the engine fits a pass from these edges (see the engine's docstring)."""
+    """Return the path of the engine for a pass from these edges (see the engine's docstring)."""
     if create_graph or needs_tensors(roots, grads) or (process.busy and thread.observers):
         return "tensors"
-    number = 0  # of the grad level whose graph this is
+    number = 0  # grad level of the graph
     for e in roots:
         number = max(number, edge_node(e).level)
     if thread.dual_stack and thread.dual_stack[-1] > number:
-        return "tensors"  # what was saved may have tangents
+        return "tensors"  # saved values may have tangents
     if number:
         from ndgrad._src.interpreters.levels import find_level  # loaded once a transform is open
 
-        level: Any = find_level(number)  # a grad level: no other has a graph
+        level: Any = find_level(number)  # a grad level, because no other level has a graph
         return "arrays" if level.pure and all(is_constant(g) for g in grads) else "payloads"
     for g in grads:
         if not _is_plain(g):
@@ -62,8 +62,7 @@ def choose_lane(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
 
 
 def _is_plain(g: Any) -> bool:
-    """A gradient whose array alone says all: neither batched nor dual, nor without data, nor sparse, nor a subclass
-    with a mind of its own."""
+    """True if the array of a gradient is complete: not batched, dual, meta, sparse or of a custom subclass."""
     if g._array.__class__ is not np.ndarray and (
         isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_structured(g._array)
     ):
@@ -73,12 +72,12 @@ def _is_plain(g: Any) -> bool:
 
 
 def is_constant(g: Any) -> bool:
-    """A cotangent without a history in the levels below, so that its array alone says all."""
+    """True if the array of a cotangent is complete information: it has no history in the levels below."""
     return _is_plain(g) and not requires_grad(g)
 
 
 def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
-    """One gradient per root: ones for a scalar, else what was given, checked against the root's shape and dtype."""
+    """Return one gradient per root: ones for a scalar, otherwise the given one, checked against the root."""
     out = []
     for position, (t, g) in enumerate(zip(tensors, grads, strict=True)):
         if g is None:
@@ -109,9 +108,9 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
 
 
 def implicit_gradient(t: Any) -> Any:
-    """The gradient of a real scalar with respect to itself; nothing else has one that goes without saying."""
+    """Return the gradient of a real scalar with respect to itself. All other outputs need an explicit gradient."""
     face: Any = FACES.get(t.__class__)
-    if face is not None and t._meta is None:  # the usual case, for which backward() should cost nothing but itself
+    if face is not None and t._meta is None:  # the usual case, kept cheap
         shape, dtype = t._array.shape, t._array.dtype
     elif isinstance(t, Variable):
         shape, dtype = tuple(t.shape), np_dtype(t)
@@ -119,12 +118,12 @@ def implicit_gradient(t: Any) -> Any:
         shape, dtype = t.node.output_metadata(t.input_nr)
     if math.prod(shape) != 1:
         raise RuntimeError(
-            f"grad can be implicitly created only for scalar outputs, and this one has shape {tuple(shape)}. "
+            f"grad can be implicitly created only for scalar outputs, but this one has shape {tuple(shape)}. "
             "Reduce it first (y.sum().backward()), or pass the gradient: y.backward(gradient). [nd-not-scalar]"
         )
     if dtype.kind == "c":
         raise RuntimeError(
-            "grad can be implicitly created only for real scalar outputs, and this one is "
+            "grad can be implicitly created only for real scalar outputs, but this one is "
             f"{dtype}. Take a real function of it (y.abs(), y.real), or pass the gradient: y.backward(gradient). "
             "[nd-not-scalar]"
         )

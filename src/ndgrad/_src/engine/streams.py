@@ -1,13 +1,13 @@
 """Streams of a GPU in backward.
 
-As in torch, a node runs on the stream on which its op ran, whatever stream backward is called on. What was computed on
-one stream and is used on another is waited for there, by the GPU and not by the host; sums of gradients that meet at a
-node are made on its stream, those of leaves on the stream of the call. When a pass has ended, that stream has waited
-for all others, so `.grad` can be used without more ado; and they wait for it before they use memory anew that
-gradients had.
+As in torch, a node runs on the stream of its op, independent of the stream on which backward is called. If a value of
+one stream is used on another, that stream waits for it on the GPU; the host does not wait. Sums of gradients that meet
+at a node are computed on its stream, those of leaves on the stream of the call. At the end of a pass, that stream has
+waited for all others, so `.grad` can be used without further synchronisation. The other streams wait for it before they
+reuse the memory of gradients.
 
-Nodes of the default stream remember none. As long as there are no others, and none but the default stream is in use,
-passes look for none (ndgrad._src.arrays.streams).
+Nodes of the default stream store no stream. While only the default stream is in use and no node has another one, passes
+skip all of this (ndgrad._src.arrays.streams).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Crossing:
 
     def __init__(self) -> None:
         cuda = library.device_library.cuda
-        #: the stream of the call, and the one of nodes that remember none
+        #: the stream of the call, and the stream of nodes that store none
         self.here, self.default = cuda.get_current_stream(), cuda.Stream.null
-        #: where the gradients that are being sent were computed
+        #: stream on which the gradients that are being sent were computed
         self._last = self.here
         self._used = {self.here.ptr: self.here}
-        #: gradients that two streams use: none of them is to use their memory anew before the other has read it
+        #: gradients used by two streams: kept, so that neither reuses the memory before the other has read it
         self._kept: list[Any] = []
 
     def _stream_of(self, node: Any) -> Any:
@@ -38,7 +38,7 @@ class Crossing:
         return self.default if node.extra is None or node.extra.stream is None else node.extra.stream.stream
 
     def running(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """`run(task, node, gradient)` on the node's stream."""
+        """Wrap `run(task, node, gradient)` to run on the node's stream."""
 
         def run_there(task: Any, node: Any, g: Any) -> Any:
             self._last = stream = self._stream_of(node)
@@ -48,7 +48,7 @@ class Crossing:
         return run_there
 
     def sending(self, send: Callable[..., bool]) -> Callable[..., bool]:
-        """`send(task, edge, gradient, fresh)` on the stream of the node that it is sent to."""
+        """Wrap `send(task, edge, gradient, fresh)` to run on the stream of the destination node."""
 
         def send_there(task: Any, e: Any, g: Any, fresh: bool = False) -> bool:
             stream, last = self._stream_of(edge_node(e)), self._last
@@ -62,7 +62,7 @@ class Crossing:
         return send_there
 
     def join(self) -> None:
-        """The end of the pass."""
+        """Synchronise the streams at the end of the pass."""
         others = [stream for pointer, stream in self._used.items() if pointer != self.here.ptr]
         for stream in others:
             self.here.wait_event(stream.record())

@@ -1,4 +1,4 @@
-"""Backward inside backward, to any depth: going on in a new thread, whose stack is empty.
+"""Backward inside backward, to any depth: continue in a new thread, whose stack is empty.
 
 A hook or a custom backward may call backward again, and so may the hooks of that one. Every level needs some Python
 frames, of which a thread may have only so many (`sys.getrecursionlimit()`). Past a certain depth a level therefore runs

@@ -27,7 +27,7 @@ class _RangeError(ValueError):
 
 
 def view_part(mapped: mmap.mmap, begin: int, size: int) -> NDArray[np.uint8]:
-    """Return bytes of a map as a separate array, so that version counters of different parts are independent."""
+    """Return bytes of a map as memory of its own, so that writes to other parts are not writes to this one."""
     if begin < 0 or size < 0 or begin + size > len(mapped):
         raise _RangeError(f"bytes {begin:,} to {begin + size:,} of a file of {len(mapped):,} bytes")
     return np.asarray(_Part(mapped, begin, size)) if size else np.empty(0, np.uint8)

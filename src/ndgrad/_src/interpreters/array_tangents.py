@@ -1,10 +1,10 @@
-"""Ops on duals that have nothing else to them, by a shorter way.
+"""Forward-mode fast path for elementwise and linear ops on bare arrays.
 
-A Jacobian pushes a whole basis through a function: the primals are plain tensors, the tangents batches, and nothing
-below them cares for either. The rule of an elementwise op then means the same on bare arrays, the batch in front being
-one more dimension to broadcast over, and needs none of the calls that a rule on tensors makes; a linear op (most views
-among them) goes to the level of its tangent at once. Whatever is not as plain as that is left to the general way. No
-mode is in force here but forward mode, and `levels` is one vmap or nothing.
+A Jacobian pushes a whole basis through a function: the primals are plain tensors, the tangents batches, and no other
+transform is involved. The rule of an elementwise op then means the same on bare arrays, where the batch in front is
+one more dimension to broadcast over, and needs none of the calls of a rule on tensors. A linear op (most views among
+them) goes directly to the level of its tangent. Every other case takes the general path. Forward mode is the only
+active mode here, and `levels` is one vmap or empty.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _raw = raw_ops(np)
 def plain_dual(
     op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, levels: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """The output of an elementwise op, some of whose arguments have a tangent of level `number`, and its tangent. The
-    second, or both, are None if they must be found in the general way."""
+    """Return the output of an elementwise op whose arguments have tangents of level `number`, and its tangent. The
+    second, or both, are None if the general path must compute them."""
     level = levels[0] if levels else None
     env: dict[str, Any] = {**settings, "ops": _raw}
     moving: list[tuple[str, Any, bool]] = []
@@ -73,7 +73,7 @@ def plain_dual(
 def plain_linear_dual(
     op: Op, a: Any, settings: dict[str, Any], number: int, levels: tuple[Any, ...], state: Modes
 ) -> Any:
-    """The output of a linear op of one array, with its tangent, if the argument is plain but for that; else None."""
+    """Return the output of a linear op of one array with its tangent, or None if the argument carries anything else."""
     meta = a._meta
     if a._node is not None or isinstance(a._array, Variable) or meta.batch_level or meta.level or requires_grad(a):
         return None
@@ -100,12 +100,13 @@ def plain_linear_dual(
     meta = meta_of(out)
     meta.tangents = {number: made}
     if level is not None:
-        meta.made_in = meta_of(made).made_in = level.number  # a write inside the level may bring both of them to it
+        meta.made_in = meta_of(made).made_in = level.number  # A write inside the level may bring both to it.
     return out
 
 
 def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:
-    """The array of a tangent, None if there is more to it, and whether its first dimension is the batch of `level`."""
+    """Return the array of a tangent (None unless it is plain), and True if its first dimension is the batch of
+    `level`."""
     meta = t._meta
     if meta is not None and level is not None and meta.batch_level == level.number:
         return (_plain_array(t._array), True) if meta.tangents is None else (None, True)
@@ -115,7 +116,7 @@ def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:
 def _tangent(
     op: Op, env: dict[str, Any], moving: list[tuple[str, Any, bool]], out: Any, result: Any, level: Any
 ) -> Any:
-    """The sum of what the rules make of each tangent, None if some rule or tangent is not for arrays."""
+    """Return the sum of the rules' results for each tangent; None if a rule or tangent does not work on arrays."""
     total, any_batched = None, False
     for name, array, batched in moving:
         rule = _rule(op, name)
@@ -129,11 +130,11 @@ def _tangent(
         try:
             term = rule[0](*[env[n] for n in rule[1]])
         except KeyError:
-            return None  # the rule wants to know something else
+            return None  # The rule needs a value that is not in `env`.
         if total is not None:
             total = total + term
         else:
-            # a later write to the result must not reach the argument's tangent
+            # A later write to the result must not reach the argument's tangent.
             total = np.array(term) if term is array else term
     if total is None or total.dtype.kind != result.dtype.kind:
         return None
@@ -154,7 +155,7 @@ def _tangent(
 
 
 def _plain_array(t: Any) -> Any:
-    """The array of a tensor that has nothing else to it, None for any other."""
+    """Return the array of a tensor that carries nothing else; None for other tensors."""
     if not isinstance(t, Variable) or t._node is not None or not isinstance(t._array, (np.ndarray, np.generic)):
         return None
     meta = t._meta
@@ -164,7 +165,7 @@ def _plain_array(t: Any) -> Any:
 
 
 def _rule(op: Op, name: str) -> Any:
-    """A rule of forward mode and what it names, None if there is none for this argument."""
+    """Return a forward-mode rule and the names of its parameters; None if there is none for this argument."""
     if op.jvp == "elementwise":
         return op.rules.get(name)
     if not isinstance(op.jvp, Mapping):

@@ -1,7 +1,7 @@
-"""vmap: running an op on a whole batch by its batching rule.
+"""vmap: run an op on a whole batch by its batching rule.
 
-A batched tensor's payload has the batch in front. Rules are described in the table's manual; nothing
-here loops over the batch.
+The payload of a batched tensor has the batch in front. The manual of the op table describes the rules; no
+code here loops over the batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad._src.ops.vocabulary import plain_ops, tensor_ops
 
 
 def batch_tensor(level: Level, payload: Any) -> Any:
-    """The batched tensor of `level` over a payload (a tensor) whose dimension 0 is the batch."""
+    """Return the batched tensor of `level` over a payload (a tensor) whose dimension 0 is the batch."""
     refuse_sparse(payload, "vmap")
     t = wrap(payload.face, payload)
     meta = meta_of(t)
@@ -32,12 +32,12 @@ def batch_tensor(level: Level, payload: Any) -> Any:
 
 
 def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array under a tensor and the numbers of the vmap levels whose batches stand in front
-    of it, outermost first."""
+    """Return the array under a tensor, and the numbers of the vmap levels whose batches are its leading
+    dimensions, outermost first."""
     if not isinstance(t, Variable):
         return t, ()
     if t._meta is not None and t._meta.view is not None and modes().levels:
-        level_number(t)  # a view of memory that was written in a transform catches up with it
+        level_number(t)  # Update a view of memory that was written in a transform.
     array, levels = take_apart(t._array)
     if t._meta is not None and t._meta.batch_level:
         levels = (*levels, t._meta.batch_level)
@@ -89,8 +89,8 @@ class BatchLevel(Level):
 
 
 def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], number: int, payload: Any) -> Any:
-    """A result of a view op: if its payload is a view of the source's, it is one of the source, and follows when that
-    is brought to another level."""
+    """Return a result of a view op. If its payload is a view of the source's payload, it becomes a view of the source
+    and follows it to another level."""
     t = batch_tensor(level, payload)
     if (
         payload._storage is not None
@@ -104,14 +104,14 @@ def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], nu
 def apply_batch_rule(
     op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
 ) -> Any:
-    """Run an op on whole batches with the vocabulary `ops`, which suits the arguments."""
+    """Run an op on whole batches with the ops of `ops`, which match the kind of the arguments."""
     rule, run = op.batch, getattr(ops, op.name)
     if rule == "elementwise":
         return run(*_align(args, batched, reshape), **settings)
     if rule is DATA_DEPENDENT:
         raise RuntimeError(
             "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
-            f"{op.name}, whose result can have another shape from one sample to the next. "
+            f"{op.name}, whose result can have a different shape for each sample. "
             "Use a form with a fixed shape (where, masked sums), or call it outside vmap. [nd-vmap-value]"
         )
     if rule == "dims":
@@ -126,8 +126,8 @@ def apply_batch_rule(
     try:
         return _run_rule(op, rule, args, batched, settings, size, ops)
     except (ArithmeticError, IndexError, RuntimeError, ValueError):
-        # A rule that folds the batch into another dimension may not know what to do with none: it gets one sample, of
-        # zeros, which is cut off again.
+        # A rule that folds the batch into another dimension may fail for an empty batch. It then gets one sample of
+        # zeros, which is removed from the result.
         padded = tuple(
             tensor_ops.cat(a, _zero_sample(a), dim=0) if b else a for a, b in zip(args, batched, strict=True)
         )
@@ -157,7 +157,7 @@ def _shift(dim: Any) -> Any:
 
 
 def _are_bare(args: tuple[Any, ...]) -> bool:
-    """Whether none of the arguments carries anything that an op would have to look at."""
+    """True if no argument carries a mode's data (tangents, batches, graphs)."""
     for a in args:
         meta = a._meta if isinstance(a, Variable) else None
         if meta is not None and (
@@ -170,7 +170,7 @@ def _are_bare(args: tuple[Any, ...]) -> bool:
 
 
 def _align(args: tuple[Any, ...], batched: tuple[bool, ...], reshape: Any) -> tuple[Any, ...]:
-    """Insert dimensions of size one behind the batch, so that broadcasting lines up as it did for one sample."""
+    """Insert dimensions of size one after the batch, so that samples broadcast as they would alone."""
     shapes: list[Any] = [a.shape if hasattr(a, "shape") else () for a in args]
     if len(args) == 1 or (len(set(map(len, shapes))) == 1 and all(batched)):
         return args
@@ -182,7 +182,7 @@ def _align(args: tuple[Any, ...], batched: tuple[bool, ...], reshape: Any) -> tu
 
 
 def _expand(args: tuple[Any, ...], batched: tuple[bool, ...], size: int) -> tuple[Any, ...]:
-    """Give every tensor argument a batch dimension; for an unbatched one it is a broadcast, which costs nothing."""
+    """Give every tensor argument a batch dimension; an unbatched one is expanded, which costs nothing."""
     return tuple(
         a if b or not isinstance(a, Variable) else tensor_ops.expand(a, shape=(size, *_shape(a)))
         for a, b in zip(args, batched, strict=True)
@@ -199,7 +199,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 def _random_op(
     level: BatchLevel, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]
 ) -> Any:
-    """Draw for a batch: once for all samples, or for each of them, as vmap's `randomness` says."""
+    """Draw for a batch: once for all samples, or once per sample, according to vmap's `randomness`."""
     if level.randomness == "error":
         raise RuntimeError(
             f"vmap: called random operation while in randomness error mode ({op.name}): "

@@ -1,14 +1,14 @@
 """Forward mode: tensors that carry a tangent.
 
 A dual tensor keeps its tangents, one per open dual level, in its metadata. An op on duals strips the innermost level's
-tangents, runs itself on what remains (which deals with the outer levels), and then its jvp rule, on tensors, so
-tangents have tangents and graphs of their own and levels nest without confusing each other.
+tangents and runs itself on the rest, which handles the outer levels. Then its jvp rule runs on tensors, so tangents
+have tangents and graphs of their own, and levels nest without confusion.
 
 Note [Saved tangents]
-What a node saves for backward has lost its tangents by then. A backward that runs while the level is open must see
-them, or its gradients would lose theirs (forward over reverse). They are kept with the level, by node and name of the
-saved value, and put back when the value is unpacked; they could not be kept on the node, since the tangent of an output
-has a graph that leads back to it. With the level they all go.
+Values saved for backward have lost their tangents. A backward that runs while the level is open needs them;
+otherwise its gradients would lose theirs (forward over reverse). They are kept with the level, by node and name of the
+saved value, and restored when the value is unpacked. They cannot be kept on the node, since the tangent of an output
+has a graph that leads back to it. They are released with the level.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 
 
 class Interpreter(Protocol):
-    """Who runs ops on tensors whose tangent of some level is no derivative.
+    """Runs ops on tensors whose tangent of some level is no derivative.
 
-    What moves with the elements of a tensor, through views and in-place writes and out of nested transforms, is
-    carried as a tangent: the index sets of _src.transforms.sparsity, the Taylor coefficients of ndgrad.func.jet. Ops
-    alone treat it differently.
+    Data that moves with the elements of a tensor, through views, in-place writes and out of nested transforms, is
+    carried as a tangent: the index sets of _src.transforms.sparsity, the Taylor coefficients of ndgrad.func.jet. Only
+    ops treat it differently.
     """
 
     def run(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any: ...
@@ -78,10 +78,10 @@ def tangent_of(a: Any, number: int) -> Any:
 
 
 def strip(a: Any, number: int) -> Any:
-    """`a` without its tangent of the level."""
+    """Return `a` without its tangent of the level."""
     if tangent_of(a, number) is None:
         return a
-    bare = _same(a)
+    bare = _copy_without_tangents(a)
     rest = {n: t for n, t in (tangents_of(a) or {}).items() if n != number}
     if rest:
         meta_of(bare).tangents = rest
@@ -89,15 +89,15 @@ def strip(a: Any, number: int) -> Any:
 
 
 def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
-    """The payload of a transform's tensor as it leaves the transform, with the tangents that the tensor itself had.
+    """Return the payload of a transform's tensor outside the transform, with the tangents of the tensor itself.
 
-    The payload may have a tangent of the same level already (one operand was dual inside,
-    another outside): they add up.
+    The payload may have a tangent of the same level already (one operand was dual inside, another one outside). The
+    tangents are then added.
     """
     tangents = tangents_of(wrapper)
     if not tangents:
         return payload
-    out = _same(payload)
+    out = _copy_without_tangents(payload)
     held = dict((payload._meta.tangents or {}) if payload._meta is not None else {})
     for number, t in tangents.items():
         part = strip(convert(t), number)
@@ -106,39 +106,41 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
     return out
 
 
-def _same(a: Any) -> Any:
-    """Another tensor object over the same payload and history, without tangents."""
+def _copy_without_tangents(a: Any) -> Any:
+    """Return another tensor object over the same payload and history, without tangents."""
     bare = new(a.__class__ if a.own_dispatch else a.face)
-    bare._storage = storage_of(a)  # one for both: the bare one may be saved, and the other written
+    bare._storage = storage_of(a)  # Both share the storage: the bare tensor may be saved and the other one written.
     bare._array = a._array
     bare._node = a._node
     bare._meta = None
-    if a.own_dispatch:  # whose class computes with its attributes
+    if a.own_dispatch:  # Its class computes with attributes.
         adopt(a, bare)
     old = a._meta
     if old is None:
         return bare
     view = old.view
     if view is not None and not old.batch_level:
-        # which both know the view by: were the other the first to ask, this one would keep its old history
+        # Both tensors share the view. If the other one refreshed it first, this one would keep its old history.
         view.refresh(a)
         bare._node = a._node
     if view is not None and view.base._meta is not None and view.base._meta.tangents:
-        meta_of(bare).path, view = view.path, None  # or it would find its tangents again
-    several = a._node is not None and a._node.outputs != 1  # an edge to such a node names the output, were it the first
+        meta_of(bare).path, view = view.path, None  # Otherwise it would find its tangents again.
+    several = (
+        a._node is not None and a._node.outputs != 1
+    )  # An edge to such a node names the output, even the first one.
     if several or old.view is not None or old.requires_grad or old.batch_level or old.level:
         meta = meta_of(bare)
         meta.output_nr, meta.view, meta.batch_level, meta.level = old.output_nr, view, old.batch_level, old.level
         meta.requires_grad = old.requires_grad
         if old.requires_grad and a._node is None:
-            # a leaf: what is computed with the bare tensor has its gradient end at the leaf itself
+            # For a leaf: gradients of results of the bare tensor end at the leaf itself.
             meta.leaf_accumulator = accumulator(a)
             meta.accumulator = old.accumulator
     return bare
 
 
 def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The tangents of the arguments at a level, None where there is none, and the arguments without them."""
+    """Return the tangents of the arguments at a level (None for arguments without one), and the stripped arguments."""
     tangents, primals = [], []
     for a in args:
         tangent = None
@@ -146,7 +148,7 @@ def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[A
         if meta is not None:
             held = meta.tangents if meta.view is None else tangents_of(a)
             if held and number in held:
-                tangent, a = held[number], _same(a)
+                tangent, a = held[number], _copy_without_tangents(a)
                 if len(held) > 1:
                     meta_of(a).tangents = {n: t for n, t in held.items() if n != number}
         tangents.append(tangent)
@@ -155,8 +157,8 @@ def _split(args: tuple[Any, ...], number: int) -> tuple[tuple[Any, ...], tuple[A
 
 
 def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, state: Modes, plain: bool) -> Any:
-    """Run an op of which some argument has a tangent; the innermost is of level `number`. `state` is in force; `plain`:
-    nothing but transforms is."""
+    """Run an op with a tangent among its arguments; the innermost one is of level `number`. `state` holds the active
+    modes; `plain` is True if only transforms are active."""
     if number in interpreters:
         return interpreters[number].run(op, args, settings)
     enabled, out = state.forward_grad_enabled, None
@@ -194,27 +196,27 @@ def dual_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int
 def _give_tangents(
     op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any, number: int
 ) -> None:
-    """Give the result(s) `out` of an op their tangents of level `number`, and its node those of what it saved."""
+    """Set the tangents of level `number` of an op's result(s) `out`, and of the values saved by its node."""
     made = jvp(op, primals, tangents, settings, out)
     if op.outputs == 1:
         if made is not None and any(made is t for t in tangents):
-            made = tensor_ops.clone(made)  # a later write to the result must not reach the argument's tangent
+            made = tensor_ops.clone(made)  # A later write to the result must not reach the argument's tangent.
         made = in_layout_of(out, made)
     outs, parts = ((out,), (made,)) if op.outputs == 1 else (out, made)
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
         if t is not None and is_inexact(dtype):
             if np_dtype(t) != dtype and (np_dtype(t).kind == "c") == (dtype.kind == "c"):
-                # a rule that computes with a Python number may leave the precision of its op
+                # A rule that computes with a Python number may change the precision.
                 t = tensor_ops.cast(t, dtype=dtype)
-            with_tangent(o, t, number)
+            set_tangent(o, t, number)
     node = next((o._node for o in outs if o._node is not None), None)
     if node is not None:
         save_tangents(node, op, tangents, parts, number)
 
 
 def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any, ...], number: int) -> None:
-    """Remember the tangents of what a fresh node saved (see Note [Saved tangents])."""
+    """Store the tangents of values saved by a new node (see Note [Saved tangents])."""
     plan = node.plan
     by_name: dict[str, Any] = {
         n: t
@@ -223,53 +225,54 @@ def save_tangents(node: Any, op: Op, tangents: tuple[Any, ...], outs: tuple[Any,
     }
     by_name |= {n: outs[int(n[3:] or 0)] for n in plan.outs if outs[int(n[3:] or 0)] is not None}
     if by_name:
-        saved_tangents(number)[node] = {n: kept_tangent(t) for n, t in by_name.items()}
+        saved_tangents(number)[node] = {n: keep_tangent(t) for n, t in by_name.items()}
 
 
-def kept_tangent(t: Any) -> Any:
-    """A tangent as it is saved: where later writes are allowed, they must not reach it."""
+def keep_tangent(t: Any) -> Any:
+    """Return a tangent in the form in which it is saved. If later writes are allowed, they must not reach it."""
     if isinstance(t, tuple):
-        return tuple([kept_tangent(part) for part in t])
+        return tuple([keep_tangent(part) for part in t])
     return copied_tangent(t) if t is not None and (t.keeps_saved or thread.copy_on_write) else t
 
 
 def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
-    """Of an open level: node -> name (or position) of a saved value -> its tangent."""
+    """Return the tangents saved for an open level: node -> name (or position) of a saved value -> tangent."""
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
 def has_saved_tangents(node: Any) -> bool:
-    """Whether something that a node saved had a tangent of a level that is open."""
+    """True if a value saved by a node had a tangent of an open level."""
     return any(node in by_node for by_node in tuple(_saved_by_level.values()))
 
 
 def forget_closed() -> None:
-    """Drop what was kept for levels that were open once more for a while, and are closed again."""
+    """Drop tangents saved for levels that were reopened for a while and are closed again."""
     for number in [n for n in _saved_by_level if n not in process.open]:
         _saved_by_level.pop(number, None)
 
 
-def with_saved_tangents(node: Any, name: Any, value: Any) -> Any:
-    """A saved value as it is unpacked, with the tangents that it had when it was saved."""
+def restore_tangents(node: Any, name: Any, value: Any) -> Any:
+    """Return an unpacked saved value with the tangents that it had when it was saved."""
     for number in sorted(_saved_by_level):
         held = _saved_by_level.get(number, {}).get(node, {}).get(name)
         if held is None:
             continue
         if isinstance(value, tuple):
             value = tuple(
-                v if t is None else with_tangent(_same(v), t, number) for v, t in zip(value, held, strict=True)
+                v if t is None else set_tangent(_copy_without_tangents(v), t, number)
+                for v, t in zip(value, held, strict=True)
             )
         elif isinstance(value, Variable):
             others = tangents_of(value)
-            value = with_tangent(_same(value), held, number)
+            value = set_tangent(_copy_without_tangents(value), held, number)
             if others:
                 value._meta.tangents |= others
     return value
 
 
 def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """A view of a dual: the view of the primal (of the very tensor, so that writes reach it), with
-    views of its tangents."""
+    """Return a view of a dual: the view of the very primal tensor, so that writes reach it, with views of its
+    tangents."""
     with hidden_tangents(args[0]) as tangents:
         out = dispatch(op, args, settings)
     if not thread.forward_grad_enabled or not op.differentiable:
@@ -277,20 +280,20 @@ def dual_view(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     for number, tangent in tangents.items():
         made = op(tangent, *args[1:], **settings)
         for o, t in [(out, made)] if op.outputs == 1 else zip(out, made, strict=True):
-            with_tangent(o, t if is_view_of(o, args[0]) or not is_view_of(t, tangent) else tensor_ops.clone(t), number)
+            set_tangent(o, t if is_view_of(o, args[0]) or not is_view_of(t, tangent) else tensor_ops.clone(t), number)
     return out
 
 
 def zero_tangent(base: Any, number: int) -> Any:
-    """The tangent of a tensor that has none of the level yet, when a part of it is to get one."""
+    """Return the initial tangent of a tensor without one of this level, before a part of it gets one."""
     interpreter = interpreters.get(number)
     return tensor_ops.zeros_like(base) if interpreter is None else interpreter.zero(base)
 
 
 class hidden_tangents:
-    """`t` without its tangents (which are handed out) for the duration of a block; they come back afterwards.
+    """Context that removes and returns the tangents of `t`, and restores them at its end.
 
-    A class, since every view of a dual passes through one, and a generator would cost as much again.
+    It is a class, since every view of a dual passes through it and a generator would double the cost.
     """
 
     __slots__ = ("held", "t")
@@ -314,7 +317,7 @@ class hidden_tangents:
             meta.tangents = tangents
 
 
-def with_tangent(out: Any, tangent: Any, number: int) -> Any:
+def set_tangent(out: Any, tangent: Any, number: int) -> Any:
     if tangent is None:
         return out
     if shape_of(tangent) != shape_of(out):
@@ -325,8 +328,8 @@ def with_tangent(out: Any, tangent: Any, number: int) -> Any:
 
 
 class Environment(dict[str, Any]):
-    """What a rule may name, by name; facts about arguments (x_shape, x_ndim, x_dtype) are found
-    when a rule names them."""
+    """Values available to a rule, by name. Facts about arguments (x_shape, x_ndim, x_dtype) are computed on
+    demand."""
 
     def __missing__(self, key: str) -> Any:
         name, kind = key.rsplit("_", 1)
@@ -334,7 +337,7 @@ class Environment(dict[str, Any]):
 
 
 def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
-    """The tangent(s) of an op's output."""
+    """Return the tangent(s) of an op's output."""
     if op.jvp == "linear":
         linear_in = op.differentiable_positions(len(primals))
         filled = tuple(
@@ -355,7 +358,7 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
             tangents = in_single(tangents, tensor_ops)
         if not isinstance(op.jvp, (str, Mapping)):
             return _joint_tangent(op, env, tangents)
-        terms = _terms(op, env, tangents)
+        terms = _rule_terms(op, env, tangents)
     if not terms:
         return None if op.outputs == 1 else (None,) * len(out)
     total = terms[0]
@@ -365,7 +368,7 @@ def jvp(op: Op, primals: tuple[Any, ...], tangents: tuple[Any, ...], settings: d
 
 
 def _environment(op: Op, primals: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Environment:
-    """What the rules of a call may name, but for tangents."""
+    """Return the values available to the rules of a call, except tangents."""
     env = Environment(settings)
     env.update(op.bind(primals))
     env["ops"] = tensor_ops
@@ -377,7 +380,7 @@ def _environment(op: Op, primals: tuple[Any, ...], settings: dict[str, Any], out
 
 
 def _joint_tangent(op: Op, env: Environment, tangents: tuple[Any, ...]) -> Any:
-    """The tangent(s) by one rule for all arguments."""
+    """Return the tangent(s) by one rule for all arguments."""
     rule = op.jvp
     assert callable(rule)
     env.update((f"{name}_t", t) for name, t in op.bind(tangents).items())
@@ -385,8 +388,8 @@ def _joint_tangent(op: Op, env: Environment, tangents: tuple[Any, ...]) -> Any:
     return rule(*[env[n] for n in parameter_names(rule)])
 
 
-def _terms(op: Op, env: Environment, tangents: tuple[Any, ...]) -> list[Any]:
-    """What the rule of each argument that has a tangent makes of it."""
+def _rule_terms(op: Op, env: Environment, tangents: tuple[Any, ...]) -> list[Any]:
+    """Return the result of each argument's rule, for arguments with a tangent."""
     if op.jvp == "elementwise":
         rules = op.rules
     else:
@@ -402,7 +405,7 @@ def _terms(op: Op, env: Environment, tangents: tuple[Any, ...]) -> list[Any]:
 
 
 def _zeros(p: Any) -> Any:
-    """Zeros in the shape and dtype of `p`, whatever its values (0 * inf is no zero), without memory of their own."""
+    """Return zeros with the shape and dtype of `p`, without memory; 0 * p would be wrong for infinite values."""
     bottom = p
     while isinstance(bottom, Variable):
         bottom = bottom._array
@@ -414,7 +417,7 @@ def _zeros(p: Any) -> Any:
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A dual tensor taken apart; the tangent is None where there is none.
+    """A dual tensor split into primal and tangent; the tangent is None if there is none.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
@@ -429,7 +432,7 @@ class UnpackedDualTensor(NamedTuple):
 class dual_level(Mode):
     """A context in which tensors can carry tangents; its value is the number of the level. Also a decorator.
 
-    Levels nest. torch's do not.
+    Levels nest, unlike torch's.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
@@ -443,7 +446,7 @@ class dual_level(Mode):
     def __enter__(self) -> int:
         number, before = next_level_number(), scope()
         try:
-            self._stack.append(block := open_block(lambda modes: self._opened(modes, number), before))
+            self._stack.append(block := open_block(lambda modes: self._open_modes(modes, number), before))
             note_open(number, block.modes)
         except BaseException:
             restore(before)
@@ -451,7 +454,7 @@ class dual_level(Mode):
             raise
         return number
 
-    def _opened(self, modes: Modes, number: int) -> Modes:
+    def _open_modes(self, modes: Modes, number: int) -> Modes:
         made = modes.copy()
         _open(made, number)
         return made
@@ -465,10 +468,10 @@ class dual_level(Mode):
 
 
 class transform_level(dual_level):
-    """The level of a transform, in which forward mode is on whatever is outside."""
+    """The level of a transform, in which forward mode is always enabled."""
 
-    def _opened(self, modes: Modes, number: int) -> Modes:
-        made = super()._opened(modes, number)
+    def _open_modes(self, modes: Modes, number: int) -> Modes:
+        made = super()._open_modes(modes, number)
         made.forward_grad_enabled = True
         return made
 
@@ -495,7 +498,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the innermost level; the tangents of its tensors are gone.
+    """Close the innermost level; the tangents of its tensors are dropped.
 
     >>> import ndgrad.autograd.forward_ad as forward_ad
     >>> _ = forward_ad.enter_dual_level()
@@ -521,7 +524,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 def current_level() -> int:
-    """The number of the innermost open level of this thread, -1 if there is none.
+    """Return the number of the innermost open level of this thread; -1 if there is none.
 
     >>> import ndgrad.autograd.forward_ad as forward_ad
     >>> with forward_ad.dual_level() as level:
@@ -533,7 +536,7 @@ def current_level() -> int:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A view of `tensor` that carries `tangent`, whose memory is used as it is if it lies as the tensor's does.
+    """Return a view of `tensor` with the tangent `tangent`, whose memory is used directly if the layouts agree.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
@@ -587,7 +590,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def _lazy_like(primal: Any, tangent: Any) -> Any:
-    """A tangent that says of itself what its primal does (`is_conj`, `is_neg`): torch copies it into such memory."""
+    """Return a tangent that is lazy (`is_conj`, `is_neg`) like its primal: torch copies it into such memory."""
     is_lazy = primal._storage.__class__ is LazyStorage
     if (tangent._storage.__class__ is LazyStorage) == is_lazy:
         return tangent
@@ -598,7 +601,7 @@ def _lazy_like(primal: Any, tangent: Any) -> Any:
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal of a tensor and its tangent, which is None if it has none.
+    """Return the primal of a tensor and its tangent, which may be None.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
@@ -608,8 +611,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     UnpackedDualTensor(primal=tensor(0.), tangent=tensor(2.))
     """
     if not isinstance(tensor, Variable):
-        raise TypeError(f"unpack_dual: expected a tensor, and got {type(tensor).__name__}. [nd-type]")
-    number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # of another thread's level
+        raise TypeError(f"unpack_dual: expected a tensor, but got {type(tensor).__name__}. [nd-type]")
+    number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # possibly a level of another thread
     if not number:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(
@@ -618,7 +621,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 def _open_number(name: str, level: int | None) -> int | None:
-    """The number of the level that is meant, None if none is open."""
+    """Return the number of the requested level; None if none is open."""
     stack = thread.dual_stack
     if level is None:
         return stack[-1] if stack else None
@@ -633,8 +636,8 @@ def _open_number(name: str, level: int | None) -> int | None:
 
 
 class _set_fwd_grad_enabled(FieldSwitch):
-    """Switch forward mode on or off, at once; as a context, until the block ends. What is computed
-    without it has no tangent.
+    """Switch forward mode on or off, at once; as a context, until the block ends. Results computed without it have
+    no tangent.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
@@ -651,7 +654,7 @@ set_fwd_grad_enabled = _set_fwd_grad_enabled
 
 
 def _is_fwd_grad_enabled() -> bool:
-    """Whether ops compute tangents in this context.
+    """True if ops compute tangents in this context.
 
     >>> import ndgrad.autograd.forward_ad as forward_ad
     >>> forward_ad.is_fwd_grad_enabled()
@@ -661,16 +664,6 @@ def _is_fwd_grad_enabled() -> bool:
 
 
 is_fwd_grad_enabled = _is_fwd_grad_enabled
-
-
-if TYPE_CHECKING:
-    _current_level: int
-else:
-
-    def __getattr__(name: str) -> int:
-        if name == "_current_level":  # torch's name, a variable there
-            return current_level()
-        raise AttributeError(f"module 'ndgrad.autograd.forward_ad' has no attribute {name!r}")
 
 
 register(interpreters=interpreters)

@@ -1,11 +1,11 @@
 """The stack of function transforms, and what each does to an op.
 
 Note [Levels]
-A transform opens a level on this thread's stack. Inside a grad level, tensors that depend on its input carry a graph of
-that level: their payload is what the level below sees (a bare array when nothing below cares). Inside a vmap level, a
-batched tensor's payload has one more dimension, in front. An op looks for the innermost level among its arguments,
-deals with it, and calls itself on the payloads with the stack lowered, so transforms nest to any depth. Level
-numbers are never reused: a tensor that outlives its level is found out.
+A transform opens a level on this thread's stack. Inside a grad level, tensors that depend on its input carry a graph
+of that level: their payload is the tensor of the level below, or a bare array if no level below is concerned. Inside
+a vmap level, a batched tensor's payload has one more dimension, in front. An op looks for the innermost level among
+its arguments, handles it, and calls itself on the payloads with the stack lowered, so transforms nest to any depth.
+Level numbers are never reused, so a tensor that outlives its level is detected.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ndgrad._src.ops.table import RANDOM
 
 
 class Level:
-    """One transform; as a context, it is open for the duration of a block, and closed whatever happens."""
+    """One transform. As a context, it is open during a block and always closed at its end."""
 
     __slots__ = ("_block", "grad_enabled_before", "number", "outside")
 
     kind: ClassVar[str]
-    #: of the samples of a vmap; the others have none
+    #: Number of samples of a vmap; None for other transforms.
     size: int | None = None
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Level:
         return self
 
     def inside(self, modes: Modes) -> Modes:
-        """The modes inside the transform, from those around it."""
+        """Return the modes inside the transform, given those around it."""
         made = modes.copy()
         made.entered += 1
         made.transforms += 1
@@ -72,16 +72,16 @@ class Level:
         block.closed, self._block = True, None
         process.open.pop(self.number, None)
         close_block(block)
-        block.closed = True  # unlike other modes, a level is over for tasks too that were started in it
+        block.closed = True  # Unlike other modes, a level is also closed for tasks that were started in it.
 
     def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
-        """The open level that deals with an op next; this is the innermost of them, and `number` that of the innermost
-        level among the arguments. None if the op concerns none."""
+        """Return the open level that handles an op next; None if no level is concerned. This level is the innermost
+        open one, and `number` is that of the innermost level among the arguments."""
         levels = modes().levels
         if op.batch is RANDOM:
             return next((level for level in reversed(levels) if level.number == number or level.kind != "grad"), None)
         for level in reversed(levels):
-            # which sees all ops inside it: its tensors are values
+            # It sees all ops inside it, because its tensors are values.
             if level.number == number or level.kind == "functional":
                 return level
         if number:
@@ -89,28 +89,28 @@ class Level:
         return None
 
     def enabled_below(self, enabled: bool) -> bool:
-        """Whether the levels below record what is computed here."""
+        """True if the levels below record operations of this level."""
         return enabled
 
     def run(
         self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
     ) -> Any:
-        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` is in
-        force; `plain`: nothing but transforms is."""
+        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` holds the
+        active modes; `plain` is True if only transforms are active."""
         raise NotImplementedError
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Apply a custom function whose innermost arguments are of this level, where that is not dealt with
-        in ndgrad._src.transforms.custom_functions."""
+        """Apply a custom function whose innermost arguments are of this level, unless
+        ndgrad._src.transforms.custom_functions does so."""
         raise NotImplementedError
 
     def value(self, t: Any) -> Any:
-        """What a tensor is in the levels below, where that is not its payload as it lies there."""
+        """Return the value of a tensor in the levels below, if it differs from its payload."""
         raise NotImplementedError
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
-        """Give a tensor of this level another value, which broadcasts to it (a new one: nobody else has it), where that
-        is not dealt with in ndgrad._src.interpreters.transform_writes."""
+        """Give a tensor of this level another value, which broadcasts to it, unless
+        ndgrad._src.interpreters.transform_writes does so. `is_new`: the value is not shared."""
         raise NotImplementedError
 
 
@@ -123,8 +123,8 @@ class GradLevel(Level):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pure = True  # all payloads were bare arrays so far
-        self.paused: int | None = None  # the thread for which grad is disabled for this level alone
+        self.pure = True  # True while all payloads have been bare arrays.
+        self.paused: int | None = None  # Thread for which grad is disabled at this level only.
 
     def inside(self, modes: Modes) -> Modes:
         made = super().inside(modes)
@@ -132,7 +132,7 @@ class GradLevel(Level):
         return made
 
     def enabled_below(self, enabled: bool) -> bool:
-        # What no_grad cuts, inside the level or around it, is cut for all levels below.
+        # A no_grad inside or around the level also holds for all levels below.
         return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
     def run(
@@ -141,13 +141,13 @@ class GradLevel(Level):
         """Run an op on the payloads, and record it in the level's graph."""
         number = self.number
         if (op.view or op.shares_storage) and isinstance(args[0]._array, numpy.generic):
-            storage_of(args[0])  # a NumPy scalar has no memory to view: now it has
+            storage_of(args[0])  # A NumPy scalar has no memory to view; this allocates some.
         payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
         pure = True
         for p in payloads:
             if isinstance(p, Variable):
                 pure = self.pure = False
-        # what runs outside of all modes will do to record the op, but for the number of the graph
+        # The recorder outside of all modes can record the op, apart from the number of the graph.
         plain = plain and op.outputs == 1 and not (op.view or op.shares_storage or op.variadic)
         if plain and pure and state.levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
@@ -162,15 +162,15 @@ class GradLevel(Level):
                 made = result if made._node is None else made
                 meta_of(made).made_in = state.levels[-1].number
                 return made
-        return self._recorded(op, args, settings, face, result, state)
+        return self._record(op, args, settings, face, result, state)
 
     def _run_below(self, op: Any, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """The result(s) of an op on the levels below."""
+        """Return the result(s) of an op on the levels below."""
         outside = scope()
         try:
             restore(outside.under(self))
             lifted = [
-                as_below(a, p, self.number) if isinstance(a, Variable) else p
+                as_tensor_below(a, p, self.number) if isinstance(a, Variable) else p
                 for a, p in zip(args, payloads, strict=True)
             ]
             return dispatch(op, tuple(lifted), settings, settled=True)
@@ -178,10 +178,10 @@ class GradLevel(Level):
             restore(outside)
             del outside
 
-    def _recorded(
+    def _record(
         self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], result: Any, state: Modes
     ) -> Any:
-        """What the levels below have computed as results of this one."""
+        """Record results of the levels below as results of this level."""
         several = op.outputs != 1
         results = result if several else (result,)
         out = finish(
@@ -193,13 +193,13 @@ class GradLevel(Level):
             level=self.number,
         )
         wrapped = out if several else (out,)
-        # What does not depend on the level's inputs needs no wrapping; but a view must stay with
-        # its base, to see its writes.
+        # Results that do not depend on the level's inputs need no wrapping. A view must stay with its base, to see
+        # writes to it.
         if op.view and level_number(args[0]) == self.number:
             for w in wrapped:
                 meta_of(w).level = self.number
             return out
-        if not op.shares_storage:  # whose memory may be older than the level
+        if not op.shares_storage:  # Shared memory may be older than the level.
             for r in results:
                 meta_of(r).made_in = state.levels[-1].number
         made = tuple([w if w._node is not None else r for w, r in zip(wrapped, results, strict=True)])
@@ -207,8 +207,8 @@ class GradLevel(Level):
 
 
 class below:
-    """The state as it is for the levels under `level`, for the length of a block. It is a class: a generator
-    would cost as much again."""
+    """Context that sets the state of the levels under `level`. It is a class, because a generator would double
+    the cost."""
 
     __slots__ = ("level", "outside")
 
@@ -224,11 +224,11 @@ class below:
         del self.outside  # see Note [Sections]
 
 
-# ----- whose tensor is it --------------------------------------------------------------------------------------------
+# ----- level of a tensor ---------------------------------------------------------------------------------------------
 
 
 def level_number(t: Any) -> int:
-    """The number of the innermost level a tensor belongs to, 0 for an ordinary one."""
+    """Return the number of the innermost level of a tensor; 0 for an ordinary one."""
     if not isinstance(t, Variable):
         return 0
     meta = t._meta
@@ -243,7 +243,7 @@ def level_number(t: Any) -> int:
 
 
 def _follow(t: Any) -> None:
-    """Bring a view to where its base is now."""
+    """Bring a view to the current level of its base."""
     view = t._meta.view
     base = view.base
     if base._meta is None:
@@ -255,22 +255,22 @@ def _follow(t: Any) -> None:
             base = view.base
         number = level_number(base)
     if number != view.base_level:
-        from ndgrad._src.interpreters.transform_writes import follow_base  # which is made of levels
+        from ndgrad._src.interpreters.transform_writes import follow_base  # imports this module
 
         follow_base(t)
         return
     if t._meta.batch_level:
-        return  # the graph is that of the levels below
+        return  # The graph is that of the levels below.
     if view.version != t._storage.version.number:
         view.refresh(t)
     if isinstance(base._array, Variable) and not isinstance(t._array, Variable):
-        from ndgrad._src.interpreters.transform_writes import follow_payload  # which is made of levels
+        from ndgrad._src.interpreters.transform_writes import follow_payload  # imports this module
 
         follow_payload(t)
 
 
 def find_level(number: int) -> Level:
-    """The open transform of that number, which another thread may have opened (see Note
+    """Return the open transform of that number, which may belong to another thread (see Note
     [Threads inside transforms])."""
     elsewhere = process.open.get(number)
     for level in (*modes().levels, *(() if elsewhere is None else elsewhere.levels)):
@@ -288,8 +288,8 @@ def top_level(args: tuple[Any, ...]) -> Level | None:
 
 
 def lower(t: Any) -> Any:
-    """The payload under which a level keeps a tensor of the levels below: its bare array, if that says all (of a class
-    with a dispatch of its own it never does)."""
+    """Return the payload for a tensor of the levels below: its bare array if it carries nothing else. A tensor of a
+    class with its own dispatch is returned unchanged."""
     if not isinstance(t, Variable):
         return t
     meta = t._meta
@@ -300,19 +300,19 @@ def lower(t: Any) -> Any:
     return t._array
 
 
-# ----- into a level and out of it -------------------------------------------------------------------------------------
+# ----- entering and leaving a level -----------------------------------------------------------------------------------
 
 
 def settle(tensors: list[Any]) -> None:
-    """Let the results of a level follow their bases while it is still open: a view is brought to where its base is when
-    next someone looks, and afterwards that would be too late."""
+    """Update the results of a level to their bases while it is still open. A view follows its base lazily, and later
+    would be too late."""
     for t in tensors:
         if isinstance(t, Variable) and t._meta is not None and (t._meta.view is not None or t._meta.picked is not None):
             level_number(t)
 
 
 def make_leaf(level: GradLevel, t: Any) -> Any:
-    """An input of a grad transform: a leaf of the level over the tensor outside."""
+    """Return an input of a grad transform: a leaf of the level over the tensor outside."""
     refuse_sparse(t, "grad, vjp, jacrev")
     settle([t])
     payload = lower(t)
@@ -327,10 +327,10 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
 
 
 def _share_memory(t: Any, source: Any) -> None:
-    """Let a tensor over the memory of another know of the writes to that one: its level may have saved it.
+    """Make a tensor over another's memory share its version, because its level may have saved it.
 
-    Of an inference tensor nothing can be saved, and need not be: the level has its own graph.
-    NumPy's scalars nobody writes.
+    An inference tensor has no versions and needs none: the level has its own graph. NumPy's scalars are never
+    written.
     """
     payload = t._array
     if isinstance(payload, Variable):
@@ -339,15 +339,15 @@ def _share_memory(t: Any, source: Any) -> None:
         t._storage = storage_of(source)
 
 
-def as_below(t: Any, payload: Any, number: int) -> Any:
-    """A tensor as an op on the levels below gets it, which may save it: so it has the versions of
-    the memory that it is."""
+def as_tensor_below(t: Any, payload: Any, number: int) -> Any:
+    """Return a tensor as an op on the levels below receives it. The op may save it, so it shares the versions of
+    its memory."""
     if isinstance(payload, Variable):
         return payload
     if level_number(t) != number:
         return t
     bare, meta = wrap(t.face, payload), t._meta
-    if not isinstance(payload, numpy.generic):  # which nobody writes
+    if not isinstance(payload, numpy.generic):  # NumPy's scalars are never written.
         bare._storage = storage_of(t)
         path = None if meta is None else meta.path if meta.view is None else meta.view.path
         if path is not None:
@@ -356,7 +356,7 @@ def as_below(t: Any, payload: Any, number: int) -> Any:
 
 
 def _payload(t: Any) -> Any:
-    """The payload of a level's tensor, as a tensor of the levels below."""
+    """Return the payload of a level's tensor, as a tensor of the levels below."""
     if isinstance(t._array, Variable):
         storage_of(t)
         return t._array
@@ -366,7 +366,7 @@ def _payload(t: Any) -> Any:
 
 
 def unwrap(level: Level, t: Any) -> Any:
-    """A result of a transformed function as the levels below see it."""
+    """Return a result of a transformed function as a tensor of the levels below."""
     if isinstance(t, Variable) and level_number(t) == level.number:
         return forward_ad.hand_down(t, _payload(t), lambda tangent: unwrap(level, tangent))
     return t

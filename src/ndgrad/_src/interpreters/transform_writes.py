@@ -1,13 +1,13 @@
 """In-place writes while transforms are open.
 
-An in-place op runs out of place, through every level; then the result is copied into the target in place, level by
-level: tangents into the target's tangents, batched values into the batched payload, and in a grad level the payload is
-written and the level's graph gets a copy node. So views see writes at every level, as they do outside. An op that
-writes a part of its target, and is linear in what it writes and what was there (index_put and its kin), is not run on
-the whole: it writes that part at every level (`write_part`).
+An in-place op runs out of place, through every level. Then the result is copied into the target in place, level by
+level: tangents into the target's tangents, batched values into the batched payload. In a grad level the payload is
+written and the level's graph gets a copy node. So views see writes at every level, as they do outside. Some ops write
+a part of their target, and are linear in the written and the old values (index_put and its variants). They do not run
+on the whole tensor: they write that part at every level (`write_part`).
 
-A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. One
-made inside can, and is brought to the level first.
+A tensor from outside a level cannot take a value that belongs to it: the write would have to outlive the level. A
+tensor made inside can, and is brought to the level first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ndgrad._src.interpreters.forward_ad import hidden_tangents, interpreters, s
 from ndgrad._src.interpreters.levels import (
     GradLevel,
     Level,
-    as_below,
+    as_tensor_below,
     below,
     find_level,
     level_number,
@@ -46,13 +46,13 @@ from ndgrad._src.ops.vocabulary import find, tensor_ops
 
 def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     picked = follow_pick(target)
-    # a part that was picked from the target must not follow it while it is written, level by level
+    # A part picked from the target must not follow it during the write, which proceeds level by level.
     args = tuple([tensor_ops.clone(a) if isinstance(a, Variable) and follow_pick(a) is not None else a for a in args])
     if picked is None:
         _write(op, target, args, settings)
         return target
     part = target if target._meta.view is None else target._meta.view.base
-    part._meta.picked = None  # while the part and the array differ, level by level
+    part._meta.picked = None  # The part and the array differ during the write.
     try:
         _write(op, target, args, settings)
         picked.put(part)
@@ -83,36 +83,42 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
 def _write_inside(
     op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
 ) -> None:
-    """The write inside a level, if it belongs to one; `tangents`: something that takes part has one."""
+    """Write inside a level, if the write belongs to one; `tangents` is True if a participant has a tangent."""
     everything = (target, *args)
     if not tangents and level is None:
         write_level(op, target, args, settings, 0, thread.grad_enabled)
         return
     if _lies_in_lent_memory(target):
         refuse_loss_in_lent(op.name, target, args)
-    if op.consumes and (level is None or level.kind != "functional") and not (tangents and _interpreted(everything)):
+    if (
+        op.consumes
+        and (level is None or level.kind != "functional")
+        and not (tangents and _has_interpreter(everything))
+    ):
         write_part(
-            op, target, args, settings, level if not tangents or level is None else _innermost(everything, level)
+            op, target, args, settings, level if not tangents or level is None else _innermost_level(everything, level)
         )
         return
     if op is copy:
         result = args[0]
         _check_broadcast(target, result)
     else:
-        result = dispatch(op, _unaliased(op, target, args, level), settings)
+        result = dispatch(op, _unalias_arguments(op, target, args, level), settings)
         if op.kind in OVERWRITING:
             mark_overwrite(op, result)
     if level is None or (tangents and innermost_dual((*everything, result)) > level.number):
         if level is not None and level_number(target) != level.number == level_number(result):
-            bring_to(level, target)  # before the tangents are told apart: those of older levels are the payload's
+            bring_to(
+                level, target
+            )  # This must precede the split of tangents: those of older levels belong to the payload.
         _write_dual(target, result)
     else:
         _write_at(level, target, result, op is not copy)
 
 
 def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
-    """The level that a write belongs to: the innermost among the tensors', or one in which nothing made
-    inside it is ever written."""
+    """Return the level that a write belongs to: the innermost one of the tensors, or a functionalize level in
+    which the target was made."""
     own = top_level(everything)
     for level in reversed(thread.levels):
         if level is own:
@@ -123,7 +129,7 @@ def _level_of(target: Any, everything: tuple[Any, ...]) -> Level | None:
 
 
 def _lies_in_lent_memory(t: Any) -> bool:
-    """Whether a plain ndarray sees what is written to a tensor."""
+    """True if a write to a tensor is visible to a plain ndarray."""
     if t._storage.__class__ is Lent or t._meta is None:
         return t._storage.__class__ is Lent
     meta = t._meta if t._meta.view is None else t._meta.view.base._meta
@@ -131,18 +137,18 @@ def _lies_in_lent_memory(t: Any) -> bool:
 
 
 def was_made_inside(level: Level, t: Any) -> bool:
-    """Whether a tensor, or the one that it is a view of, was made while a level was open."""
+    """True if a tensor, or its base, was made while a level was open."""
     info = None if t._meta is None else t._meta.view
     meta = t._meta if info is None else info.base._meta
     return meta is not None and bool(meta.made_in >= level.number)
 
 
-def _unaliased(op: Any, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
-    """The arguments of the out-of-place op. What its rules save must not be the memory that is about to be written."""
+def _unalias_arguments(op: Any, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
+    """Return the arguments of the out-of-place op; values saved by its rules must not share the written memory."""
     if not op.differentiable or not save_plan(op).arrays:
         return (target, *args)
     if level is not None and level.kind == "functional" and thread.levels[-1] is level and not thread.dual_levels:
-        return (target, *args)  # what is saved is the value that it has now, which stays
+        return (target, *args)  # The saved value is the current one, which stays unchanged.
     before = tensor_ops.clone(target) if op.args[0] in save_plan(op).arrays else target
     storage = target._storage
     shares = [
@@ -164,8 +170,8 @@ def _check_broadcast(target: Any, value: Any) -> None:
 
 
 def _write_dual(target: Any, result: Any) -> None:
-    """Write the primal, then the tangents of every level that the target or the result has. Those of levels older than
-    the target's own are its payload's, and go with the primal."""
+    """Write the primal, then the tangents of every level that the target or the result has. Tangents of levels older
+    than the target's own belong to its payload and go with the primal."""
     own = level_number(target)
     theirs = {n: t for n, t in (tangents_of(result) or {}).items() if n > own} if isinstance(result, Variable) else {}
     for number in theirs:
@@ -182,13 +188,15 @@ def _write_dual(target: Any, result: Any) -> None:
 
 
 def _give_tangent(target: Any, number: int) -> None:
-    """A zero tangent for the target; for a view, a view of a zero tangent of its base."""
+    """Give the target a zero tangent; for a view, a view of a zero tangent of its base."""
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
     if tangent_of(base, number) is None:
         zero = zero_tangent(base, number)
         meta = meta_of(base)
-        meta_of(zero).made_in = max(meta.made_in, level_number(base))  # a result of a level does not say so twice
+        meta_of(zero).made_in = max(
+            meta.made_in, level_number(base)
+        )  # A result of a level carries its level in one place only.
         meta.tangents = {**(meta.tangents or {}), number: zero}
     if info is not None:
         meta = meta_of(target)
@@ -198,24 +206,24 @@ def _give_tangent(target: Any, number: int) -> None:
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-def _interpreted(everything: tuple[Any, ...]) -> bool:
-    """Whether some tangent is none: the ids of a sparsity trace, Taylor coefficients. How a write changes them,
-    their interpreter knows."""
+def _has_interpreter(everything: tuple[Any, ...]) -> bool:
+    """True if some tangent belongs to an interpreter (the ids of a sparsity trace, Taylor coefficients), which alone
+    knows the effect of a write."""
     return any(number in interpreters for a in everything if isinstance(a, Variable) for number in tangents_of(a) or ())
 
 
-def _innermost(everything: tuple[Any, ...], level: Level) -> Level | None:
-    """The level that a write comes to first, None for a dual one."""
+def _innermost_level(everything: tuple[Any, ...], level: Level) -> Level | None:
+    """Return the level that handles a write first; None for a dual level."""
     return None if innermost_dual(everything) > level.number else level
 
 
 def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
-    """A write of a part at one level: that of the tangents (None), or a transform's."""
+    """Write a part at one level: that of the tangents (None), or a transform's."""
     storage = target._storage
     y = op.args.index("y") - 1
     value = args[y]
     if isinstance(value, Variable) and storage is not None and value._storage is storage:
-        value = tensor_ops.clone(value)  # which must not change while it is written, level by level
+        value = tensor_ops.clone(value)  # The value must not change during the write, which proceeds level by level.
     args = (*args[:y], value, *args[y + 1 :])
     if level is None:
         _write_part_dual(op, target, args, y, settings)
@@ -230,7 +238,7 @@ def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, 
 
 
 def _write_part_dual(op: Any, target: Any, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
-    """The part of the primal, then that of every tangent that the target or the value has."""
+    """Write the part of the primal, then that of every tangent that the target or the value has."""
     own, value = level_number(target), args[y]
     theirs = {n: t for n, t in (tangents_of(value) or {}).items() if n > own} if isinstance(value, Variable) else {}
     for number in theirs:
@@ -247,7 +255,7 @@ def _write_part_dual(op: Any, target: Any, args: tuple[Any, ...], y: int, settin
 
 
 def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel) -> None:
-    """The part of the payload, and the op in the level's graph."""
+    """Write the part of the payload, and record the op in the level's graph."""
     number = level.number
     payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
     if not isinstance(target._array, Variable):
@@ -260,7 +268,7 @@ def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict
     check_writable(target, op.name + "_", recorded)
     node = inplace_node(op, target, args, settings, edges, number) if recorded else None
     lifted = tuple(
-        [as_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)]
+        [as_tensor_below(a, p, number) if isinstance(a, Variable) else p for a, p in zip(args, payloads, strict=True)]
     )
     _keep_payload(level, target)
     with below(level):
@@ -271,7 +279,7 @@ def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict
 
 
 class _WritingOps:
-    """The vocabulary of a batching rule that writes: ops that write a part do so in place."""
+    """Ops for batching rules that write: ops that write a part do so in place."""
 
     raw = False
 
@@ -285,7 +293,7 @@ class _WritingOps:
 
 
 def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
-    """The part of the batched payload, by the op's batching rule."""
+    """Write the part of the batched payload, by the op's batching rule."""
     assert level.size is not None
     _keep_payload(level, target)
     every = (target, *args)
@@ -293,7 +301,7 @@ def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: d
     payloads = tuple([a._array if b else a for a, b in zip(every, batched, strict=True)])
     with below(level):
         out = apply_batch_rule(op, payloads, batched, settings, level.size, _WritingOps())
-        if out._storage is not payloads[0]._storage:  # the rule had to copy on its way
+        if out._storage is not payloads[0]._storage:  # The rule had to copy.
             write(copy, payloads[0], (out,), {})
     storage_of(target).bump(op.name + "_")
 
@@ -345,7 +353,7 @@ def _write_payload(level: Level, target: Any, payload: Any) -> None:
 
 
 def _keep_payload(level: Level, target: Any) -> None:
-    """Leave the payload that is about to be written to those who may ask for it."""
+    """Preserve the payload that is about to be written for later readers."""
     storage = storage_of(target)
     if storage.keeps and storage.is_held():
         info = None if target._meta is None else target._meta.view
@@ -354,7 +362,7 @@ def _keep_payload(level: Level, target: Any) -> None:
 
 
 def _lift_payload(level: GradLevel, target: Any) -> None:
-    """Make the payload of a tensor (and of its base, if it is a view) a tensor, so that it can take one."""
+    """Make the payload of a tensor (and of its base, if it is a view) a tensor, so that it can hold one."""
     level.pure = False
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
@@ -366,14 +374,14 @@ def _lift_payload(level: GradLevel, target: Any) -> None:
 
 
 def follow_payload(view: Any) -> None:
-    """Let a view of a tensor whose payload has become a tensor look at its part of that."""
+    """Make a view refer to its part of the base's payload, after that has become a tensor."""
     info = view._meta.view
     with below(find_level(level_number(info.base))):
         view._array = replay(info.base._array, info.path)
 
 
 def bring_to(level: Level, target: Any) -> None:
-    """Make a tensor of the levels below one of this level, in place, if it was made inside it."""
+    """Turn a tensor of the levels below into one of this level, in place, if it was made inside it."""
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
     if not was_made_inside(level, target):
@@ -383,9 +391,9 @@ def bring_to(level: Level, target: Any) -> None:
             f"{tuple(target.shape)} from outside it. The write would have to outlive the transform. "
             "Make the tensor inside the function, or use the out-of-place op. [nd-transform-write]"
         )
-    # tangents of older levels go down with the value, those of younger ones stay
+    # Tangents of older levels go down with the value; those of younger levels stay.
     tangents = tangents_of(base) or {}
-    # those of functionalize may belong to it though their primal did not: a rule uses what it has made inside
+    # Tangents of functionalize may belong to it although their primal does not: a rule uses values made inside.
     older = {
         n: level.value(t) if level.kind == "functional" else t for n, t in tangents.items() if n < level.number
     } or None
@@ -393,11 +401,11 @@ def bring_to(level: Level, target: Any) -> None:
     with below(level):
         if level.kind == "vmap":
             outside = copy_in_order(
-                tensor_ops.expand(base, shape=(level.size, *base.shape)), _with_batch(order_of(base))
+                tensor_ops.expand(base, shape=(level.size, *base.shape)), _add_batch(order_of(base))
             )
         elif level.kind == "functional":
             outside = _put_outside(base)
-            if outside._storage.__class__ is Lent:  # tensors of this level are values, which NumPy must not change
+            if outside._storage.__class__ is Lent:  # Tensors of this level are values, which NumPy must not change.
                 base._meta.lent = None if outside._storage.known else outside._array
                 outside._array, outside._storage = outside._array.copy(), None
         else:
@@ -415,23 +423,25 @@ def bring_to(level: Level, target: Any) -> None:
         meta_of(outside).tangents = older
         base._array = lower(outside)
         if base._array is outside:
-            base._storage = None  # a storage has the versions of one level's tensor: those so far are the payload's
+            base._storage = (
+                None  # A storage has the versions of one level's tensor; the versions so far are the payload's.
+            )
         base._node = None
         base._meta.level, base._meta.batch_level = level.number, 0
     if info is not None:
         follow_base(target)
 
 
-def _with_batch(order: Order) -> Order:
-    """The memory order of a batch of tensors of that order, one after the other."""
+def _add_batch(order: Order) -> Order:
+    """Return the memory order of a batch of tensors of that order, one after the other."""
     return None if order is None else (0, *(d + 1 for d in order))
 
 
 def _put_outside(t: Any) -> Any:
-    """A tensor that takes the place of `t` in its graph. A leaf's accumulator, hooks and gradient go with it:
+    """Return a tensor that replaces `t` in its graph. A leaf's accumulator, hooks and gradient move with it:
     graphs made so far end there.
 
-    `t` gets other memory, since the versions of this one stand still from now on.
+    `t` gets other memory, since the versions of the old memory no longer change.
     """
     outside, own = wrap(t.face, t._array), t._meta
     outside._node, outside._storage, t._storage = t._node, t._storage, None
@@ -450,7 +460,7 @@ def _put_outside(t: Any) -> Any:
 
 
 def follow_base(view: Any) -> None:
-    """Make a view of a tensor that was brought to another level the view that it would be if it were taken now."""
+    """Replace a view of a tensor that was brought to another level by the same view taken now."""
     info = view._meta.view
     fresh = replay(info.base, info.path)
     view._array, view._storage, view._node = fresh._array, fresh._storage, fresh._node
@@ -458,6 +468,6 @@ def follow_base(view: Any) -> None:
     view._meta.level = info.base._meta.level
     view._meta.view = fresh._meta.view
     level = level_number(info.base)
-    # older ones have gone down with the base
+    # Older tangents have gone down with the base.
     younger = {n: t for n, t in (view._meta.tangents or {}).items() if n > level}
     view._meta.tangents = {**younger, **(fresh._meta.tangents or {})} or None

@@ -31,7 +31,7 @@ from ndgrad.numpy.coercion import as_array
 
 
 def is_constant(t: Variable) -> bool:
-    """Whether a tensor is a plain value: no history, no tangents, no batch, no level."""
+    """True if a tensor is a plain value: no history, no tangents, no batch, no level."""
     meta = t._meta
     if isinstance(t._array, Variable) or requires_grad(t):
         return False

@@ -511,7 +511,7 @@ def _content(cell: CellType) -> Any:
 
 
 def _lasts(v: object) -> bool:
-    """Whether something lives as long as its module, and may be remembered beyond the call that met it."""
+    """True if something lives as long as its module, and may be remembered beyond the call that met it."""
     return isinstance(v, (ModuleType, type)) or (v.__class__ is FunctionType and "<" not in v.__qualname__)
 
 

@@ -1,8 +1,8 @@
-"""How public functions read their arguments: dims, shapes, and the keyword names of both worlds.
+"""Parsing of arguments of public functions: dims, shapes, and keyword names of torch and NumPy.
 
-Ops in the table take normalised settings; these functions make them. Torch says `dim`, `keepdim`, `input`, `other`;
-NumPy says `axis`, `keepdims`, `a`, `x1`, `x2`. Public functions of torch's face are written with torch's names and wear
-`@both_worlds`; those of NumPy's face take torch's names by `torch_names`.
+Ops in the table take normalised settings, produced here. Torch says `dim`, `keepdim`, `input`, `other`; NumPy says
+`axis`, `keepdims`, `a`, `x1`, `x2`. Functions of torch's namespace are written with torch's names and decorated by
+`@both_worlds`; functions of NumPy's namespace accept torch's names through `torch_names`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Keyword in the other world -> what it may be called here, the likelier name first.
+#: Keyword in the other library -> possible names here, likelier first.
 _FROM_NUMPY = {
     "axis": ("dim", "dims"), "keepdims": ("keepdim",), "axes": ("dims",), "a": ("input",), "x": ("input",),
     "x1": ("input",),
@@ -33,48 +33,48 @@ _FROM_TORCH = {
 
 
 def both_worlds(function: F) -> F:
-    """Marks a function written with torch's keyword names that takes NumPy's too, when called through its door
+    """Mark a function with torch's keyword names that also accepts NumPy's when called through its public wrapper
     (see ndgrad._src.tensor.public)."""
     known = keywords_of(function)
 
     def rename(given: dict[str, Any]) -> dict[str, Any]:
-        return given if known.issuperset(given) else renamed(function, known, given, _FROM_NUMPY)
+        return given if known.issuperset(given) else rename_keywords(function, known, given, _FROM_NUMPY)
 
     function.renames = rename  # type: ignore[attr-defined]  # functions take attributes
     return function
 
 
 def torch_names(function: F) -> F:
-    """Let a function written with NumPy's keyword names take torch's too."""
+    """Make a function with NumPy's keyword names accept torch's too."""
     known = keywords_of(function)
 
     @functools.wraps(function)
     def accepting(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not kwargs.keys() <= known:
-            kwargs = renamed(function, known, kwargs)
+            kwargs = rename_keywords(function, known, kwargs)
         return function(*args, **kwargs)
 
     return accepting  # type: ignore[return-value]  # the same signature, and more keywords
 
 
 def keywords_of(function: Callable[..., Any]) -> frozenset[str]:
-    """The names of a Python function's parameters."""
+    """Return the names of a Python function's parameters."""
     code: Any = function.__code__
     return frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
 def takes_any_keyword(function: Callable[..., Any]) -> bool:
-    """Whether a Python function ends in **options, which may be meant for another one."""
+    """True if a Python function takes **options, which may be meant for another function."""
     return bool(function.__code__.co_flags & inspect.CO_VARKEYWORDS)
 
 
-def renamed(
+def rename_keywords(
     function: Callable[..., Any],
     known: frozenset[str],
     given: dict[str, Any],
     names: dict[str, tuple[str, ...]] = _FROM_TORCH,
 ) -> dict[str, Any]:
-    """Keyword arguments with those of the other world under the function's own names."""
+    """Return keyword arguments with those of the other library renamed to the function's own names."""
     found = {name: value for name, value in given.items() if name in known}
     for other in given.keys() - known:
         name = next((n for n in names.get(other, ()) if n in known), None)
@@ -92,7 +92,7 @@ def renamed(
 
 
 def warn_user(message: str) -> None:
-    """Warn at the line of the program that called ndgrad, however many frames of ndgrad's own lie between."""
+    """Warn at the user's line that called ndgrad, skipping ndgrad's own frames."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "ndgrad":
         frame, level = frame.f_back, level + 1
@@ -100,12 +100,12 @@ def warn_user(message: str) -> None:
 
 
 def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
-    """A non-negative dimension number; a 0-d tensor has, as in torch, dimensions 0 and -1."""
+    """Return a non-negative dimension number. A 0-d tensor has, as in torch, dimensions 0 and -1."""
     try:
         number = operator.index(dim)
     except TypeError:
         raise TypeError(
-            f"{what} must be an int, and is {dim!r} ({type(dim).__name__}). Pass the number of a dimension. [nd-type]"
+            f"{what} must be an int, but is {dim!r} ({type(dim).__name__}). Pass the number of a dimension. [nd-type]"
         ) from None
     size = max(ndim, 1)
     if not -size <= number < size:
@@ -117,7 +117,7 @@ def as_dim(dim: SupportsIndex, ndim: int, what: str = "dim") -> int:
 
 
 def as_integer(function: str, name: str, value: Any) -> int:
-    """A whole number, or the error that names the function and its argument."""
+    """Return a whole number, or raise an error that names the function and its argument."""
     try:
         return operator.index(value)
     except TypeError:
@@ -128,7 +128,7 @@ def as_integer(function: str, name: str, value: Any) -> int:
 
 
 def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
-    """Dimension numbers as a tuple; None means all. Duplicates raise. A 0-d tensor gives ()."""
+    """Return dimension numbers as a tuple; None means all. Duplicates raise. A 0-d tensor gives ()."""
     if dim is None:
         return tuple(range(ndim))
     given = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
@@ -141,7 +141,7 @@ def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
 
 
 def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """A shape given as separate ints or as one sequence."""
+    """Return a shape given as separate ints or as one sequence."""
     if len(sizes) == 1 and not isinstance(sizes[0], int) and hasattr(sizes[0], "__iter__"):
         sizes = tuple(sizes[0])
     try:
@@ -149,15 +149,15 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     except TypeError:
         wrong = ", ".join(type(s).__name__ for s in sizes)
         raise TypeError(
-            f"sizes must be ints, and are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them. [nd-type]"
+            f"sizes must be ints, but are {tuple(sizes)} ({wrong}). Pass ints, or one tuple of them. [nd-type]"
         ) from None
 
 
 def infer_shape(shape: tuple[int, ...], numel: int, old: tuple[int, ...]) -> tuple[int, ...]:
-    """`shape` with a -1 replaced by what the number of elements leaves."""
+    """Return `shape` with a -1 replaced by the size that the number of elements implies."""
     if shape.count(-1) > 1:
         raise RuntimeError(
-            f"only one dimension can be inferred, and shape {shape} has several -1. Give all sizes but one. "
+            f"only one dimension can be inferred, but shape {shape} has several -1. Give all sizes but one. "
             "[nd-reshape]"
         )
     known = 1

@@ -1,5 +1,4 @@
-"""What may be asked of a tensor and what may be done to it: the checks behind `Tensor`'s
-attributes, with their errors."""
+"""Argument and state checks behind `Tensor`'s attributes, with their errors."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ def existing_dim(dim: int, ndim: int) -> int:
 
 
 def channels_last_order(wanted: devices.memory_format, ndim: int) -> tuple[int, ...] | None:
-    """The dimensions in the order in which a memory format puts them, outermost first; None if
-    it needs another rank."""
+    """Return the dimensions in the order of a memory format, outermost first; None if the format needs
+    another rank."""
     if wanted.name not in ("channels_last", "channels_last_3d"):
         return tuple(range(ndim))
     return (0, *range(2, ndim), 1) if ndim == (4 if wanted.name == "channels_last" else 5) else None
@@ -48,7 +47,7 @@ def set_requires_grad(t: Any, value: bool) -> None:
 
 
 def as_leaf(t: Any) -> Any:
-    """Let a tensor that was just made require grad: inside a grad transform as a leaf of its level, whose
+    """Make a new tensor require grad. Inside a grad transform it becomes a leaf of that level, whose
     graph is being recorded."""
     meta, level = t._meta, thread.levels[-1] if thread.levels else None
     if (
@@ -70,7 +69,7 @@ def check_differentiable(dtype: np.dtype[Any]) -> None:
     """Raise if tensors of a dtype cannot require grad."""
     if not is_inexact(dtype):
         raise RuntimeError(
-            f"Only Tensors of floating point and complex dtype can require gradients, and this one is {dtype}. "
+            f"Only Tensors of floating point and complex dtype can require gradients, but this one is {dtype}. "
             "Convert it first, for example with .double(), or give dtype= when it is made. [nd-grad-dtype]"
         )
 
@@ -87,7 +86,7 @@ def refuse_in_transform(what: str) -> None:
 def not_a_leaf(t: Any, value: bool) -> RuntimeError:
     remedy = "It requires grad already." if value else "For a copy outside the graph, use detach()."
     return RuntimeError(
-        f"you can only change requires_grad flags of leaf variables, and this one (shape {tuple(t.shape)}) "
+        f"you can only change requires_grad flags of leaf variables, but this one (shape {tuple(t.shape)}) "
         f"was computed by {t._node}. {remedy} [nd-not-leaf]"
     )
 
@@ -131,34 +130,34 @@ def vmap_error(what: str) -> RuntimeError:
 
 
 def only_element(t: Any, use: str) -> Any:
-    """The one element of a tensor, as a Python number."""
+    """Return the only element of a tensor as a Python number."""
     if batch_dims(t):
         raise vmap_error(f"It looks like you're attempting to use a Tensor in {use}")
-    return handed_out(t, use, scalar_of(t) if t.own_dispatch else memory_of(t).item())
+    return hand_out(t, use, scalar_of(t) if t.own_dispatch else memory_of(t).item())
 
 
-def handed_out(t: Any, how: str, value: Any) -> Any:
-    """Plain values of a tensor that are about to be handed out: debug mode remembers that they were."""
+def hand_out(t: Any, how: str, value: Any) -> Any:
+    """Return plain values taken from a tensor. Debug mode records that they left the graph."""
     if process.busy and thread.debug:
         registry.provenance.note_departure(t, how, value)
     return value
 
 
-def lost_by_name(lost: str) -> str:
-    """What `stake_of` says, in the words of torch's warning."""
+def describe_loss(lost: str) -> str:
+    """Rephrase the result of `stake_of` in the words of torch's warning."""
     return "with requires_grad=True" if lost == REQUIRES_GRAD else f"that {lost}"
 
 
 def scalar(t: Any) -> Any:
     if t.numel() != 1:
         raise ValueError(
-            f"only one element tensors can be converted to Python scalars, and this one has shape {tuple(t.shape)}. "
+            f"only one element tensors can be converted to Python scalars, but this one has shape {tuple(t.shape)}. "
             "Index or reduce it first. [nd-one-value]"
         )
     lost = stake_of(t)
     if lost is not None and not batch_dims(t):
         warn_user(
-            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: "
+            f"Converting a tensor {describe_loss(lost)} to a scalar may lead to unexpected behavior: "
             "the number is outside the graph. Consider using tensor.detach() first."
         )
     return only_element(t, "float(), int() or complex()")
@@ -180,18 +179,18 @@ def warn_deprecated(name: str, ndim: int, instead: str) -> None:
     warn_user(f"Tensor.{name} is deprecated on {ndim}-D tensors: {instead}.")
 
 
-#: What scipy.sparse takes for "not an array": it then leaves a product to the other operand.
+#: scipy.sparse treats this value as "not an array" and leaves a product to the other operand.
 NOT_AN_ARRAY = np.empty((), object)
 
 
-def asked_by_sparse() -> bool:
-    """Whether it is a product of scipy.sparse that asks a tensor for its memory: `A @ t` is then ours to compute.
+def is_called_by_scipy_sparse() -> bool:
+    """True if a product of scipy.sparse asks for the tensor's memory: ndgrad then computes `A @ t`.
 
-    scipy.sparse has no protocol for this but one: an operand that becomes a 0-d array of objects is left alone.
+    scipy.sparse offers one way to decline: an operand that converts to a 0-d array of objects is left alone.
     """
     if "scipy.sparse" not in sys.modules:
         return False
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__") == "ndgrad._src.tensor.public":
-        frame = frame.f_back  # the door of a public method
+        frame = frame.f_back  # skip the wrapper of a public method
     return frame.f_code.co_name == "_matmul_dispatch" and "scipy" in frame.f_code.co_filename

@@ -1,7 +1,7 @@
 """Copies and pickles of tensors.
 
-A copy has no history: only leaves can be deep-copied, as in torch, since a copied result would either drop its graph or
-drag it along. What is copied together keeps sharing memory (two views of one array stay views of one array).
+A copy has no history. Only leaves can be deep-copied, as in torch, since a copied result would either drop its graph
+or copy it too. Tensors copied together keep sharing memory (two views of one array stay views of one array).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ndgrad._src.ops.cast import clone
 from ndgrad._src.ops.shape import alias
 from ndgrad._src.tensor.storage import memory_of
 
-#: In the memo of a deep copy: tensors are copied with their history (ndgrad.lift, for which an Array is NumPy's).
+#: Key in the memo of a deep copy: copy tensors with their history (for ndgrad.lift, where an Array acts as NumPy's).
 KEEPS_HISTORY = "ndgrad keeps history"
 
 
 def deep_copy(t: Any, memo: Any) -> Any:
-    """`copy.deepcopy(t)`."""
+    """Implement `copy.deepcopy(t)`."""
     if id(t) in memo:
         return memo[id(t)]
     if KEEPS_HISTORY in memo and at_stake(t):
@@ -43,7 +43,7 @@ def deep_copy(t: Any, memo: Any) -> Any:
             f"this one (shape {tuple(t.shape)}) was computed by {t._node}. Use clone() for a copy inside "
             "the graph, or detach() it first. [nd-not-leaf]"
         )
-    made = wrap(t.__class__, _copied_array(memory_of(t), memo))
+    made = wrap(t.__class__, _copy_array(memory_of(t), memo))
     if thread.inference:
         made._storage = InferenceStorage()
     memo[id(t)] = made
@@ -56,14 +56,14 @@ def deep_copy(t: Any, memo: Any) -> Any:
     return made
 
 
-def _copied_array(array: Any, memo: Any) -> Any:
+def _copy_array(array: Any, memo: Any) -> Any:
     if not isinstance(array, np.ndarray):
         return array.copy()
     owner = owner_of(array)
     key = id(owner)
     if key not in memo:
         memo[key] = owner.copy(order="K")
-        memo.setdefault(id(memo), []).append(owner)  # keeps the identity from being reused
+        memo.setdefault(id(memo), []).append(owner)  # The reference prevents the identity from being reused.
     if array is owner:
         return memo[key]
     offset = pointer(array) - pointer(owner) if array.size else 0
@@ -71,18 +71,18 @@ def _copied_array(array: Any, memo: Any) -> Any:
 
 
 def shallow_copy(t: Any) -> Any:
-    """`copy.copy(t)`: of a leaf another leaf over the same memory, as in torch; of what was computed the
-    same value in the graph."""
+    """Implement `copy.copy(t)`: for a leaf, another leaf over the same memory, as in torch; for a computed tensor,
+    the same value in the graph."""
     if t.is_leaf and not isinstance(t._array, Variable) and stake_of(t) != TANGENT:
-        make, parts = reduced(t)
+        make, parts = reduce_for_pickle(t)
         return make(*parts)
     made = alias(t)
     copy_attributes(t, made)
     return made
 
 
-def reduced(t: Any) -> Any:
-    """What pickle builds a tensor from. A pickled result comes back as a leaf, as in torch."""
+def reduce_for_pickle(t: Any) -> Any:
+    """Return the parts from which pickle rebuilds a tensor. A pickled result is restored as a leaf, as in torch."""
     if stake_of(t) == TANGENT:
         raise RuntimeError(
             f"a tensor (shape {tuple(t.shape)}) that {TANGENT} cannot be pickled: "
@@ -100,7 +100,7 @@ def reduced(t: Any) -> Any:
 
 
 def rebuild(face: type[Any], array: Any, requires_grad: bool, names: Any, state: dict[str, Any]) -> Any:
-    """A tensor from its pickle."""
+    """Rebuild a tensor from its pickle."""
     made = wrap(face, array)
     if requires_grad:
         meta_of(made).requires_grad = True

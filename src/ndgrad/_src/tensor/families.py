@@ -1,7 +1,7 @@
-"""Which families of functions there are, and when they are loaded.
+"""Families of functions, loaded at import or on first use.
 
-Some are loaded with the package. The others, which together would add as much to the import as NumPy's half, are loaded
-when one of their names is first looked up; these names are listed in `later`, which is written by scripts/surface.py.
+The second kind would together add as much to the import time as NumPy's half of the package. Their names are listed
+in `lazy_names`, written by scripts/surface.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from ndgrad._src.tensor.lazy_names import FUNCTIONS, METHODS
 from ndgrad._src.tensor.public import publish
 
-#: The families that are loaded with the package.
+#: Families loaded with the package.
 AT_ONCE = (
     "pointwise", "elementwise", "comparison", "reduce", "index", "data", "creation", "convert", "describe", "fill",
     "shape", "split", "join", "extremum", "product",
@@ -26,12 +26,12 @@ WHEN_FIRST_USED = (
 
 
 def load(family: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The functions and the methods of a family."""
+    """Return the functions and the methods of a family."""
     return publish(importlib.import_module(f"ndgrad._src.tensor.functions.{family}"))
 
 
 class LaterMethod:
-    """Stands on the tensor class for a method whose family is not loaded yet; looking it up loads it."""
+    """Placeholder on the tensor class for a method whose family is not loaded yet; looking it up loads the family."""
 
     def __init__(self, owner: type[Any], family: str) -> None:
         self.owner, self.family = owner, family
@@ -47,17 +47,17 @@ class LaterMethod:
 
 
 def namespace() -> dict[str, Any]:
-    """Every function of the package's namespace, loaded."""
+    """Return every function of the package's namespace, loaded."""
     return {name: f for family in (*AT_ONCE, *WHEN_FIRST_USED) for name, f in load(family)[0].items()}
 
 
 def methods() -> dict[str, Any]:
-    """Every function that is a method of tensors, loaded."""
+    """Return every function that is a method of tensors, loaded."""
     return {name: f for family in (*AT_ONCE, *WHEN_FIRST_USED) for name, f in load(family)[1].items()}
 
 
 def function(name: str) -> Any:
-    """A function of a family that is loaded when first used; None if there is none of that name."""
+    """Return a function of a family that is loaded on first use; None if the name is unknown."""
     family = FUNCTIONS.get(name)
     return None if family is None else load(family)[0][name]
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a tensor: its text, and of a small one its numbers as a heat map."""
+"""Notebook view of a tensor: its text, and for a small one its numbers as a heat map."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ndgrad._src.core.variable import own_level
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
-#: More numbers than this are no picture.
+#: Larger tensors are shown as text only.
 MOST_ROWS, MOST_COLUMNS = 24, 24
 
 
 def tensor_html(t: Tensor) -> str:
-    """The tensor as HTML: coloured cells if it is a small matrix or vector of real numbers, its text otherwise.
+    """Return the tensor as HTML: coloured cells for a small matrix or vector of real numbers, text otherwise.
 
     >>> import ndgrad
     >>> "<td" in tensor_html(ndgrad.eye(2)), "<td" in tensor_html(ndgrad.zeros(1000))
@@ -47,7 +47,7 @@ def tensor_html(t: Tensor) -> str:
 
 
 def _cell(number: float, most: float) -> str:
-    """A number on a colour: red above zero, blue below, and a mark for what is not finite."""
+    """Return a number on a colour: red above zero, blue below, dark red for a non-finite number."""
     if not np.isfinite(number):
         return f'<td style="padding:1px 6px;background:#7f1d1d;color:#fff">{number}</td>'
     share = abs(number) / most if most else 0.0

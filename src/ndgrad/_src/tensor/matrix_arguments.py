@@ -1,4 +1,4 @@
-"""Checks of matrix arguments, and the constants that functions of matrices need beside them."""
+"""Argument checks for functions of matrices, and constants that these functions need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def require_matrices(name: str, A: Tensor, argument: str = "A") -> None:
     if A.ndim < 2:
         raise RuntimeError(
             f"linalg.{name}: The input tensor {argument} must have at least 2 dimensions, "
-            f"and has shape {tuple(A.shape)}. Matrices stand in the last two. [nd-matrix]"
+            f"but has shape {tuple(A.shape)}. Matrices stand in the last two. [nd-matrix]"
         )
 
 
@@ -42,34 +42,34 @@ def require_precision(name: str, A: Tensor) -> None:
 
 
 def payload(x: Tensor | Payload) -> Payload:
-    """The array under all the levels of a tensor; an array is its own."""
+    """Return the array under all levels of a tensor; an array is returned unchanged."""
     while isinstance(x, Variable):
         x = x._array
     return x
 
 
 def identity(like: Tensor, n: int, batch: tuple[int, ...] = ()) -> Tensor:
-    """The identity in the dtype, array library and face of a tensor, for a batch without copies."""
+    """Return the identity in the dtype, array library and class of a tensor; a batch is expanded without copies."""
     array = payload(like)
     dtype = array.dtype if is_inexact(array.dtype) else np.dtype(np.float64)
     eye = wrap(like.face, library_of(array).eye(n, dtype=dtype))
     return shape.expand(eye, shape=(*batch, n, n)) if batch else eye
 
 
-def transposed(x: Tensor) -> Tensor:
+def transpose_matrices(x: Tensor) -> Tensor:
     n = x.ndim
     return shape.permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
 
 def adjoint(x: Tensor) -> Tensor:
-    return conjugate(transposed(x))
+    return conjugate(transpose_matrices(x))
 
 
-def with_column(x: Tensor) -> Tensor:
+def add_column(x: Tensor) -> Tensor:
     return shape.reshape(x, shape=(*x.shape, 1))
 
 
-def without_column(x: Tensor) -> Tensor:
+def drop_column(x: Tensor) -> Tensor:
     return shape.reshape(x, shape=x.shape[:-1])
 
 
@@ -78,7 +78,7 @@ def precision(dtype: np.dtype[Any]) -> float:
 
 
 def is_vector(A: Tensor, B: Tensor) -> bool:
-    """Whether B is a vector, or a batch of them, as torch decides it."""
+    """True if B is a vector or a batch of vectors, by torch's rule."""
     return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
 
 
@@ -110,5 +110,5 @@ def _plain(tolerance: float | Tensor) -> float | Tensor:
 
 
 def count_above(values: Tensor, limit: float | Tensor) -> Tensor:
-    """How many values along the last dimension are above a limit."""
+    """Count the values above a limit along the last dimension."""
     return reduce.sum(comparison.gt(values, limit), dim=(values.ndim - 1,), keepdim=False)

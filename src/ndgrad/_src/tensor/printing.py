@@ -1,9 +1,8 @@
-"""The text of a tensor, character for character what torch prints.
+"""The text of a tensor, character for character as torch prints it.
 
-The constraint that shaped this file: people read, diff and paste these texts, and doctests compare them, so
-torch's choices are kept even where they are odd (widths ignore zeros and infinities; a summary's `...`
-carries a leading space). Only the elements that will be shown are ever looked at: a summary of a large array
-first takes its corner, one small array of the edge items along every axis, and everything else works on that
+These texts are read, diffed, pasted and compared by doctests, so torch's choices are kept even if odd: widths ignore
+zeros and infinities; the `...` of a summary has a leading space. Only shown elements are read. For a large array, the
+code first takes its corner, a small array of the edge items along every axis, and everything else works on that
 corner.
 """
 
@@ -46,16 +45,16 @@ _PROFILES = {
     "full": _Options(threshold=math.inf),
 }
 
-# What set_printoptions chose holds for the process; what `with printoptions()` chose, for its thread or task.
+# Options of set_printoptions hold for the process, options of `with printoptions()` for its thread or task.
 _process_options = _Options()
 _block_options: ContextVar[_Options | None] = ContextVar("ndgrad_print_options", default=None)
 
 
-def _current() -> _Options:
+def _current_options() -> _Options:
     return _block_options.get() or _process_options
 
 
-def _updated(
+def _update_options(
     precision: int | None = None,
     threshold: float | None = None,
     edgeitems: int | None = None,
@@ -68,10 +67,10 @@ def _updated(
             f"unknown print profile {profile!r} given to set_printoptions(). "
             f"Use one of {', '.join(map(repr, _PROFILES))}. [nd-option]"
         )
-    base = _current() if profile is None else _PROFILES[profile]
+    base = _current_options() if profile is None else _PROFILES[profile]
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    # sci_mode is replaced even by None, "choose from the values": in torch there is no other way back to it.
+    # sci_mode is replaced even by None, "choose from the values": torch has no other way to reset it.
     return base._replace(**changes, sci_mode=sci_mode)
 
 
@@ -83,7 +82,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Change how tensors print, in the whole process or, within `with printoptions()`, in that block.
+    """Set how tensors print, in the whole process or, within `with printoptions()`, in that block.
 
     `precision` is the number of digits after the point; arrays of more than `threshold` elements are
     summarised, with `edgeitems` at each end of a dimension; lines have `linewidth` characters; `sci_mode`
@@ -96,7 +95,7 @@ def set_printoptions(
     >>> set_printoptions(profile="default")
     """
     global _process_options
-    new = _updated(precision, threshold, edgeitems, linewidth, profile, sci_mode)
+    new = _update_options(precision, threshold, edgeitems, linewidth, profile, sci_mode)
     if _block_options.get() is None:
         _process_options = new
     else:
@@ -104,13 +103,13 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options in force, as keyword arguments for `set_printoptions`.
+    """Return the current options, as keyword arguments for `set_printoptions`.
 
     >>> import ndgrad
     >>> ndgrad.get_printoptions()["precision"]
     4
     """
-    return _current()._asdict()
+    return _current_options()._asdict()
 
 
 @contextmanager
@@ -128,7 +127,7 @@ def printoptions(
     ...     format_array(np.arange(9))
     '[0,  ..., 8]'
     """
-    token = _block_options.set(_updated(precision, threshold, edgeitems, linewidth, profile, sci_mode))
+    token = _block_options.set(_update_options(precision, threshold, edgeitems, linewidth, profile, sci_mode))
     try:
         yield
     finally:
@@ -165,7 +164,7 @@ def _floating_texts(values: np.ndarray[Any, Any], options: _Options) -> tuple[li
 
 
 def _element_texts(values: np.ndarray[Any, Any], options: _Options) -> tuple[list[str], int]:
-    """The padded text of each of the values (one-dimensional), and the width by which lines are filled."""
+    """Return the padded text of each of the values (one-dimensional), and the width used to fill lines."""
     kind = values.dtype.kind
     if kind == "c":
         real, real_width = _element_texts(values.real, options)
@@ -180,9 +179,9 @@ def _element_texts(values: np.ndarray[Any, Any], options: _Options) -> tuple[lis
 
 
 def format_array(array: Any, *, indent: int = 0) -> str:
-    """The nested brackets of an array, each line after the first moved right by `indent`.
+    """Return the nested brackets of an array, with each line after the first indented by `indent`.
 
-    `array` is a NumPy array or a CuPy one, of which only what is shown is copied from the GPU.
+    `array` is a NumPy or CuPy array; only the shown elements are copied from the GPU.
 
     >>> print("x = " + format_array(np.eye(2), indent=4))
     x = [[1., 0.],
@@ -190,7 +189,7 @@ def format_array(array: Any, *, indent: int = 0) -> str:
     """
     if device_faults.pending and not isinstance(array, np.ndarray):
         device_faults.settle()
-    options = _current()
+    options = _current_options()
     size = math.prod(array.shape)
     if size == 0:
         return "[]"
@@ -208,7 +207,7 @@ def format_array(array: Any, *, indent: int = 0) -> str:
 
 
 def _corner(array: Any, cut: Sequence[bool], edge: int, axis: int = 0) -> np.ndarray[Any, Any]:
-    """The first and last `edge` items along each axis that is cut, and nothing else, as a NumPy array."""
+    """Return the first and last `edge` items along each axis that is cut, as a NumPy array."""
     while axis < array.ndim and not cut[axis]:
         axis += 1
     if axis == array.ndim:
@@ -238,9 +237,9 @@ def _nest(texts: list[str], shape: Sequence[int], cut: Sequence[bool], edge: int
 
 
 def append_suffixes(text: str, suffixes: Iterable[str], *, indent: int, force_newline: bool = False) -> str:
-    """`text`, the suffixes and the closing parenthesis, broken where a suffix would pass the line width."""
-    linewidth = _current().linewidth
-    # As torch counts: two more than the last line's length.
+    """Return `text`, the suffixes and the closing parenthesis, with a line break before a suffix that would not fit."""
+    linewidth = _current_options().linewidth
+    # torch counts two more than the last line's length.
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if force_newline or column + len(suffix) + 2 > linewidth:
@@ -264,10 +263,10 @@ def format_tensor(
     extra: Iterable[str] = (),
     name: str = "tensor",
 ) -> str:
-    """What `repr` shows of a tensor that holds `array`.
+    """Return the `repr` of a tensor that holds `array`.
 
-    `default_dtype` is compared with the array's; `dtype_name` is what to print where they differ. Of an array
-    on the device `meta` only shape and dtype are used. `extra` are further suffixes, such as `"tangent=1."`.
+    `default_dtype` is compared with the array's; `dtype_name` is printed if they differ. For an array
+    on the device `meta` only shape and dtype are used. `extra` holds further suffixes, such as `"tangent=1."`.
 
     >>> format_tensor(np.ones(2, "f4"), default_dtype=np.float64, dtype_name="f4", extra=["tangent=0."])
     'tensor([1., 1.], dtype=f4, tangent=0.)'
@@ -276,7 +275,7 @@ def format_tensor(
     place = "cpu" if device is None else str(device)
     is_meta = place.partition(":")[0] == "meta"
     is_empty = 0 in array.shape
-    # What Python literals would give is not worth saying; but no literal tells the type of nothing.
+    # A dtype that Python literals would produce is omitted. An empty tensor has no literal that implies its type.
     hidden = [default_dtype]
     if not is_meta and not is_empty:
         hidden += [np.complex128 if default_dtype == np.float64 else np.complex64, np.int64, np.bool_]
@@ -284,7 +283,7 @@ def format_tensor(
     suffixes = []
     if place.partition(":")[0] != "cpu":
         suffixes.append(f"device='{place}'")
-    if is_meta or (is_empty and array.ndim != 1) or (not is_empty and not _current().edgeitems):
+    if is_meta or (is_empty and array.ndim != 1) or (not is_empty and not _current_options().edgeitems):
         suffixes.append(f"size={tuple(array.shape)}")
     if not any(array.dtype == d for d in hidden):
         suffixes.append(f"dtype={dtype_name}")

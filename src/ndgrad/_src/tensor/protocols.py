@@ -1,6 +1,6 @@
 """Python's protocols: len, iteration, truth, numbers, arrays, text, copies.
 
-Each door from a tensor to a plain value checks that nothing is lost on the way: the graph, the
+Each conversion from a tensor to a plain value checks that nothing is lost: the graph, the
 batch of a vmap, elements.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.core.variable import BareTensor, Variable, np_dtype, wrap
 from ndgrad._src.foundations import registry
-from ndgrad._src.tensor.checks import NOT_AN_ARRAY, asked_by_sparse, only_element, real_scalar, scalar
+from ndgrad._src.tensor.checks import NOT_AN_ARRAY, is_called_by_scipy_sparse, only_element, real_scalar, scalar
 from ndgrad._src.tensor.public import method
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 
@@ -36,7 +36,7 @@ class PythonProtocols(BareTensor):
 
     __slots__ = ()
 
-    # `self` is Any where a method uses what `Tensor` adds to this class.
+    # `self` is Any in methods that use attributes added by `Tensor`.
 
     @method
     def __len__(self: Any) -> int:
@@ -48,7 +48,7 @@ class PythonProtocols(BareTensor):
         return int(sizes[0])
 
     def __iter__(self) -> Iterator[Self]:
-        """The parts along the first dimension, as views that may be written."""
+        """Iterate over the slices along the first dimension; they are writable views."""
         t: Any = self
         if not t.shape:
             raise TypeError(
@@ -82,7 +82,7 @@ class PythonProtocols(BareTensor):
                 "Use any(), all() or numel(). [nd-one-value]"
             )
         if getattr(memory_of(self), "is_traced", False) and not batch_dims(self):
-            return bool(memory_of(self))  # a trace follows the answer
+            return bool(memory_of(self))  # The trace records the answer.
         return bool(only_element(self, "data-dependent control flow (if, while, and, or, not)"))
 
     @method
@@ -109,7 +109,7 @@ class PythonProtocols(BareTensor):
     def __index__(self: Any) -> int:
         if np_dtype(self).kind not in "iub" or self.numel() != 1:
             raise TypeError(
-                "only integer tensors of a single element can be converted to an index, and this one has dtype "
+                "only integer tensors of a single element can be converted to an index, but this one has dtype "
                 f"{self.dtype} and shape {tuple(self.shape)}. Convert it with .long() or take one element. "
                 "[nd-one-value]"
             )
@@ -117,8 +117,8 @@ class PythonProtocols(BareTensor):
 
     @method
     def __array__(self: Any, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Its memory as a NumPy array; raises where that would drop the graph."""
-        if asked_by_sparse():
+        """Return the memory as a NumPy array; raise if that would drop the graph."""
+        if is_called_by_scipy_sparse():
             return NOT_AN_ARRAY
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
@@ -131,33 +131,32 @@ class PythonProtocols(BareTensor):
         return array.copy() if copy else array
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's ufuncs on tensors: see ndgrad.numpy.ufuncs, whose function takes this one's
-        place when first called."""
-        # installed when first used
+        """Run a NumPy ufunc on tensors: see ndgrad.numpy.ufuncs, whose function replaces this one on the
+        first call."""
         PythonProtocols.__array_ufunc__ = array_ufunc = registry.numpy_ufuncs.array_ufunc  # type: ignore[method-assign]
         return array_ufunc(self, ufunc, method, *inputs, **kwargs)
 
     def __array_function__(
         self, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """NumPy's functions on tensors: see ndgrad.numpy.dispatch."""
-        # installed when first used
+        """Run a NumPy function on tensors: see ndgrad.numpy.dispatch."""
+        # The first call replaces this method by the real function.
         PythonProtocols.__array_function__ = array_function = registry.numpy_functions.array_function  # type: ignore[method-assign]
         return array_function(self, function, types, args, kwargs)
 
     def __array_wrap__(
         self, array: Payload, context: tuple[Any, ...] | None = None, return_scalar: bool = False
     ) -> Self:
-        """What NumPy's functions that do not dispatch make of a result: a constant with the face of their argument."""
+        """Wrap the result of a NumPy function that does not dispatch: a constant of the argument's tensor class."""
         t: Any = self
         return wrap(t.face, array)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
-        """The array API standard's functions for this tensor: the module ndgrad.array_api."""
+        """Return the array API standard's functions for this tensor: the module ndgrad.array_api."""
         return registry.array_api.namespace(api_version)
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
-        from ndgrad._src.tensor.functions.dlpack import dlpack_device  # which is made of Tensor
+        from ndgrad._src.tensor.functions.dlpack import dlpack_device  # imports Tensor
 
         return dlpack_device(self)
 
@@ -169,24 +168,24 @@ class PythonProtocols(BareTensor):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The memory, for other libraries' from_dlpack(); raises where that would drop the graph."""
-        from ndgrad._src.tensor.functions.dlpack import to_capsule  # which is made of Tensor
+        """Return the memory for another library's from_dlpack(); raise if that would drop the graph."""
+        from ndgrad._src.tensor.functions.dlpack import to_capsule  # imports Tensor
 
         return to_capsule(self, stream, max_version, dl_device, copy)
 
     def __format__(self: Any, spec: str) -> str:
         if self.ndim == 0 and not self.is_meta and not batch_dims(self):
-            return format(only_element(self, "format()"), spec)  # text has no derivative to lose
+            return format(only_element(self, "format()"), spec)  # Text has no derivative to lose.
         return object.__format__(self, spec)
 
     @method
     def __repr__(self: Any) -> str:
-        from ndgrad._src.tensor.text import tensor_text  # importing ndgrad need not load it
+        from ndgrad._src.tensor.text import tensor_text  # keeps the import of ndgrad fast
 
         return tensor_text(self)
 
     def _repr_html_(self: Any) -> str:
-        from ndgrad._src.tensor.heat_map import tensor_html  # only notebooks ask
+        from ndgrad._src.tensor.heat_map import tensor_html  # only notebooks need it
 
         return tensor_html(self)
 
@@ -194,18 +193,18 @@ class PythonProtocols(BareTensor):
         return sorted(set(object.__dir__(self)) - {"volatile"})
 
     def __copy__(self) -> Self:
-        """`copy.copy(t)`: the same values, in the graph."""
-        from ndgrad._src.tensor.copies import shallow_copy  # importing ndgrad need not load it
+        """Implement `copy.copy(t)`: the same values, in the graph."""
+        from ndgrad._src.tensor.copies import shallow_copy  # keeps the import of ndgrad fast
 
         return shallow_copy(self)
 
     @method
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        from ndgrad._src.tensor.copies import deep_copy  # importing ndgrad need not load it
+        from ndgrad._src.tensor.copies import deep_copy  # keeps the import of ndgrad fast
 
         return deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        from ndgrad._src.tensor.copies import reduced  # importing ndgrad need not load it
+        from ndgrad._src.tensor.copies import reduce_for_pickle  # keeps the import of ndgrad fast
 
-        return reduced(self)
+        return reduce_for_pickle(self)

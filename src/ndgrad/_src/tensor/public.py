@@ -1,21 +1,20 @@
-"""How a function becomes public: the names of both worlds, and overrides.
+"""Wrappers that publish functions: keyword names of torch and NumPy, and overrides.
 
-Families of functions (the files of this folder) are plain Python. What stands in a namespace (`ndgrad.sum`) and on the
-tensor class (`Tensor.sum`) is the function behind one door, which
+Families of functions (the files of this folder) are plain Python. The function in a namespace (`ndgrad.sum`) and the
+method of the tensor class (`Tensor.sum`) are wrappers around it. The wrapper
 
-    renames        keyword arguments of the other world (`axis` for `dim`), where the function is marked by
-                   `both_worlds`
-    asks           modes that see every call, and classes of arguments that override functions (see ndgrad.overrides)
+    renames keywords   from NumPy to torch (`axis` to `dim`), if the function is marked by `both_worlds`
+    checks overrides   by modes that see every call and by classes of arguments (see ndgrad.overrides)
 
-A family says what it offers:
-    __all__      functions written there, which become `ndgrad.<name>`
-    METHODS      those that are methods of tensors too, or only (the first argument is the tensor)
-    RENAMED_METHODS  methods that are other functions than those of their names: method -> function
+A family declares its public names:
+    __all__            functions defined there, which become `ndgrad.<name>`
+    METHODS            functions that are also, or only, methods of tensors (the first argument is the tensor)
+    RENAMED_METHODS    methods whose function has another name: method -> function
     ALIASES      other name -> name
-    ABOUT_THE_LIBRARY  functions about the library, not about tensors, which nothing overrides
+    ABOUT_THE_LIBRARY  functions about the library, not about tensors; they cannot be overridden
 
-Elementwise ops that need no handling of arguments are declared (`@pointwise(op)` over a signature and a docstring) and
-have no door: the code that is generated for the op renames nothing, and asks where it leaves its fast lane.
+Elementwise ops without special arguments are declared by `@pointwise(op)` over a signature and a docstring. They have
+no wrapper: the code generated for the op renames nothing and checks overrides outside its fast path.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Callable[[], Any] | None = None) -> F:
-    """The door to a function that is known as `home.name`. `shown` gives the function that overrides are asked
-    about, if it is another."""
+    """Wrap a function as the public function `home.name`. `shown` returns the function reported to overrides, if it
+    is another one."""
     rename = getattr(function, "renames", None)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and rename is not None:
             kwargs = rename(kwargs)
-        if not process.overriding:  # the shortest way
+        if not process.overriding:  # fast path
             for value in args:
                 if type(value) not in KNOWN and (type(value) is not tuple or not KNOWN.issuperset(map(type, value))):
                     break
@@ -61,7 +60,7 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
                         break
                 else:
                     return function(*args, **kwargs)
-        if may_be_asked((*args, *kwargs.values())):
+        if may_be_overridden((*args, *kwargs.values())):
             other = answer(call if shown is None else shown(), args, kwargs)
             if other is not UNASKED:
                 return other
@@ -75,14 +74,14 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
 
 
 def method(function: F) -> F:
-    """Decorates a method written in the tensor class: the door to it."""
+    """Decorate a method written in the tensor class: wrap it as a public function."""
     made = public(function)
     made.__qualname__ = f"Tensor.{function.__name__}"
     return made
 
 
 def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What overrides answer to a call, or autocast below them; UNASKED if there are none."""
+    """Return the result of overrides, or of autocast below them; UNASKED if there are none."""
     state = modes()
     types = () if state.functions_disabled else overriding_types((*args, *kwargs.values()))
     if types or state.function_modes:
@@ -94,9 +93,9 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 UNASKED = object()
 
 
-def may_be_asked(values: tuple[Any, ...]) -> bool:
-    """Whether anything may override a call with these arguments: a class that is not known, also in a list
-    of tensors, or a mode; autocast is one."""
+def may_be_overridden(values: tuple[Any, ...]) -> bool:
+    """True if a mode, autocast or the class of an argument may override a call. A class that is not in KNOWN may,
+    also inside a list of tensors."""
     for value in values:
         cls = value.__class__
         if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
@@ -107,35 +106,35 @@ def may_be_asked(values: tuple[Any, ...]) -> bool:
     return bool(state.function_modes) or state.autocast is not None
 
 
-def _shown(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as the caller gave them: without defaults."""
+def _given_settings(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from their defaults."""
     return {name: value for name, value in settings.items() if value is not op.settings.get(name)}
 
 
 def pointwise(op: Op) -> Callable[[F], F]:
-    """Decorates the declaration of a function that is an op as it stands: the result is the op's generated
-    function, with `out=`."""
+    """Decorate the declaration of a function that is exactly an op: return the op's generated function, with
+    `out=`."""
     return lambda declaration: _pointwise(op, declaration, declaration.__name__)
 
 
 def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
     run = agreeing(dispatch) if op.one_dtype else dispatch
 
-    def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if may_be_asked(args) and (other := answer(function, args, _shown(op, settings))) is not UNASKED:
+    def call_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if may_be_overridden(args) and (other := answer(function, args, _given_settings(op, settings))) is not UNASKED:
             return other
         return run(op, args, settings)
 
-    def asking_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+    def call_out_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
         if (
-            may_be_asked((*args, out))
-            and (other := answer(function, args, {**_shown(op, settings), "out": out})) is not UNASKED
+            may_be_overridden((*args, out))
+            and (other := answer(function, args, {**_given_settings(op, settings), "out": out})) is not UNASKED
         ):
             return other
         return write_out(op, args, settings, out)
 
     def make() -> Callable[..., Any]:
-        return make_eager(op, public=True, slow=asking, into=asking_out)
+        return make_eager(op, public=True, slow=call_with_overrides, into=call_out_with_overrides)
 
     function: Any = make_deferred(_PREFIXES.get(home, "") + declaration.__name__, make)
     function.__doc__, function.__wrapped__ = declaration.__doc__, declaration
@@ -145,51 +144,53 @@ def _pointwise(op: Op, declaration: F, name: str, home: str = "ndgrad") -> F:
 
 
 def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = False) -> Any:
-    """The method of a Python operator: an op's generated function, which answers NotImplemented
-    to what it does not know.
+    """Return the method of a Python operator: an op's generated function, which returns NotImplemented for
+    unknown operands.
 
-    `shown` gives the function that overrides are asked about: the method that the operator stands for. That of a
-    reflected operator has the tensor first, as it was called.
+    `shown` returns the function reported to overrides: the method behind the operator. A reflected operator passes the
+    tensor first, in the order of its call.
     """
     run = agreeing(dispatch_operator) if op.one_dtype else dispatch_operator
 
-    def asking(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if may_be_asked(args):
-            # the method's own order: of `2 - x`, which is x.__rsub__(2), the op gets (2, x)
+    def call_with_overrides(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if may_be_overridden(args):
+            # Restore the method's order: `2 - x` calls x.__rsub__(2), while the op receives (2, x).
             other = answer(shown(), args[::-1] if reflected else args, {})
             if other is not UNASKED:
                 return other
         return run(op, args, settings)
 
-    function: Any = make_deferred(name, lambda: make_eager(op, operator=True, reflected=reflected, slow=asking))
+    function: Any = make_deferred(
+        name, lambda: make_eager(op, operator=True, reflected=reflected, slow=call_with_overrides)
+    )
     function.__module__, function.__qualname__ = "ndgrad", f"Tensor.{name}"
     function.op, function.asks = op, True
     return function
 
 
 def in_place(op: Op) -> Callable[..., Any]:
-    """The trailing-underscore form of an op."""
+    """Return the trailing-underscore form of an op."""
 
     def method(self: Any, *args: Any, **settings: Any) -> Any:
         return write(op, self, args, {**op.settings, **settings} if op.settings else settings)
 
     method.of = op  # type: ignore[attr-defined]  # functions take attributes
     method.__name__ = method.__qualname__ = op.name + "_"
-    method.__doc__ = f"In place: see `{op.name}`."
+    method.__doc__ = f"In-place version of `{op.name}`."
     either, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     parameters = [Parameter("self" if i == 0 else public_name(name), either) for i, name in enumerate(op.args)]
     parameters += [Parameter(name, keyword, default=value) for name, value in op.settings.items()]
-    # functions take attributes
+    # mypy does not know that functions accept attributes.
     method.__signature__ = Signature(parameters, __validate_parameters__=False)  # type: ignore[attr-defined]
     return method
 
 
-# ----- what a family offers -------------------------------------------------------------------------------------------
+# ----- publishing a family --------------------------------------------------------------------------------------------
 
 
 def asks_itself(name: str) -> Callable[[F], F]:
-    """Decorates a function that looks for overrides itself, so that its commonest use passes no door: a
-    method called `Tensor.name`."""
+    """Decorate a function that checks overrides itself, so that its common case passes no wrapper. It is published
+    as `Tensor.name`."""
 
     def decorate(function: F) -> F:
         function.asks = True  # type: ignore[attr-defined]  # functions take attributes
@@ -200,7 +201,7 @@ def asks_itself(name: str) -> Callable[[F], F]:
 
 
 def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], dict[str, Any]]:
-    """The public functions of a family and its methods of tensors, by name. Called again, it gives the same objects."""
+    """Return the public functions and tensor methods of a family, by name. Repeated calls return the same objects."""
     made: tuple[dict[str, Any], dict[str, Any]] | None = module.__dict__.get("_published")
     if made is not None:
         return made
@@ -208,11 +209,11 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
     methods: dict[str, Any] = {}
     plain = getattr(module, "ABOUT_THE_LIBRARY", ())
     for name in getattr(module, "__all__", ()):
-        functions[name] = getattr(module, name) if name in plain else _door(getattr(module, name), home, name)
+        functions[name] = getattr(module, name) if name in plain else _wrap_public(getattr(module, name), home, name)
     for name in getattr(module, "METHODS", ()):
-        methods[name] = _door(getattr(module, name), home, f"Tensor.{name}")
+        methods[name] = _wrap_public(getattr(module, name), home, f"Tensor.{name}")
     for name, other in getattr(module, "RENAMED_METHODS", {}).items():
-        methods[name] = _door(getattr(module, other), home, f"Tensor.{name}")
+        methods[name] = _wrap_public(getattr(module, other), home, f"Tensor.{name}")
     for other, name in getattr(module, "ALIASES", {}).items():
         if name in functions:
             functions[other] = functions[name]
@@ -222,15 +223,15 @@ def publish(module: ModuleType, home: str = "ndgrad") -> tuple[dict[str, Any], d
     return made
 
 
-#: Functions of these namespaces say so in their names, as torch's do.
+#: Public names of functions in these namespaces carry a prefix, as in torch.
 _PREFIXES = {
     "ndgrad.linalg": "linalg_", "ndgrad.fft": "fft_", "ndgrad.special": "special_", "ndgrad.sparse": "sparse_",
     "ndgrad.nested": "nested_",
 }  # fmt: skip
 
 
-def _door(thing: Any, home: str, name: str) -> Any:
-    """A function behind its door; other things (classes, functions that ask themselves) as they are."""
+def _wrap_public(thing: Any, home: str, name: str) -> Any:
+    """Wrap a function. Classes, and functions that check overrides themselves, are returned unchanged."""
     if isinstance(thing, type) or not callable(thing):
         return thing
     if hasattr(thing, "asks"):
@@ -242,12 +243,12 @@ def _door(thing: Any, home: str, name: str) -> Any:
 
 
 def publish_namespace(namespace: dict[str, Any]) -> None:
-    """Put the functions of a submodule (`ndgrad.linalg`), given its globals, behind their doors."""
+    """Wrap the functions of a submodule (`ndgrad.linalg`), given its globals."""
     for name in namespace["__all__"]:
-        namespace[name] = _door(namespace[name], namespace["__name__"], name)
+        namespace[name] = _wrap_public(namespace[name], namespace["__name__"], name)
 
 
 def is_public(thing: Any) -> bool:
-    """Whether a thing is a public function of the package that can be overridden."""
+    """True if a thing is a public function of the package that can be overridden."""
     return getattr(thing, "asks", False) is True
 

@@ -1,7 +1,7 @@
 """Named results of functions that return several tensors: `x.max(dim=0).values`.
 
-One class per function, as in torch, so that a result says where it came from when printed and a
-program can tell them apart.
+There is one class per function, as in torch, so that a printed result names its function and a program can tell
+results apart.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def _text(self: tuple[Any, ...], fields: tuple[str, ...]) -> str:
-    """One field to a line."""
+    """Format one field per line."""
     lines = ",\n".join(f"{name}={value!r}" for name, value in zip(fields, self))
     return f"{type(self).__module__}.{type(self).__name__}(\n{lines})"
 
 
 class _Ranked(NamedTuple):
-    """Values, and where along the dimension they stand."""
+    """Values, and their indices along the dimension."""
 
     values: Tensor
     indices: Tensor
@@ -44,7 +44,7 @@ class aminmax(NamedTuple):
 
 
 class max(_Ranked):
-    """The largest elements along a dimension, and where they stand.
+    """The largest elements along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 3.0]).max(dim=0).indices
@@ -55,7 +55,7 @@ class max(_Ranked):
 
 
 class min(_Ranked):
-    """The smallest elements along a dimension, and where they stand.
+    """The smallest elements along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).min(dim=0).indices
@@ -66,7 +66,7 @@ class min(_Ranked):
 
 
 class median(_Ranked):
-    """The medians along a dimension, and where they stand.
+    """The medians along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).median(dim=0).indices
@@ -77,7 +77,7 @@ class median(_Ranked):
 
 
 class nanmedian(_Ranked):
-    """The medians along a dimension without its NaNs, and where they stand.
+    """The medians along a dimension, ignoring NaNs, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, float("nan"), 2.0]).nanmedian(dim=0).indices
@@ -88,7 +88,7 @@ class nanmedian(_Ranked):
 
 
 class mode(_Ranked):
-    """The most frequent elements along a dimension, and where they stand.
+    """The most frequent elements along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 3.0]).mode(dim=0).indices
@@ -99,7 +99,7 @@ class mode(_Ranked):
 
 
 class cummax(_Ranked):
-    """The largest elements so far along a dimension, and where they stand.
+    """The running maxima along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 3.0, 2.0]).cummax(dim=0).indices
@@ -110,7 +110,7 @@ class cummax(_Ranked):
 
 
 class cummin(_Ranked):
-    """The smallest elements so far along a dimension, and where they stand.
+    """The running minima along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).cummin(dim=0).indices
@@ -121,7 +121,7 @@ class cummin(_Ranked):
 
 
 class sort(_Ranked):
-    """The elements in order along a dimension, and where they stood.
+    """The sorted elements along a dimension, and their former indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().indices
@@ -132,7 +132,7 @@ class sort(_Ranked):
 
 
 class topk(_Ranked):
-    """The largest elements along a dimension, in order, and where they stood.
+    """The largest elements along a dimension, in order, and their former indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).topk(2).indices
@@ -143,7 +143,7 @@ class topk(_Ranked):
 
 
 class kthvalue(_Ranked):
-    """The k-th smallest elements along a dimension, and where they stand.
+    """The k-th smallest elements along a dimension, and their indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).kthvalue(2).indices
@@ -154,7 +154,7 @@ class kthvalue(_Ranked):
 
 
 class frexp(NamedTuple):
-    """Mantissas of at least a half and less than one, and exponents of two.
+    """Mantissas in [0.5, 1) and exponents of two.
 
     >>> import ndgrad
     >>> ndgrad.frexp(ndgrad.tensor([6.0])).exponent
@@ -214,4 +214,4 @@ class geqrf(NamedTuple):
 
 
 for _result in [value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, tuple)]:
-    _result.__module__ = "ndgrad.return_types"  # the path that texts show and pickles use
+    _result.__module__ = "ndgrad.return_types"  # path shown in texts and written into pickles

@@ -1,7 +1,7 @@
 """Settings of the whole library, under torch's names: repeatable results, precision of products, warnings.
 
 On the CPU results are the same in every run, and products of float32 are computed in float32. So the first two
-settings change nothing there; they are kept for code that asks.
+settings change nothing there; they exist for programs that query them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = [
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Let results be the same in every run; no op has to be refused for it, so `warn_only` changes nothing.
+    """Make results the same in every run. No op has to be refused for it, so `warn_only` changes nothing.
 
-    On the CPU they always are. On a GPU, sums at repeated indices (docs/gpu.md) are then made on the host.
+    CPU results are always repeatable. On a GPU, sums at repeated indices (docs/gpu.md) are then computed on the host.
 
     >>> import ndgrad
     >>> ndgrad.use_deterministic_algorithms(True)
@@ -42,7 +42,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether results are the same in every run on a GPU, too.
+    """True if results are the same in every run on a GPU, too.
 
     >>> import ndgrad
     >>> ndgrad.are_deterministic_algorithms_enabled()
@@ -52,7 +52,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was told to warn only.
+    """True if `use_deterministic_algorithms` was called with `warn_only`.
 
     >>> import ndgrad
     >>> ndgrad.is_deterministic_algorithms_warn_only_enabled()
@@ -66,7 +66,7 @@ _DEMANDS: tuple[determinism.Demand, ...] = ("no", "warn", "error")
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same setting as a number or a word: 'default' (0), 'warn' (1) or 'error' (2).
+    """Set the same option by a number or a word: 'default' (0), 'warn' (1) or 'error' (2).
 
     >>> import ndgrad
     >>> ndgrad.set_deterministic_debug_mode("default")
@@ -83,7 +83,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """What `set_deterministic_debug_mode` has set, as a number.
+    """Return the mode of `set_deterministic_debug_mode` as a number.
 
     >>> import ndgrad
     >>> ndgrad.get_deterministic_debug_mode()
@@ -98,7 +98,7 @@ _precision = "highest"
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow products of float32 to be rounded: 'highest' (not at all), 'high' or 'medium'. They never are.
+    """Set the allowed rounding of float32 products: 'highest' (none), 'high' or 'medium'. It has no effect.
 
     >>> import ndgrad
     >>> ndgrad.set_float32_matmul_precision("highest")
@@ -112,7 +112,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` has set.
+    """Return the value of `set_float32_matmul_precision`.
 
     >>> import ndgrad
     >>> ndgrad.get_float32_matmul_precision()
@@ -122,7 +122,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Let very small numbers become 0. False: the processor cannot be told so from Python, and nothing changes.
+    """Return False: Python cannot make the processor flush very small numbers to 0, and nothing changes.
 
     >>> import ndgrad
     >>> ndgrad.set_flush_denormal(True)
@@ -137,7 +137,7 @@ _warns_always = False
 
 
 def set_warn_always(b: bool) -> None:
-    """Let warnings that torch gives once come every time. Here Python's filters of warnings decide that; see
+    """Repeat warnings that torch gives once. This has no effect: Python's warning filters decide, see
     `warnings.simplefilter`.
 
     >>> import ndgrad
@@ -150,7 +150,7 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` has set.
+    """Return the value of `set_warn_always`.
 
     >>> import ndgrad
     >>> ndgrad.is_warn_always_enabled()
@@ -160,7 +160,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Whether extensions in C++ see the newer library: there is no C++ here, and the answer is that of torch's builds.
+    """True, as in torch's builds; ndgrad has no C++ extensions.
 
     >>> import ndgrad
     >>> ndgrad.compiled_with_cxx11_abi()
@@ -170,7 +170,7 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def is_vulkan_available() -> bool:
-    """False.
+    """Return False: there are no Vulkan devices.
 
     >>> import ndgrad
     >>> ndgrad.is_vulkan_available()
@@ -180,13 +180,13 @@ def is_vulkan_available() -> bool:
 
 
 def get_device_module(device: Device = None) -> ModuleType:
-    """The namespace of a kind of device: `ndgrad.cuda`, `ndgrad.cpu`.
+    """Return the namespace of a kind of device: `ndgrad.cuda`, `ndgrad.cpu`.
 
     >>> import ndgrad
     >>> ndgrad.get_device_module("cpu").__name__
     'ndgrad.cpu'
     """
-    from ndgrad import cuda  # which few ask for
+    from ndgrad import cuda  # rarely needed
 
     kind = ("cuda" if cuda.is_available() else "cpu") if device is None else as_device(device).type
     if kind not in ("cpu", "cuda"):

@@ -1,8 +1,8 @@
-"""The memory under tensors: storage objects, strided windows on them, and who shares which version.
+"""The memory under tensors: storage objects, strided windows on them, and shared versions.
 
-NumPy has no storage object: an array either owns its memory or points, through `base`, at the array that does. So a
-storage here is the owner, seen as a flat run of bytes. Its size is fixed when it is made, since NumPy arrays over it
-may exist that cannot be found; what needs more memory gets new memory.
+NumPy has no storage object: an array either owns its memory or points, through `base`, at its owner. A storage here
+is the owner, seen as a flat run of bytes. Its size is fixed at creation, because NumPy arrays over it may exist that
+cannot be found. A larger tensor gets new memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T", bound=Variable)
 
 
 def memory_of(t: Variable) -> Payload:
-    """The array that holds a tensor's values at the bottom of all transforms; a NumPy scalar becomes an array first."""
+    """Return the array under all transforms of a tensor. A NumPy scalar is first turned into an array."""
     while isinstance(t._array, Variable):
         t = t._array
     if isinstance(t._array, np.generic):
@@ -49,20 +49,20 @@ def memory_of(t: Variable) -> Payload:
     return t._array
 
 
-def checkable(t: Any) -> Any:
-    """The values of a tensor for those who check them, whatever transforms it is inside of: they may be compared with
-    numbers, asked whether all or any pass, for their size and their extremes. None for a tensor without data."""
+def values_to_check(t: Any) -> Any:
+    """Return the values of a tensor under all transforms, for checks; None for a tensor without data. The result
+    supports comparison with numbers, all, any, size and extremes."""
     while isinstance(t, Variable):
         if t.run_op is not None:
-            return t.checked_values()  # of a class whose values lie elsewhere
+            return t.checked_values()  # The values of this class live elsewhere.
         t = t._array
     if getattr(t, "is_traced", False):
-        return t.make_checked()  # by ndgrad.compiler
+        return t.make_checked()  # from ndgrad.compiler
     return None if getattr(t, "is_meta", False) else t
 
 
 def batch_dims(t: object) -> int:
-    """How many dimensions of `memory_of(t)` belong to vmap rather than to the tensor."""
+    """Return the number of dimensions of `memory_of(t)` that belong to vmap, not to the tensor."""
     count = 0
     while isinstance(t, Variable):
         count += bool(t._meta is not None and t._meta.batch_level)
@@ -71,10 +71,10 @@ def batch_dims(t: object) -> int:
 
 
 def sample_of(t: Variable) -> Payload:
-    """An array that lies in memory as one sample of a tensor does; outside of vmap, the memory itself.
+    """Return an array with the memory layout of one sample; outside of vmap, the memory itself.
 
-    Its flags and strides are those of the tensor. Samples that lie interleaved, as results
-    of a batch along the last dimension do, count as dense.
+    Its flags and strides are those of the tensor. Interleaved samples, such as results
+    of a batch along the last dimension, count as dense.
     """
     memory, lead = memory_of(t), batch_dims(t)
     if not lead:
@@ -90,26 +90,26 @@ def sample_of(t: Variable) -> Payload:
     return np.lib.stride_tricks.as_strided(memory, shape, strides)
 
 
-def laid_out(t: Variable) -> Any:
-    """The same for NumPy to look at: of a tensor that is traced, an array without its values."""
+def layout_sample(t: Variable) -> Any:
+    """As `sample_of`, but readable by NumPy: for a traced tensor, an array without values."""
     sample: Any = sample_of(t)
     return sample.stand_in() if getattr(sample, "is_traced", False) else sample
 
 
 def is_open(t: object) -> bool:
-    """Whether the values of a tensor cannot be asked for: vmap has batched it, or a function is traced and they are
-    known only when its program runs. What has a shape that follows from other shapes is then computed by ops."""
+    """True if the values of a tensor are not available: vmap has batched it, or they are known only when the traced
+    program runs. Results whose shape follows from other shapes are then computed by ops."""
     if not isinstance(t, Variable):
         return False
     memory = memory_of(t)
     return bool(batch_dims(t)) or (getattr(memory, "is_traced", False) and memory.constant_array is None)
 
 
-def locked(t: T, kind: str) -> T:
-    """A conjugate ("conj") or a negative ("neg") that was just made, whose memory becomes read-only.
+def mark_lazy(t: T, kind: str) -> T:
+    """Make the memory of a new conjugate ("conj") or negative ("neg") read-only, and return the tensor.
 
     torch's `conj()` is a lazy view, and a write to it reaches the tensor. NumPy's memory has no lazy
-    conjugate: the write would be lost. What it is, its memory remembers, for those who ask (`is_lazy`).
+    conjugate: the write would be lost. The storage records the kind for `is_lazy`.
     """
     array = innermost_array(t)
     if not t.on_numpy_face and isinstance(array, (np.ndarray, np.generic)):
@@ -121,34 +121,34 @@ def locked(t: T, kind: str) -> T:
 
 
 def conjugate_view(t: T) -> T:
-    """`conj()` of a tensor of complex numbers. That of a conjugate is one no more."""
-    return locked(conj(t), "" if is_lazy(t, "conj") else "conj")
+    """Return `conj()` of a complex tensor. The conjugate of a conjugate is not lazy."""
+    return mark_lazy(conj(t), "" if is_lazy(t, "conj") else "conj")
 
 
 def is_lazy(t: Any, kind: str) -> bool:
-    """Whether torch would have a tensor as a view whose conjugation ("conj") or negation ("neg") is still to be carried
-    out. The imaginary part of a conjugate is such a negative."""
+    """True if torch would hold the tensor as a view with a pending conjugation ("conj") or negation ("neg"). The
+    imaginary part of a conjugate is a pending negative."""
     storage = t._storage
     if storage.__class__ is not LazyStorage:
         return False
     array = innermost_array(t)
     if storage.kind == "conj" and array.dtype.kind != "c":
         offset = pointer(array) - pointer(owner_of(array)) if array.size else 0
-        return kind == "neg" and offset % (2 * array.itemsize) != 0  # every second number is an imaginary part
+        return kind == "neg" and offset % (2 * array.itemsize) != 0  # Every second number is an imaginary part.
     return bool(storage.kind == kind)
 
 
 # ----- one version for one memory ------------------------------------------------------------------------------------
 
-# Whose memory it is -> the storage of the tensors over it. Keyed by identity, since arrays do not hash. A weak
-# reference to the owner tells when an identity has been reused; what takes none (a bytearray) is held for as
-# long as the storage is there.
+# Owner of the memory -> storage of the tensors over it. Keys are identities, because arrays do not hash. A weak
+# reference to the owner shows that an identity was reused. An owner without weak references (a bytearray) is kept
+# alive as long as the storage.
 _shared: dict[int, tuple[Callable[[], Any], weakref.ref[Storage]]] = {}
 
 
 def shared_storage(array: Payload, kind: type[Storage] = Storage) -> Storage:
-    """The storage of tensors made over `array` from outside: one per owner, so a write through one
-    tensor is seen by all."""
+    """Return the storage of tensors made over `array` from outside: one per owner, so all tensors see a write
+    through any of them."""
     owner = exporter_of(owner_of(array))
     entry = _shared.get(id(owner))
     if entry is not None and entry[0]() is owner:
@@ -161,7 +161,7 @@ def shared_storage(array: Payload, kind: type[Storage] = Storage) -> Storage:
 
 
 def announce(array: Payload, storage: Storage) -> None:
-    """Let tensors that will be made over this memory share its version."""
+    """Make future tensors over this memory share its version."""
     _announce(exporter_of(owner_of(array)), storage)
 
 
@@ -196,19 +196,19 @@ class UntypedStorage:
     (True, 16)
     """
 
-    __module__ = "ndgrad.storage"  # the path that texts show and pickles use
+    __module__ = "ndgrad.storage"  # path shown in texts and written into pickles
 
     __slots__ = ("_bytes", "_owner")
 
     def __init__(self, source: int | NDArray[Any] = 0) -> None:
-        """New memory of `source` bytes, or the memory of an array."""
+        """Allocate `source` bytes, or use the memory of an array."""
         self._owner = owner_of(source) if isinstance(source, np.ndarray) else np.empty(source, np.uint8)
         self._bytes = flat_bytes(self._owner)
 
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """The first bytes of a file, mapped into memory. With `shared`, changes go to the file, which is made and
-        lengthened if need be; without, they stay in memory.
+        """Map the first bytes of a file into memory. With `shared`, changes go to the file, which is created and
+        extended if necessary. Without it, changes stay in memory.
 
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "x")
@@ -218,7 +218,7 @@ class UntypedStorage:
         [7, 7]
         """
         if nbytes < 0:
-            raise ValueError(f"UntypedStorage.from_file: nbytes must not be negative, and is {nbytes}. [nd-range]")
+            raise ValueError(f"UntypedStorage.from_file: nbytes must not be negative, but is {nbytes}. [nd-range]")
         with open(filename, ("r+b" if os.path.exists(filename) else "w+b") if shared else "rb") as file:
             size = file.seek(0, os.SEEK_END)
             if nbytes > size and not shared:
@@ -234,7 +234,7 @@ class UntypedStorage:
         return cls(np.frombuffer(mapped, np.uint8))
 
     def untyped(self) -> UntypedStorage:
-        """Itself, as that of a storage of elements is its bytes.
+        """Return the storage itself; for a typed storage, this method returns its bytes.
 
         >>> storage = ndgrad.ones(2).untyped_storage()
         >>> storage.untyped() is storage
@@ -262,7 +262,7 @@ class UntypedStorage:
         return int(self._bytes.nbytes)
 
     def size(self) -> int:
-        """The number of bytes, as `len()` gives it too.
+        """Return the number of bytes, like `len()`.
 
         >>> import ndgrad
         >>> ndgrad.zeros(4).untyped_storage().size()
@@ -271,7 +271,7 @@ class UntypedStorage:
         return self.nbytes()
 
     def element_size(self) -> int:
-        """The size of an element, which is a byte: 1.
+        """Return the size of an element in bytes: 1.
 
         >>> import ndgrad
         >>> ndgrad.zeros(4).untyped_storage().element_size()
@@ -285,7 +285,7 @@ class UntypedStorage:
 
     @property
     def device(self) -> devices.device:
-        """Where the memory lies.
+        """The device of the memory.
 
         >>> import ndgrad
         >>> ndgrad.zeros(4).untyped_storage().device
@@ -295,7 +295,7 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the memory is a GPU's.
+        """True if the memory is on a GPU.
 
         >>> import ndgrad
         >>> ndgrad.zeros(4).untyped_storage().is_cuda
@@ -304,7 +304,7 @@ class UntypedStorage:
         return bool(self.device.type == "cuda")
 
     def resize_(self, size: int) -> UntypedStorage:
-        """Only to the size it has: NumPy cannot enlarge or free memory under arrays that look at it.
+        """Accept only the current size: NumPy cannot enlarge or free memory that arrays refer to.
 
         >>> import ndgrad
         >>> ndgrad.UntypedStorage(8).resize_(8).nbytes()
@@ -338,7 +338,7 @@ class UntypedStorage:
         return self
 
     def clone(self) -> UntypedStorage:
-        """A copy.
+        """Return a copy.
 
         >>> import ndgrad
         >>> s = ndgrad.UntypedStorage(2).fill_(7)
@@ -389,7 +389,7 @@ class TypedStorage:
     [1, 2, 3, 4]
     """
 
-    __module__ = "ndgrad.storage"  # the path that texts show and pickles use
+    __module__ = "ndgrad.storage"  # path shown in texts and written into pickles
 
     __slots__ = ("_elements", "_untyped", "dtype")
 
@@ -428,7 +428,7 @@ class TypedStorage:
         return self._untyped.nbytes()
 
     def size(self) -> int:
-        """The number of elements, as `len()` gives it too.
+        """Return the number of elements, like `len()`.
 
         >>> import ndgrad
         >>> ndgrad.tensor([1, 2]).storage().size()
@@ -447,7 +447,7 @@ class TypedStorage:
 
     @property
     def device(self) -> devices.device:
-        """Where the memory lies.
+        """The device of the memory.
 
         >>> import ndgrad
         >>> ndgrad.tensor([1, 2]).storage().device
@@ -456,7 +456,7 @@ class TypedStorage:
         return self._untyped.device
 
     def resize_(self, size: int) -> TypedStorage:
-        """Only to the size it has, in elements: see `UntypedStorage.resize_`.
+        """Accept only the current size, in elements: see `UntypedStorage.resize_`.
 
         >>> import ndgrad
         >>> ndgrad.tensor([1, 2]).storage().resize_(2).tolist()
@@ -504,14 +504,14 @@ class TypedStorage:
 
 
 def storage_offset(array: Payload) -> int:
-    """How many elements into its owner an array starts."""
+    """Return the offset of an array in its owner, in elements."""
     if array.size == 0 or not isinstance(array, np.ndarray):
         return 0
     return (pointer(array) - pointer(owner_of(array))) // array.itemsize
 
 
 def is_storage(obj: object) -> bool:
-    """Whether `obj` is a storage object.
+    """True if `obj` is a storage object.
 
     >>> import ndgrad
     >>> ndgrad.is_storage(ndgrad.zeros(4).storage())

@@ -1,7 +1,7 @@
 """`Tensor`: an array with autograd metadata, under torch's names.
 
-Only what belongs to the object itself stands here: its metadata, its memory, its place in the graph, Python's
-protocols. The functions that are also methods, and operators, come from `TensorMethods`.
+This file holds the parts that belong to the object itself: metadata, memory, place in the graph, Python's
+protocols. Operators, and functions that are also methods, come from `TensorMethods`.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 class Tensor(PythonProtocols, TensorMethods):
     """An n-dimensional array that remembers how it was computed.
 
-    Made by `ndgrad.tensor(data)` and the other factories. As a constructor it is torch's old one: sizes give
-    uninitialised memory, data is converted to the default dtype.
+    Create one with `ndgrad.tensor(data)` or another factory. The constructor behaves like torch's legacy one: sizes
+    give uninitialised memory, and data is converted to the default dtype.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -74,18 +74,18 @@ class Tensor(PythonProtocols, TensorMethods):
     """
 
     __slots__ = ()
-    __module__ = "ndgrad"  # where users and pickles find it
+    __module__ = "ndgrad"  # path shown to users and written into pickles
     __array_priority__ = 1000.0
 
-    #: Whether the class answers ops below autograd itself (see ndgrad._src.core.subclass).
+    #: True if the class implements ops below autograd itself (see ndgrad._src.core.subclass).
     own_dispatch = False
-    #: Whether functions and methods mean what NumPy's do, or torch's.
+    #: True if functions and methods have NumPy's meaning, False if torch's.
     on_numpy_face = False
-    #: Whether saved values survive later writes (NumPy's face) or raise (torch's).
+    #: True if saved values survive later writes (`Array`), False if such writes raise (`Tensor`).
     keeps_saved = False
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        from ndgrad._src.tensor.functions.data import construct  # which is made of this class
+        from ndgrad._src.tensor.functions.data import construct  # imports this class
 
         return construct(cls, args, options, dtypes.get_default_dtype().numpy)
 
@@ -101,7 +101,7 @@ class Tensor(PythonProtocols, TensorMethods):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """What a class's override falls back on: run the function with overrides off, and give results this class."""
+        """Default override: run the function with overrides disabled and convert results to this class."""
         return default_function(cls, func, types, args, kwargs or {})
 
     __ndgrad_function__ = __torch_function__
@@ -114,14 +114,14 @@ class Tensor(PythonProtocols, TensorMethods):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """What a class's dispatch falls back on: the op on plain tensors over the same memory."""
+        """Default dispatch: run the op on plain tensors over the same memory."""
         return default_dispatch(func, args, kwargs or {})
 
     __ndgrad_dispatch__ = __torch_dispatch__
 
     @staticmethod
     def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
-        """A tensor of class `cls` over the memory of `data`.
+        """Return a tensor of class `cls` over the memory of `data`.
 
         >>> import ndgrad
         >>> class Mine(ndgrad.Tensor): ...
@@ -152,13 +152,13 @@ class Tensor(PythonProtocols, TensorMethods):
         dispatch_device: bool = False,
         dispatch_layout: bool = False,
     ) -> Any:
-        """A tensor of class `cls` that has a shape and no memory: its class computes, in
-        `__ndgrad_dispatch__`, with what it keeps."""
+        """Return a tensor of class `cls` with a shape but no memory. Its class computes in `__ndgrad_dispatch__`
+        with the data that it holds."""
         return make_wrapper(cls, size, dtype, device, requires_grad, strides)
 
     @property
     def face(self) -> type[Tensor]:
-        """The class whose methods and rules the tensor follows: `Tensor`, or `Array` for NumPy's.
+        """The class whose methods and rules the tensor follows: `Tensor` for torch's, `Array` for NumPy's.
 
         >>> import ndgrad
         >>> ndgrad.nn.Parameter(ndgrad.ones(2)).face
@@ -287,7 +287,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def device(self) -> devices.device:
-        """Where the elements lie.
+        """The device that holds the elements.
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).device
@@ -311,7 +311,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def layout(self) -> devices.layout:
-        """How the elements are kept: strided, or of a sparse tensor one of the sparse layouts.
+        """The storage layout: strided, or one of the sparse layouts for a sparse tensor.
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).layout
@@ -321,7 +321,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the tensor lies on a GPU.
+        """True if the tensor is on a GPU.
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).is_cuda
@@ -331,7 +331,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the tensor lies in the CPU's memory.
+        """True if the tensor is in the CPU's memory.
 
         >>> import ndgrad
         >>> ndgrad.zeros(3).is_cpu
@@ -341,7 +341,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def is_meta(self) -> bool:
-        """Whether the tensor has a shape and a dtype but no memory.
+        """True if the tensor has a shape and a dtype but no memory.
 
         >>> import ndgrad
         >>> ndgrad.zeros(3, device="meta").is_meta
@@ -349,7 +349,7 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         return self.device.type == "meta"
 
-    # What torch has and ndgrad has not, or in a class of its own (ndgrad.sparse): code that asks gets its answer.
+    # Kinds of tensors that ndgrad lacks, or has as a separate class (ndgrad.sparse). torch programs query these flags.
     is_sparse = is_sparse_csr = is_quantized = is_nested = is_mkldnn = is_mps = is_xla = is_xpu = is_vulkan = False
 
     # ----- memory -----
@@ -360,7 +360,7 @@ class Tensor(PythonProtocols, TensorMethods):
     def stride(self, dim: int) -> int: ...
     @method
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """How many elements lie between neighbours, along every dimension or one.
+        """Return the number of elements between neighbours along one dimension, or along each.
 
         >>> import ndgrad
         >>> x = ndgrad.zeros(2, 3)
@@ -373,7 +373,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @method
     def storage_offset(self) -> int:
-        """How many elements of the storage lie before the first one of the tensor.
+        """Return the number of storage elements before the first element of the tensor.
 
         >>> import ndgrad
         >>> ndgrad.arange(10)[4:].storage_offset()
@@ -394,7 +394,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @method
     def is_contiguous(self, memory_format: devices.memory_format = devices.contiguous_format) -> bool:
-        """Whether the elements lie in memory in the order that the format names.
+        """True if the memory order of the elements is that of the format.
 
         >>> import ndgrad
         >>> x = ndgrad.zeros(2, 3)
@@ -444,7 +444,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on the tensor are recorded, so that backward reaches it.
+        """True if operations on the tensor are recorded, so that backward reaches it.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
@@ -457,7 +457,7 @@ class Tensor(PythonProtocols, TensorMethods):
     def requires_grad(self, value: bool) -> None:
         if not isinstance(value, bool):
             raise RuntimeError(
-                f"requires_grad must be a bool, and {value!r} was assigned. Assign True or False. [nd-type]"
+                f"requires_grad must be a bool, but {value!r} was assigned. Assign True or False. [nd-type]"
             )
         if not self.is_leaf:
             raise not_a_leaf(self, value)
@@ -465,7 +465,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @method
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let operations on this tensor be recorded (or not), in place; returns the tensor.
+        """Set whether operations on this tensor are recorded, in place; return the tensor.
 
         >>> import ndgrad
         >>> ndgrad.ones(2).requires_grad_()
@@ -473,7 +473,7 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if not isinstance(requires_grad, bool):
             raise TypeError(
-                f"requires_grad_(): the argument must be a bool, and is {requires_grad!r}. Pass True or False. "
+                f"requires_grad_(): the argument must be a bool, but is {requires_grad!r}. Pass True or False. "
                 "[nd-type]"
             )
         if self.is_leaf:
@@ -484,7 +484,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether backward ends here: the tensor was not computed from tensors that require grad.
+        """True if backward ends here: the tensor was not computed from tensors that require grad.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
@@ -494,8 +494,8 @@ class Tensor(PythonProtocols, TensorMethods):
         return self.grad_fn is None
 
     @property
-    def grad_fn(self) -> GradNode | Any:  # Any stands for None: code that knows of a node need not check
-        """The node of the graph that computed the tensor; None of a leaf.
+    def grad_fn(self) -> GradNode | Any:  # Any in place of None: callers that know of a node need no check
+        """The node of the graph that computed the tensor; None for a leaf.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
@@ -524,7 +524,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def output_nr(self) -> int:
-        """Which output of `grad_fn` the tensor is.
+        """The index of this tensor among the outputs of `grad_fn`.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(4, requires_grad=True)
@@ -534,7 +534,7 @@ class Tensor(PythonProtocols, TensorMethods):
         return 0 if self.grad_fn is None or self._meta is None else self._meta.output_nr
 
     @property
-    def grad(self) -> Self | Any:  # Any stands for None: code that has called backward need not check
+    def grad(self) -> Self | Any:  # Any in place of None: callers that ran backward need no check
         """The gradient that backward has accumulated, or None.
 
         >>> import ndgrad
@@ -577,7 +577,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def grad_dtype(self) -> dtypes.dtype | None:
-        """The dtype of this leaf's gradient: its own by default, another if set; None lets gradients keep theirs.
+        """The dtype of this leaf's gradient: by default its own dtype. None accepts gradients of any dtype.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, dtype=ndgrad.float16, requires_grad=True)
@@ -588,7 +588,7 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if not self.is_leaf:
             raise RuntimeError(
-                f"grad_dtype can only be accessed on leaf tensors, and this one was computed by {self._node}. "
+                f"grad_dtype can only be accessed on leaf tensors, but this one was computed by {self._node}. "
                 "[nd-not-leaf]"
             )
         chosen = None if self._meta is None else self._meta.grad_dtype
@@ -600,7 +600,7 @@ class Tensor(PythonProtocols, TensorMethods):
     def grad_dtype(self, value: dtypes.dtype | np.dtype[Any] | None) -> None:
         if not self.is_leaf:
             raise RuntimeError(
-                f"grad_dtype can only be set on leaf tensors, and this one was computed by {self._node}. "
+                f"grad_dtype can only be set on leaf tensors, but this one was computed by {self._node}. "
                 "Set it on the leaves. [nd-not-leaf]"
             )
         if value is not None and not isinstance(value, (dtypes.dtype, np.dtype)):
@@ -612,11 +612,11 @@ class Tensor(PythonProtocols, TensorMethods):
                 "Clear the gradient (.grad = None) before changing grad_dtype. [nd-grad-mismatch]"
             )
         meta.grad_dtype = "any" if value is None else dtypes.as_numpy_dtype(value)
-        meta.accumulator = None  # the next graph makes one that knows
+        meta.accumulator = None  # The next graph creates an accumulator with the new dtype.
 
     @property
     def retains_grad(self) -> bool:
-        """Whether backward will leave the gradient of this result in `.grad`.
+        """True if backward will store the gradient of this result in `.grad`.
 
         >>> import ndgrad
         >>> y = ndgrad.ones(2, requires_grad=True) * 2
@@ -628,7 +628,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @method
     def retain_grad(self) -> None:
-        """Let backward leave the gradient of this result in `.grad`.
+        """Make backward store the gradient of this result in `.grad`.
 
         >>> import ndgrad
         >>> y = ndgrad.ones(2, requires_grad=True) * 2
@@ -667,7 +667,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def _backward_hooks(self) -> dict[int, Callable[..., Any]] | None:
-        """The tensor's hooks by number, None if it never had one."""
+        """The tensor's hooks by number; None if none was ever registered."""
         return hooks.tensor_hooks_of(self)
 
     @_backward_hooks.setter
@@ -676,7 +676,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def _post_accumulate_grad_hooks(self) -> dict[int, Callable[..., Any]] | None:
-        """The hooks that run when `.grad` has been accumulated, by number, None if there never was one."""
+        """The hooks that run after `.grad` is accumulated, by number; None if none was ever registered."""
         return None if self._meta is None else self._meta.post_accumulate_hooks
 
     @method
@@ -700,7 +700,7 @@ class Tensor(PythonProtocols, TensorMethods):
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def array(self) -> Array:
-        """The same value with NumPy's face (`ndgrad.numpy.Array`): a view, no copy.
+        """Return the same value as `ndgrad.numpy.Array`, a view without a copy.
 
         >>> import ndgrad
         >>> ndgrad.tensor([1.0, 2.0]).array().std(ddof=1)
@@ -709,7 +709,7 @@ class Tensor(PythonProtocols, TensorMethods):
         return registry.numpy_array.to_array(self)
 
     def tensor(self) -> Tensor:
-        """The same value with torch's face: this very tensor, unless it is an Array.
+        """Return the same value as `Tensor`: this very object unless it is an `Array`.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.0, 2.0]).tensor()
@@ -719,7 +719,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @asks_itself("detach")
     def detach(self) -> Self:
-        """The same values in the same memory, outside the graph.
+        """Return a tensor with the same memory outside the graph.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
@@ -736,7 +736,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @method
     def detach_(self) -> Self:
-        """Take this tensor out of its graph, in place.
+        """Remove this tensor from its graph, in place.
 
         >>> import ndgrad
         >>> y = ndgrad.ones(2, requires_grad=True) * 2
@@ -744,7 +744,7 @@ class Tensor(PythonProtocols, TensorMethods):
         tensor([2., 2.])
         """
         if thread.inference:
-            return self  # as in torch: nothing is recorded in here that it could be taken out of
+            return self  # No history is recorded in inference mode, as in torch.
         if self._is_view():
             raise RuntimeError(
                 f"Can't detach views in-place: a tensor of shape {tuple(self.shape)} is a view, and its base would "
@@ -763,7 +763,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def data(self) -> Self:
-        """The same memory as a tensor outside the graph whose writes autograd does not see. Prefer `detach()`.
+        """The same memory as a tensor outside the graph; autograd does not see writes to it. Prefer `detach()`.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
@@ -795,15 +795,15 @@ class Tensor(PythonProtocols, TensorMethods):
         if self.requires_grad and not is_inexact(np_dtype(new)):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype, "
-                f"and is {new.dtype}. Convert it, or clear requires_grad first. [nd-grad-dtype]"
+                f"but is {new.dtype}. Convert it, or clear requires_grad first. [nd-grad-dtype]"
             )
         storage_of(new)
         storage, meta = storage_of(self), meta_of(self)
         if tuple(new.shape) != tuple(self.shape) or np_dtype(new) != np_dtype(self):
             meta.geometry += 1
-            meta.accumulator = None  # one made before expects a gradient of the old shape and dtype
+            meta.accumulator = None  # An existing accumulator expects a gradient of the old shape and dtype.
         self._array = new._array
-        # The number stays, as in torch; but what was saved before is not what lies here now, and the identity tells.
+        # The version number stays, as in torch. Its new identity shows that values saved before are no longer here.
         if not is_inference(self):
             old = storage.version
             storage.version = old.next = Version(old.number, "an assignment to .data")
@@ -812,7 +812,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def _version(self) -> int:
-        """How often the memory has been written in place.
+        """The number of in-place writes to the memory.
 
         >>> import ndgrad
         >>> ndgrad.ones(2).add_(1).mul_(2)._version
@@ -827,7 +827,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @method
     def is_inference(self) -> bool:
-        """Whether the tensor was made in inference mode.
+        """True if the tensor was made in inference mode.
 
         >>> import ndgrad
         >>> with ndgrad.inference_mode():
@@ -842,11 +842,11 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def _base(self) -> Self | None:
-        """The tensor that this one is a view of, None if it is none."""
+        """The base of this view; None if the tensor is no view."""
         return self._meta.view.base if self._meta is not None and self._meta.view is not None else None
 
     def _view_func(self, new_base: Tensor) -> Tensor | None:
-        """What this view would be of another base; None if it is no view, or the base lies in memory otherwise."""
+        """Take this view of another base; None if it is no view or the base has another memory layout."""
         base = self._base
         if base is None or not (
             tuple(base.shape) == tuple(new_base.shape)
@@ -858,13 +858,13 @@ class Tensor(PythonProtocols, TensorMethods):
         return self._view_func_unsafe(new_base)
 
     def _view_func_unsafe(self, new_base: Tensor) -> Tensor | None:
-        """As `_view_func`, for any base on which the views can be taken again."""
+        """As `_view_func`, for any base that supports the same sequence of views."""
         return (
             replay(new_base, self._meta.view.path) if self._meta is not None and self._meta.view is not None else None
         )
 
     def _rev_view_func_unsafe(self, new_view: Tensor) -> Tensor | None:
-        """The base that has `new_view` in the place of this view; None if it is no view."""
+        """Return a base in which `new_view` replaces this view; None if the tensor is no view."""
         if self._meta is None or self._meta.view is None:
             return None
         base = self._meta.view.base.detach().clone()
@@ -944,7 +944,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def real(self) -> Self:
-        """The real part, a view; of a real tensor, the tensor itself.
+        """The real part, a view; for a real tensor, the tensor itself.
 
         >>> import ndgrad
         >>> ndgrad.tensor([1 + 2j, 3]).real
@@ -966,7 +966,7 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         if np_dtype(self).kind != "c":
             raise RuntimeError(
-                f"imag is not implemented for tensors with non-complex dtypes, and this one is {self.dtype}. "
+                f"imag is not implemented for tensors with non-complex dtypes, but this one is {self.dtype}. "
                 "It would be zero. [nd-complex]"
             )
         return complex_ops.imag(self)
@@ -996,7 +996,7 @@ class Tensor(PythonProtocols, TensorMethods):
 
     @property
     def volatile(self) -> bool:
-        """Removed from torch long ago: always False, with a warning.
+        """Always False, with a warning: torch removed this attribute.
 
         >>> import ndgrad, warnings
         >>> with warnings.catch_warnings(action="ignore"):

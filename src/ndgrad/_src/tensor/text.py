@@ -1,4 +1,4 @@
-"""What `repr` and `print` show of a tensor: torch's text, with what autograd knows added."""
+"""Text of a tensor for `repr` and `print`: torch's text with autograd's additions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def tensor_text(t: Tensor) -> str:
-    """The text of a tensor; inside a transform, the wrapper with its payload inside.
+    """Return the text of a tensor; inside a transform, the wrapper's text around that of its payload.
 
     >>> import ndgrad
     >>> tensor_text(ndgrad.tensor([1.0, 2.0], requires_grad=True))
@@ -57,5 +57,5 @@ def _history(t: Tensor) -> str | None:
     try:
         node = t.grad_fn
     except RuntimeError:
-        return "Invalid"  # a view whose base was written in a way that cannot be differentiated
+        return "Invalid"  # The base of this view was written in a way that cannot be differentiated.
     return None if node is None else str(node.name())

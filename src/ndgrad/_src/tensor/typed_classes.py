@@ -1,6 +1,6 @@
 """torch's typed tensor classes: `FloatTensor(2, 3)`, `isinstance(t, LongTensor)`, `t.type()`.
 
-They are old names for `Tensor` with a dtype; no tensor is an instance of them except in the eyes of `isinstance`.
+These are old names for `Tensor` with a dtype. Tensors are instances of them only for `isinstance`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME_OF = {d: name for name, d in _NAMES.items() if d is not dtypes.bfloat16}
 
 
 class TypedTensorType(type):
-    """The class of typed tensor classes: calling one makes a plain `Tensor` of its dtype."""
+    """Metaclass of typed tensor classes: calling such a class makes a plain `Tensor` of its dtype."""
 
     dtype: dtypes.dtype
 
@@ -59,7 +59,7 @@ CLASSES: dict[str, Any] = {name: _make(name, dtype) for name, dtype in _NAMES.it
 
 
 def type_name(t: Any) -> str:
-    """What `t.type()` answers."""
+    """Return the result of `t.type()`."""
     dtype = dtypes.as_dtype(np_dtype(t))
     name = "BFloat16Tensor" if dtype is dtypes.bfloat16 else _NAME_OF[dtype]
     where = t.device.type
@@ -67,7 +67,7 @@ def type_name(t: Any) -> str:
 
 
 def type_of(wanted: Any) -> dtypes.dtype:
-    """The dtype that `t.type(wanted)` means: a typed class, its name, or a dtype."""
+    """Return the dtype meant by `t.type(wanted)`: a typed class, its name, or a dtype."""
     if isinstance(wanted, TypedTensorType):
         return wanted.dtype
     if isinstance(wanted, str):

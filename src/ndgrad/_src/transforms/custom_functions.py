@@ -5,10 +5,10 @@ by running forward on the payloads and setting the context up with the level's t
 or, with `generate_vmap_rule`, by batching forward, backward and jvp themselves.
 
 Note [Contexts made again]
-setup_context says what a context holds as a function of inputs and outputs. So wherever a context is needed whose
-tensors belong to other levels than those of the recorded one (for jvp, for one sample of a batched backward), it is
-made again by running setup_context on the inputs and outputs as seen there. What it computes is then part of that
-computation: nothing is a constant by accident.
+setup_context defines the content of a context as a function of inputs and outputs. Sometimes a context is needed whose
+tensors belong to other levels than those of the recorded one (for jvp, for one sample of a batched backward). It is
+then made again by running setup_context on the inputs and outputs of those levels. Everything that setup_context
+computes becomes part of that computation: nothing is a constant by accident.
 """
 
 from __future__ import annotations
@@ -23,18 +23,25 @@ from ndgrad._src.core.dispatch import innermost_dual, open_elsewhere
 from ndgrad._src.core.modes import birth, joined, modes, restore, scope, silenced, thread
 from ndgrad._src.core.node import make_node
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, wrap
-from ndgrad._src.custom_functions.function import Context, Function, FunctionNode, attach, run_function, separate_setup
+from ndgrad._src.custom_functions.function import (
+    Context,
+    Function,
+    FunctionNode,
+    attach,
+    has_setup_context,
+    run_function,
+)
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
-from ndgrad._src.interpreters.forward_ad import interpreters, kept_tangent, saved_tangents, tangent_of, with_tangent
-from ndgrad._src.interpreters.levels import GradLevel, Level, as_below, below, level_number, lower, top_level
+from ndgrad._src.interpreters.forward_ad import interpreters, keep_tangent, saved_tangents, set_tangent, tangent_of
+from ndgrad._src.interpreters.levels import GradLevel, Level, as_tensor_below, below, level_number, lower, top_level
 from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.transforms import _to_front, vmap
 
 
 def apply_in_transforms(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`Function.apply` while transforms or dual levels are open."""
+    """Run `Function.apply` while transforms or dual levels are open."""
     elsewhere = open_elsewhere(args)
     if elsewhere:
         with joined(elsewhere):
@@ -55,13 +62,13 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         with below(silent):
             return apply_in_transforms(cls, args, kwargs)
     if functional is not None and functional.number > max(number, dual):
-        with below(functional):  # to which nothing belongs here, and forward is to make nothing that does
+        with below(functional):  # No argument belongs to this level, and results of forward must not either.
             return apply_in_transforms(cls, args, kwargs)
     if dual > number:
         return _apply_dual(cls, args, kwargs)
     if level is None:
         return run_function(cls, args, kwargs)
-    if not separate_setup(cls):
+    if not has_setup_context(cls):
         raise RuntimeError(
             f"{cls.__name__}: in order to use an autograd.Function with function transforms (vmap, grad, jvp, jacrev, "
             "...), it must override the setup_context staticmethod: split forward(ctx, ...) into forward(...) "
@@ -75,8 +82,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _innermost_functional(args: tuple[Any, ...]) -> Level | None:
-    """The innermost level of functionalize. Arguments that were made inside it are brought to it,
-    as those of an op are."""
+    """Return the innermost level of functionalize. Arguments made inside it are brought to it, like those of
+    an op."""
     level = next((level for level in reversed(thread.levels) if level.kind == "functional"), None)
     if level is not None:
         for a in args:
@@ -97,7 +104,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 def _fresh_context(
     cls: type[Function], inputs: tuple[Any, ...], output: Any, needs: tuple[bool, ...] = ()
 ) -> FunctionNode:
-    """A context for inputs and outputs as they are seen here (see Note [Contexts made again])."""
+    """Return a context for the inputs and outputs of the current levels (see Note [Contexts made again])."""
     node = cls._backward_cls()
     node._is_tensor = tuple(isinstance(i, Variable) for i in inputs)
     node.needs_input_grad = needs or node._is_tensor
@@ -113,17 +120,17 @@ def _apply_dual(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, An
     if number in interpreters:
         return interpreters[number].run_function(cls, args, kwargs)
     tangents = tuple(tangent_of(a, number) for a in args)
-    with _without_tangents(args, number):
+    with _hide_tangents(args, number):
         out, made = push_function(cls, args, tangents, kwargs, number)
     for o, t in zip(_as_tuple(out), made, strict=True):
         if isinstance(o, Variable) and t is not None:
-            with_tangent(o, t, number)
+            set_tangent(o, t, number)
     return out
 
 
 @contextmanager
-def _without_tangents(args: tuple[Any, ...], number: int) -> Iterator[None]:
-    """The arguments themselves, since a function may write to them, without their tangents of one level for a while."""
+def _hide_tangents(args: tuple[Any, ...], number: int) -> Iterator[None]:
+    """Hide the tangents of one level on the arguments themselves, because the function may write to them."""
     metas = []
     for a in args:
         if isinstance(a, Variable) and a._meta is not None:
@@ -145,11 +152,11 @@ def push_function(
     kwargs: dict[str, Any],
     number: int | None = None,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """The result of a custom function, and the tangents of its outputs by its own `jvp`.
+    """Return the result of a custom function, and the tangents of its outputs by its own `jvp`.
 
-    With the number of a dual level, the tangents of what was saved for backward are kept for it.
+    With the number of a dual level, the tangents of values saved for backward are kept for it.
     """
-    if separate_setup(cls):
+    if has_setup_context(cls):
         out = cls.apply(*primals, **kwargs)
         if not thread.forward_grad_enabled:
             return out, (None,) * len(_as_tuple(out))
@@ -176,7 +183,7 @@ def push_function(
 
 
 def _apply_watched(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, FunctionNode]:
-    """Apply a function whose forward takes the context, and get hold of that."""
+    """Apply a function whose forward takes the context, and return the context too."""
     seen: dict[str, Any] = {}
 
     class Watched(cls):  # type: ignore[misc, valid-type]  # the base is known at run time only
@@ -196,7 +203,7 @@ def _apply_watched(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _marks(node: FunctionNode) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What forward asked to save, and which outputs it marked as not differentiable."""
+    """Return the tensors that forward asked to save, and the outputs that it marked as not differentiable."""
     kept: tuple[tuple[Any, ...], tuple[Any, ...]] | None = node.__dict__.get("_kept_marks")
     return (node._to_save, node._non_differentiable) if kept is None else kept
 
@@ -209,8 +216,8 @@ def _check_jvp(
     outs: tuple[Any, ...],
     made: tuple[Any, ...],
 ) -> tuple[Any, ...]:
-    """The answer of a jvp: one tangent per differentiable output, of its shape, in place or a
-    view where the output is."""
+    """Check the result of a jvp: one tangent per differentiable output, of its shape. It must be in place, or a
+    view, if the output is."""
     if len(made) != len(outs):
         raise RuntimeError(
             f"{name}: function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
@@ -228,7 +235,7 @@ def _check_jvp(
             continue
         if not isinstance(t, Variable):
             raise RuntimeError(
-                f"{name}: jvp returned {type(t).__name__} for output {number}. Return a tensor, zeros if need be. "
+                f"{name}: jvp returned {type(t).__name__} for output {number}. Return a tensor, zeros if necessary. "
                 "[nd-function-transform]"
             )
         if tuple(t.shape) != tuple(o.shape):
@@ -267,7 +274,7 @@ def _keep_tangents(
     made: tuple[Any, ...],
     number: int,
 ) -> None:
-    """For backward while the level is open: the tangents of the saved values (see Note [Saved tangents])."""
+    """Store the tangents of the saved values for a backward while the level is open (see Note [Saved tangents])."""
     recorded = next((o._node for o in outs if isinstance(o, Variable) and isinstance(o._node, FunctionNode)), None)
     if recorded is None:
         return
@@ -275,7 +282,7 @@ def _keep_tangents(
     for position, t in enumerate(_marks(node)[0]):
         for known, tangent in (*zip(primals, tangents, strict=True), *zip(outs, made, strict=True)):
             if t is not None and known is t and tangent is not None:
-                by_position[position] = kept_tangent(tangent)
+                by_position[position] = keep_tangent(tangent)
     saved_tangents(number)[recorded] = by_position
 
 
@@ -284,13 +291,13 @@ def _keep_tangents(
 
 def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     number = level.number
-    payloads = tuple(as_below(a, a._array, number) if level_number(a) == number else a for a in args)
+    payloads = tuple(as_tensor_below(a, a._array, number) if level_number(a) == number else a for a in args)
     level.pure = False
     with below(level):
         result = cls.apply(*payloads, **kwargs)
     outputs, spec = tree_flatten(result)
     smooth = [isinstance(o, Variable) and is_inexact(np_dtype(o)) for o in outputs]
-    wrapped = [_as_seen_here(o, args, payloads) if s else o for o, s in zip(outputs, smooth, strict=True)]
+    wrapped = [_as_tensor_here(o, args, payloads) if s else o for o, s in zip(outputs, smooth, strict=True)]
     is_tensor = tuple(isinstance(a, Variable) for a in args)
     edges = [edge(a) if isinstance(a, Variable) and level_number(a) == number else None for a in args]
     recording = thread.grad_enabled and any(e is not None for e in edges)
@@ -313,14 +320,14 @@ def _apply_grad(level: GradLevel, cls: type[Function], args: tuple[Any, ...], kw
     given = {id(a) for a in args}
     kept = tree_flatten(made)[0]
     for i, (o, w) in enumerate(zip(outputs, wrapped, strict=True)):
-        # what has no derivative is of the levels below: a tensor over theirs, without a graph, would belong to none
+        # A result without a derivative belongs to the levels below; a graphless wrapper here would belong to none.
         if w is not o and kept[i] is w and w._node is None and id(w) not in given:
             kept[i] = o
     return tree_unflatten(kept, spec)
 
 
-def _as_seen_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) -> Any:
-    """An output of the levels below as a tensor of this level; an input that was changed in place is that input."""
+def _as_tensor_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) -> Any:
+    """Return an output of the levels below as a tensor of this level; an input changed in place is returned itself."""
     for a, p in zip(args, payloads, strict=True):
         if o is p:
             return a
@@ -331,7 +338,7 @@ def _as_seen_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) -> A
 
 
 class VmapInfo(NamedTuple):
-    """What the staticmethod `vmap(info, in_dims, *args)` of a `Function` is told."""
+    """Information for the staticmethod `vmap(info, in_dims, *args)` of a `Function`."""
 
     batch_size: int
     randomness: str
@@ -361,7 +368,7 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
         answer = rule(VmapInfo(level.size, level.randomness), in_dims, *payloads)
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise RuntimeError(
-            f"{cls.__name__}: Expected the vmap staticmethod to have two returns, an output and out_dims, and it "
+            f"{cls.__name__}: Expected the vmap staticmethod to have two returns, an output and out_dims, but it "
             f"returned {type(answer).__name__}. [nd-function-transform]"
         )
     result, out_dims = answer
@@ -376,7 +383,7 @@ def _apply_batched(level: BatchLevel, cls: type[Function], args: tuple[Any, ...]
 def _rebatch(
     level: Level, result: Any, out_dims: Any, args: tuple[Any, ...] = (), payloads: tuple[Any, ...] = ()
 ) -> Any:
-    """Results of the levels below as batched tensors; an input that was changed in place is that input."""
+    """Return results of the levels below as batched tensors; an input changed in place is returned itself."""
     def one(t: Any, dim: Any) -> Any:
         if not isinstance(t, Variable) or dim is None:
             return t
@@ -394,10 +401,10 @@ def _rebatch(
 
 
 def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: BatchLevel) -> type[Function]:
-    """A Function over whole batches, whose forward, backward and jvp are the batched ones of `cls`."""
+    """Return a Function over whole batches, whose forward, backward and jvp are the batched ones of `cls`."""
     facts: dict[str, Any] = {}
 
-    def mapped(f: Callable[..., Any], dims: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+    def run_vmap(f: Callable[..., Any], dims: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         return vmap(f, dims, randomness=level.randomness)(*args)
 
     class Batched(Function):
@@ -414,7 +421,7 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
                 facts["dirty"] = [any(i is d for d in node._dirty) for i in sample]
                 return out
 
-            return mapped(one, in_dims, args)
+            return run_vmap(one, in_dims, args)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -432,14 +439,14 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             method = cls.backward if cls.backward is not Function.backward else cls.vjp
-            found = _on_samples(cls, facts, mapped, in_dims, ctx, method, grads, (0,) * len(grads), "_to_save")
+            found = _run_on_samples(cls, facts, run_vmap, in_dims, ctx, method, grads, (0,) * len(grads), "_to_save")
             return tuple(
                 g if g is None or d is not None else g.sum(0) for g, d in zip(found, (*in_dims, *(0,) * len(found)))
             )
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            found = _on_samples(cls, facts, mapped, in_dims, ctx, cls.jvp, tangents, in_dims, "_to_save_forward")
+            found = _run_on_samples(cls, facts, run_vmap, in_dims, ctx, cls.jvp, tangents, in_dims, "_to_save_forward")
             return found if facts["several"] else found[0]
 
     Batched.__name__ = cls.__name__
@@ -447,10 +454,10 @@ def _batched_function(cls: type[Function], in_dims: tuple[Any, ...], level: Batc
     return Batched
 
 
-def _on_samples(
+def _run_on_samples(
     cls: type[Function],
     facts: dict[str, Any],
-    mapped: Callable[..., Any],
+    run_vmap: Callable[..., Any],
     in_dims: tuple[Any, ...],
     ctx: Any,
     method: Callable[..., Any],
@@ -458,8 +465,8 @@ def _on_samples(
     dims: tuple[Any, ...],
     which: str,
 ) -> tuple[Any, ...]:
-    """A method of `cls` on every sample, with its own context; None, among its arguments or
-    answers, stands for itself."""
+    """Run a method of `cls` on every sample, with its own context; None among its arguments or results stays
+    None."""
     saved = iter(ctx.saved_tensors)
     inputs = [next(saved) if t else i for i, t in zip(ctx.inputs, ctx.tensors, strict=True)]
     outputs = list(saved)
@@ -480,7 +487,7 @@ def _on_samples(
 
     parts = tuple(given[k] for k in present)
     found = iter(
-        mapped(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts))
+        run_vmap(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts))
     )
     return tuple(next(found) if a else None for a in answered)
 

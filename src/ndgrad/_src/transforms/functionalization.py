@@ -1,14 +1,14 @@
 """functionalize: a function without its in-place writes.
 
-The function runs in a level whose tensors hold values that nobody changes. A write gives its target another value;
-where the target is a view, the base gets a value in which that part is replaced, and all views of the base are taken
-from it again. So a function means what it meant, and what runs below, and is recorded, batched or observed there, is
-out-of-place ops alone. Only at the end are arguments that were written to brought up to date, each by one copy.
+The function runs in a level whose tensors hold immutable values. A write gives its target another value. If the
+target is a view, the base gets a value with that part replaced, and all views of the base are taken again. So the
+function keeps its meaning, while only out-of-place ops run below, where they are recorded, batched or observed. At the
+end, arguments that were written to are updated, each by one copy.
 
-The level has no graph of its own: history is that of the values, in the levels below or in none. So autograd.grad
-inside the function asks for the gradients of values, and requires_grad_() makes leaves of them. A leaf that is written
-under no_grad, as in a descent, gets another value with the same accumulator. backward() is refused, as in every
-transform: a gradient that is added to some .grad is a write for which there is no out-of-place op.
+The level has no graph of its own: history belongs to the values, in the levels below or in none. So autograd.grad
+inside the function computes gradients of values, and requires_grad_() makes leaves of them. A leaf that is written
+under no_grad, as in gradient descent, gets another value with the same accumulator. backward() is refused, as in every
+transform: accumulation into .grad is a write without an out-of-place form.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 
 def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callable[P, R]:
-    """`func` with its in-place ops replaced by out-of-place ones, of the same meaning: writes to
-    arguments are seen by the caller.
+    """Return `func` with its in-place ops replaced by out-of-place ones. The caller still sees writes to
+    arguments.
 
     With `remove="mutations_and_views"`, views become copies too. The function may call
     `autograd.grad`, but not `backward`.
@@ -81,7 +81,7 @@ def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callabl
             inside, named = tree_unflatten([wrapped.get(id(t), t) for t in flat], spec)
             result = func(*inside, **named)
             for t in tree_leaves(result):
-                level.value(t)  # views are brought up to date
+                level.value(t)  # updates views
         result = tree_map(lambda t: unwrap(level, t), result)
         arguments = {id(t): t for t in flat if isinstance(t, Variable)}
         _write_back([(t, wrapped[number]) for number, t in arguments.items()])
@@ -91,7 +91,7 @@ def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callabl
 
 
 def _write_back(pairs: list[tuple[Any, Any]]) -> None:
-    """Give the caller's tensors the values that the function left in them."""
+    """Copy the values that the function left in its arguments to the caller's tensors."""
     written = [(t, w) for t, w in pairs if w._array is not t]
     for t, w in written:
         if w._meta.geometry:
@@ -102,7 +102,7 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
         if _is_leaf(w._array):
             raise RuntimeError(
                 f"functionalize: requires_grad_() was called on an argument of shape {tuple(t.shape)} after a write "
-                "to it, so that the leaf is not the argument. Call it before, or on a clone(). [nd-transform-write]"
+                "to it, so the leaf is not the argument. Call it before, or on a clone(). [nd-transform-write]"
             )
         for other, _ in pairs:
             if other is not t and np.may_share_memory(innermost_array(other), innermost_array(t)):
@@ -125,12 +125,12 @@ class FunctionalLevel(Level):
     def __init__(self, copies_views: bool) -> None:
         super().__init__()
         self.copies_views = copies_views
-        # the caller's tensors, by their addresses; the caller keeps them alive
+        # The caller's tensors, by their addresses; the caller keeps them alive.
         self.given: frozenset[int] = frozenset()
         self.views: weakref.WeakKeyDictionary[Storage, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
     def tensor(self, value: Any) -> Any:
-        """A tensor of this level."""
+        """Return a tensor of this level."""
         t = wrap(value.face, value)
         meta = meta_of(t)
         meta.level = self.number
@@ -138,7 +138,7 @@ class FunctionalLevel(Level):
         return t
 
     def value(self, t: Any) -> Any:
-        """What a tensor of this level holds, and any other argument as it is."""
+        """Return the value of a tensor of this level; other arguments are returned unchanged."""
         if not isinstance(t, Variable):
             return t
         number = level_number(t)
@@ -159,7 +159,7 @@ class FunctionalLevel(Level):
     def run(
         self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
     ) -> Any:
-        # What was made inside is brought here when first it is used: views must see its writes, and graphs must not.
+        # A tensor made inside is brought here on first use: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
         if all(v is a for v, a in zip(values, args, strict=True)):
             return self._run_outside(op, args, settings)
@@ -170,8 +170,8 @@ class FunctionalLevel(Level):
         return self._result(op, args, settings, 0, result)
 
     def _run_outside(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """An op on tensors from outside, as it runs there: what its rules compute on the way is of no concern here. A
-        result that shows the memory of a tensor from outside is one from outside too."""
+        """Run an op on tensors from outside in the levels below; the ops inside its rules do not concern this level. A
+        result that shares the memory of a tensor from outside also counts as one from outside."""
         with below(self):
             result = dispatch(op, args, settings)
         results = [
@@ -185,20 +185,20 @@ class FunctionalLevel(Level):
         shares = op.shares_storage or (
             op.view and value._storage is not None and value._storage is self.value(source)._storage
         )
-        t = self.tensor(self._taken(value) if shares else value)
+        t = self.tensor(self._take_view(value) if shares else value)
         if shares:
             make_view(t, source, op, settings, number, self.number)
             self.views.setdefault(t._storage, []).append(weakref.ref(t))
         return t
 
-    def _taken(self, view: Any) -> Any:
+    def _take_view(self, view: Any) -> Any:
         if not self.copies_views:
             return view
         with below(self):
             return tensor_ops.clone(view)
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A custom function; it gets copies, since it may write to its arguments."""
+        """Run a custom function on copies, since it may write to its arguments."""
         with below(self):
             values = [tensor_ops.clone(self.value(a)) if isinstance(a, Variable) else a for a in args]
             outputs, spec = tree_flatten(cls.apply(*values, **kwargs))
@@ -213,20 +213,20 @@ class FunctionalLevel(Level):
     # ----- gradients --------------------------------------------------------------------------------------------------
 
     def grad(self, outputs: Any, inputs: Any, grad_outputs: Any, options: tuple[Any, ...]) -> Any:
-        """autograd.grad of tensors of this level: of their values, and its results as values of this level."""
+        """Run autograd.grad on the values of tensors of this level; its results are values of this level."""
         values = [self._values(given) for given in (outputs, inputs, grad_outputs)]
         cotangents = (
             values[2].values() if isinstance(values[2], dict) else [values[2]] if values[2] is None else values[2]
         )
         if any(level_number(g) > self.number for g in cotangents):
-            # an inner level maps over cotangents, and its ops find their way down by themselves
+            # An inner level maps over cotangents, and its ops reach the lower levels by themselves.
             found = grad(*values, *options)
         else:
             with below(self):
                 found = grad(*values, *options)
         if isinstance(found, dict):
-            return {name: self._made(g) for name, g in found.items()}
-        return tuple([self._made(g) for g in found])
+            return {name: self._as_own(g) for name, g in found.items()}
+        return tuple([self._as_own(g) for g in found])
 
     def _values(self, given: Any) -> Any:
         if given is None:
@@ -239,20 +239,20 @@ class FunctionalLevel(Level):
             else [self.value(t) for t in given]
         )
 
-    def _made(self, g: Any) -> Any:
+    def _as_own(self, g: Any) -> Any:
         return g if g is None or level_number(g) > self.number else self.tensor(g)
 
     # ----- writes -----------------------------------------------------------------------------------------------------
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
-        new = lift(self.value(value), target.face)  # a grad level inside this one hands down bare arrays
+        new = lift(self.value(value), target.face)  # A grad level inside this one hands down bare arrays.
         base = target if info is None else info.base
         before = self.value(base)
         renews = not thread.grad_enabled and self._is_own_leaf(base, target)
         if not renews:
             if not thread.grad_enabled and _requires_grad(before):
-                raise _behind_the_history("a write under no_grad", base)
+                raise _history_error("a write under no_grad", base)
             check_writable(before, "copy_")
             if not getattr(innermost_array(before).flags, "writeable", True):
                 check_memory("copy_", innermost_array(before))
@@ -262,32 +262,32 @@ class FunctionalLevel(Level):
             if tuple(new.shape) != shape:
                 new = tensor_ops.expand(new, shape=shape)
             if not is_new:
-                new = tensor_ops.clone(new)  # what is returned must not be the memory of an argument
-            new = new if info is None else _replaced(before, info.path, new)
-            # the value lies in memory as the tensor would, so that later reshapes are views or copies as they were
+                new = tensor_ops.clone(new)  # A result must not share the memory of an argument.
+            new = new if info is None else _replace_part(before, info.path, new)
+            # The value gets the memory order of the tensor, so that later reshapes are views or copies as before.
             order = order_of(before)
             base._array = new if order_of(new) == order else copy_in_order(new, order)
         if renews:
             _renew_leaf(recorded(before), recorded(base._array))
-        if base._meta.lent is not None:  # and what is written has no derivative
+        if base._meta.lent is not None:  # the written value has no derivative
             base._meta.lent[...] = innermost_array(base._array)
         storage = storage_of(target)
         storage.bump("copy_")
         self._take_views_again(storage)
 
     def _take_views_again(self, storage: Storage) -> None:
-        """Now and not when they are next used: someone may look at a view without using an op."""
+        """Update views at once, not on their next use: a view may be read without an op."""
         known = self.views.get(storage, [])
         known[:] = [ref for ref in known if ref() is not None]
         for ref in known:
             view = ref()
             info = None if view is None else view._meta.view
-            if info is not None and level_number(info.base) == self.number:  # and was not brought to an inner level
+            if info is not None and level_number(info.base) == self.number:  # not brought to an inner level
                 self._take_again(view, info)
 
     def _is_own_leaf(self, base: Any, target: Any) -> bool:
-        """Whether a tensor is a leaf that the function made, and `target`, which is to be
-        written, the only view of it."""
+        """True if a tensor is a leaf made by the function and `target`, which is to be written, is its only
+        view."""
         leaf = recorded(base)
         if not _is_leaf(leaf) or level_number(leaf):
             return False
@@ -300,12 +300,12 @@ class FunctionalLevel(Level):
         return all(view is None or view is target for view in (ref() for ref in self.views.get(storage_of(base), [])))
 
     def _look_at_lent(self, base: Any) -> None:
-        """Take up what NumPy has written to memory that a tensor only borrowed, and whose values it has here."""
+        """Adopt values that NumPy has written to lent memory whose values this tensor holds."""
         lent = base._meta.lent
         if lent is None or level_number(base) != self.number or _same_values(lent, innermost_array(base)):
             return
         if has_history(base._array):
-            raise _behind_the_history("a write of NumPy's", base)
+            raise _history_error("a write of NumPy's", base)
         base._array = lift(lent.copy(), base.face)
         storage = storage_of(base)
         storage.bump("a write of NumPy's")
@@ -321,17 +321,17 @@ class FunctionalLevel(Level):
         base = self.value(info.base)
         with below(self):
             taken = replay(base, info.path)
-        view._array = self._taken(taken)
+        view._array = self._take_view(taken)
         info.version = view._storage.version.number
 
 
 def _same_values(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape hold the same values."""
+    """True if two arrays of one shape hold the same values."""
     return bool(np.all((a == b) | ((a != a) & (b != b))))
 
 
 def _requires_grad(t: Any) -> bool:
-    """Whether a value has a history in the graph of any level."""
+    """True if a value has a history in the graph of any level."""
     while isinstance(t, Variable):
         if requires_grad(t):
             return True
@@ -340,13 +340,13 @@ def _requires_grad(t: Any) -> bool:
 
 
 def _is_leaf(t: Any) -> bool:
-    """Whether a value is the end of a graph."""
+    """True if a value is a leaf of a graph."""
     return isinstance(t, Variable) and t._node is None and t._meta is not None and t._meta.requires_grad
 
 
 def _renew_leaf(old: Any, new: Any) -> None:
-    """Let the leaf `old` go on as `new`, a constant with other values: gradients of both arrive at one place, as
-    if it had been written."""
+    """Replace the leaf `old` by `new`, a constant with other values. Gradients of both arrive at one accumulator,
+    as if `old` had been written."""
     node = accumulator(old)
     new._meta, old._meta = old._meta, Meta()
     old._meta.requires_grad, old._meta.accumulator = True, new._meta.accumulator
@@ -354,33 +354,33 @@ def _renew_leaf(old: Any, new: Any) -> None:
     node.variable = new
 
 
-def _behind_the_history(what: str, t: Any) -> RuntimeError:
+def _history_error(what: str, t: Any) -> RuntimeError:
     return RuntimeError(
         f"functionalize: {what} changes the values of a tensor of shape {tuple(t.shape)} and not its history, "
         "which no out-of-place op does. Write to a clone(). [nd-transform-write]"
     )
 
 
-# ----- values of which a part is replaced -----------------------------------------------------------------------------
+# ----- values with a replaced part ------------------------------------------------------------------------------------
 
 
-#: View ops that show all elements in their order.
+#: View ops that contain all elements in order.
 _WHOLE = frozenset(["alias", "reshape", "squeeze", "squeeze_dim", "squeeze_dims", "unsqueeze"])
 
 
-def _replaced(base: Any, path: Path, part: Any) -> Any:
-    """`base` with the part that `path` leads to replaced."""
+def _replace_part(base: Any, path: Path, part: Any) -> Any:
+    """Return `base` with the part at the end of `path` replaced."""
     way, parents = steps(path), [base]
     for _, op, settings, number in way[:-1]:
         made = op(parents[-1], **settings)
         parents.append(made if op.outputs == 1 else made[number])
     for step, parent in zip(reversed(way), reversed(parents), strict=True):
-        part = _put(parent, step, part)
+        part = _invert_view(parent, step, part)
     return part
 
 
-def _put(parent: Any, step: Path, part: Any) -> Any:
-    """`parent` with what one view op shows of it replaced."""
+def _invert_view(parent: Any, step: Path, part: Any) -> Any:
+    """Return `parent` with the part shown by one view op replaced."""
     _, op, settings, number = step
     if op.name == "real":
         return tensor_ops.complex(part, tensor_ops.imag(parent))
@@ -395,14 +395,14 @@ def _put(parent: Any, step: Path, part: Any) -> Any:
     if op.name == "detach" and not has_history(parent):
         return part
     if op.shares_storage:
-        raise _behind_the_history(f"a write to the result of {op.name}()", parent)
+        raise _history_error(f"a write to the result of {op.name}()", parent)
     shape = tuple(parent.shape)
     places = np.arange(int(np.prod(shape))).reshape(shape)
     shown = op.forward_for(np)(places, **settings)
     shown = (shown if op.outputs == 1 else shown[number]).reshape(-1)
     if len(shown) != len(np.unique(shown)):
         raise RuntimeError(
-            f"functionalize: a write to a tensor of shape {tuple(part.shape)} of which several elements are one place "
+            f"functionalize: a write to a tensor of shape {tuple(part.shape)} with several elements at one position "
             "in memory (expand, unfold). clone() it first, and write the clone. [nd-shared-memory]"
         )
     flat = tensor_ops.scatter(

@@ -1,5 +1,5 @@
-"""Whole Jacobians and Hessians from vjp, jvp and vmap: a basis of (co)tangents is pushed through
-at once, or in chunks."""
+"""Whole Jacobians and Hessians from vjp, jvp and vmap: a basis of (co)tangents is pushed through at once, or in
+chunks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, shape_of, wrap
 from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.transforms.plain_arguments import as_arrays, as_plain, takes_plain
+from ndgrad._src.transforms.plain_arguments import accept_plain_arrays, convert_to_arrays, convert_to_numpy
 from ndgrad._src.transforms.transforms import (
     Argnums,
     _check_differentiable,
-    _primals_and_tangents,
+    _check_primals_and_tangents,
     _select,
     _substitute,
     grad,
     jvp,
-    keeps_compiled,
+    preserve_compiled,
     vjp,
     vmap,
 )
@@ -58,7 +58,7 @@ def jacrev(
 ) -> Callable[P, Any]: ...
 
 
-@keeps_compiled
+@preserve_compiled
 def jacrev(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -69,8 +69,8 @@ def jacrev(
 ) -> Callable[..., Any]:
     """The Jacobian by reverse mode: one vjp per output element. Good for few outputs.
 
-    Per output and input, a tensor of the output's shape followed by the input's; `chunk_size` bounds how many rows are
-    computed at once.
+    For each output and input, the result has a tensor of the output's shape followed by the input's. `chunk_size`
+    limits the number of rows computed at once.
 
     >>> import ndgrad
     >>> ndgrad.func.jacrev(lambda x: x * x)(ndgrad.tensor([1.0, 2.0]))
@@ -96,12 +96,12 @@ def jacrev(
 
         flat_inputs, in_spec = tree_flatten(primals)
         if len(outputs) == 1 and shape_of(outputs[0]) == ():
-            # one number: a gradient, with no need of a batch
+            # A single number needs a gradient but no batch.
             (o,) = outputs
             rows = pull_all(wrap(o.face, library_of(innermost_array(o)).ones((), np_dtype(o))))
         else:
             rows = vmap(pull_all, chunk_size=chunk_size)(*_basis(outputs))
-        # unless there is only one number, rows[k] has shape (all output elements, *input k); cut it by output
+        # Unless there is only one number, rows[k] has shape (all output elements, *input k). Split it by output.
         jacobians = []
         start = 0
         for o in outputs:
@@ -112,13 +112,13 @@ def jacrev(
                 else [tensor_ops.getitem(r, index=(slice(start, start + size),)) for r in rows]
             )
             start += size
-            blocks = [_reshaped(p, (*shape_of(o), *shape_of(i))) for p, i in zip(parts, flat_inputs, strict=True)]
+            blocks = [_reshape(p, (*shape_of(o), *shape_of(i))) for p, i in zip(parts, flat_inputs, strict=True)]
             per_argument = tree_unflatten(blocks, in_spec)
             jacobians.append(per_argument[0] if isinstance(argnums, int) else per_argument)
         result = tree_unflatten(jacobians, out_spec)
         return (result, out[2]) if has_aux else result
 
-    return takes_plain(argnums, wrapper)
+    return accept_plain_arrays(argnums, wrapper)
 
 
 @overload
@@ -154,7 +154,7 @@ def jacfwd(
 ) -> Callable[P, Any]: ...
 
 
-@keeps_compiled
+@preserve_compiled
 def jacfwd(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -203,14 +203,14 @@ def jacfwd(
                     if len(flat_inputs) == 1
                     else tensor_ops.getitem(moved, index=(Ellipsis, slice(start, start + size)))
                 )
-                blocks.append(_reshaped(part, (*shape[1:], *shape_of(i))))
+                blocks.append(_reshape(part, (*shape[1:], *shape_of(i))))
                 start += size
             per_argument = tree_unflatten(blocks, in_spec)
             jacobians.append(per_argument[0] if isinstance(argnums, int) else per_argument)
         result = tree_unflatten(jacobians, found["spec"])
-        return (result, _unbatched(found["aux"])) if has_aux else result
+        return (result, _drop_batch(found["aux"])) if has_aux else result
 
-    return takes_plain(argnums, wrapper)
+    return accept_plain_arrays(argnums, wrapper)
 
 
 @overload
@@ -221,7 +221,7 @@ def hessian(func: Differentiable[T, P], argnums: Literal[0] = 0) -> Derivative[T
 def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
 
 
-@keeps_compiled
+@preserve_compiled
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Hessian of a scalar function, forward over reverse.
 
@@ -246,7 +246,7 @@ def hvp(
 def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The gradient's directional derivative: a Hessian-vector product at the cost of a few gradients.
 
-    Of several primals the product has a part for each, as a tuple.
+    For several primals, the product is a tuple with a part for each.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
@@ -256,15 +256,15 @@ def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     (tensor([4., 0.]), tensor([2., 0.]))
     """
     argnums = 0 if not isinstance(primals, tuple) or len(primals) == 1 else tuple(range(len(primals)))
-    is_plain, (primals, tangents) = as_arrays(primals, tangents)
+    is_plain, (primals, tangents) = convert_to_arrays(primals, tangents)
     product = jvp(grad(func, argnums), primals, tangents)[1]
-    return as_plain(product) if is_plain else product
+    return convert_to_numpy(product) if is_plain else product
 
 
 def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
-    """The value of `func` and its derivative at the primals as a linear function of tangents.
+    """Return the value of `func`, and its derivative at the primals as a linear function of tangents.
 
-    `func` runs once, at the primals; the linear function may be called often, transformed and transposed.
+    `func` runs once, at the primals. The linear function may be called often, transformed and transposed.
 
     >>> import ndgrad
     >>> value, push = ndgrad.func.linearize(lambda x: x**3, ndgrad.tensor([1.0, 2.0]))
@@ -281,14 +281,14 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
     flat, spec = tree_flatten(primals)
     for p in flat:
         _check_differentiable("linearize", p)
-    # The tangent of the output as a function of those of the primals, recorded once, where it is cheapest: at
-    # zero. Pulling back through the record transposes it; doing so to the transposed map, which is recorded
-    # too, gives the map itself.
+    # The tangent of the output is recorded once as a function of the primals' tangents, at zero, where it is
+    # cheapest. Pulling back through the record transposes it. Pulling back through the transposed map, which is
+    # recorded too, gives the map itself.
     tangent, pull = vjp(tangent_of_output, *tree_unflatten([tensor_ops.zeros_like(p) for p in flat], spec))
     _, push = vjp(pull, tangent)
 
     def linear(*tangents: *Ts) -> R:
-        _primals_and_tangents("linearize", primals, tangents)
+        _check_primals_and_tangents("linearize", primals, tangents)
         for p, t in zip(flat, tree_leaves(tangents), strict=True):
             if np_dtype(p) != np_dtype(t):
                 raise RuntimeError(
@@ -304,13 +304,13 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
 
 
 def _basis(tensors: list[Any]) -> list[Any]:
-    """For each tensor, the parts of a basis of the space of all of them together: shape (total, *shape)."""
+    """Return, for each tensor, its part of a basis of the joint space: shape (total, *shape)."""
     sizes = [math.prod(t.shape) for t in tensors]
     total, start, out = sum(sizes), 0, []
     for t, size in zip(tensors, sizes, strict=True):
         if not is_inexact(np_dtype(t)):
             raise RuntimeError(
-                f"a Jacobian needs floating tensors, and one has dtype {np_dtype(t)}. Convert it first. [nd-grad-dtype]"
+                f"a Jacobian needs floating tensors, but one has dtype {np_dtype(t)}. Convert it first. [nd-grad-dtype]"
             )
         basis = library_of(innermost_array(t)).eye(total, size, -start, np_dtype(t))
         out.append(wrap(t.face, basis.reshape((total, *t.shape))))
@@ -318,7 +318,7 @@ def _basis(tensors: list[Any]) -> list[Any]:
     return out
 
 
-def _reshaped(t: Any, shape: tuple[int, ...]) -> Any:
+def _reshape(t: Any, shape: tuple[int, ...]) -> Any:
     return t if shape_of(t) == shape else tensor_ops.reshape(t, shape=shape)
 
 
@@ -326,7 +326,7 @@ def _check_inputs(inputs: list[Any]) -> None:
     for t in inputs:
         if not isinstance(t, Variable):
             raise ValueError(
-                f"jacfwd: expected tensors to differentiate, and got {type(t).__name__}. "
+                f"jacfwd: expected tensors to differentiate, but got {type(t).__name__}. "
                 "Wrap it with ndgrad.as_tensor(...). [nd-type]"
             )
         if not is_inexact(np_dtype(t)):
@@ -344,8 +344,8 @@ def _check_chunk(name: str, chunk_size: int | None) -> None:
         )
 
 
-def _unbatched(aux: Any) -> Any:
-    """Auxiliary results do not depend on the tangents, so any row of the batch will do."""
+def _drop_batch(aux: Any) -> Any:
+    """Return auxiliary results of any row: they do not depend on the tangents."""
 
     def first(t: Any) -> Any:
         while isinstance(t, Variable) and t._meta is not None and t._meta.batch_level:

@@ -1,7 +1,7 @@
-"""Nested tensors among the arguments and results of function transforms: they go through by their values.
+"""Nested tensors among the arguments and results of function transforms, which pass through by their values.
 
-What a transform differentiates is a tensor of a level; of a nested tensor its values are, and a nested tensor over them
-is what the function gets. Nothing is done in programs that have not loaded ndgrad.nested.
+A transform differentiates tensors of a level. For a nested tensor these are its values, and the function receives a
+nested tensor over them. Programs that have not loaded ndgrad.nested are unaffected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ndgrad._src.foundations.pytree import register_pytree_node, tree_leaves, tr
 
 
 class _Values:
-    """A nested tensor taken apart: a node of trees whose child is its values."""
+    """A nested tensor in parts: a tree node whose child is its values."""
 
     __slots__ = ("layout", "values")
 
@@ -25,7 +25,7 @@ class _Values:
 
 
 class _SameLayout:
-    """A layout as trees compare it: by its ragged size and dimension."""
+    """A layout compared by its ragged size and dimension."""
 
     def __init__(self, layout: Any) -> None:
         self.layout = layout
@@ -50,12 +50,12 @@ register_pytree_node(
 
 
 def may_be_nested(function: Any) -> bool:
-    """True if a function may get nested tensors: their package is loaded, and the function does not take values."""
+    """True if a function may receive nested tensors: their package is loaded, and they are not split already."""
     return "ndgrad.nested.tensor" in sys.modules and not getattr(function, "by_values", False)
 
 
-def taken_apart(tree: Any) -> Any:
-    from ndgrad.nested.tensor import layout_of, values_of  # loaded: `may_be_nested` has asked
+def split_nested(tree: Any) -> Any:
+    from ndgrad.nested.tensor import layout_of, values_of  # `may_be_nested` has checked that it is loaded
 
     kind = registry.nested.NestedTensor
     if not any(isinstance(t, kind) for t in tree_leaves(tree)):
@@ -63,8 +63,8 @@ def taken_apart(tree: Any) -> Any:
     return tree_map(lambda t: _Values(values_of(t), layout_of(t)) if isinstance(t, kind) else t, tree)
 
 
-def put_together(tree: Any) -> Any:
-    from ndgrad.nested.tensor import build  # loaded: `may_be_nested` has asked
+def rebuild_nested(tree: Any) -> Any:
+    from ndgrad.nested.tensor import build  # `may_be_nested` has checked that it is loaded
 
     return tree_map(
         lambda t: build(t.values, t.layout) if isinstance(t, _Values) else t,
@@ -73,14 +73,16 @@ def put_together(tree: Any) -> Any:
     )
 
 
-def of_values(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function of dense tensors that is the same as one of nested ones, with dense results; and its inputs."""
+def convert_to_values(
+    function: Callable[..., Any], inputs: tuple[Any, ...]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a function of dense tensors equivalent to one of nested tensors, with dense results, and its inputs."""
     kind = registry.nested.NestedTensor
-    apart = [taken_apart(t) for t in inputs]
+    apart = [split_nested(t) for t in inputs]
 
     def run(*args: Any) -> Any:
         given = [_Values(a, t.layout) if isinstance(t, _Values) else a for a, t in zip(args, apart, strict=True)]
-        found = function(*put_together(given))
+        found = function(*rebuild_nested(given))
         every = found if isinstance(found, (tuple, list)) else (found,)
         dense = tuple(t.values() if isinstance(t, kind) else t for t in every)
         return dense if isinstance(found, (tuple, list)) else dense[0]
@@ -94,12 +96,12 @@ def of_values(function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Ca
     return run, tuple(leaves)
 
 
-def by_values(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with nested arguments and results taken apart."""
+def call_by_values(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the function to split nested arguments and results."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        return taken_apart(function(*put_together(args), **kwargs))
+        return split_nested(function(*rebuild_nested(args), **kwargs))
 
     run.by_values = True  # type: ignore[attr-defined]  # functions take attributes
     return run

@@ -1,7 +1,7 @@
-"""Transforms of functions, called with NumPy's arrays and with numbers: as NumPy's own callers call them.
+"""Transforms called with NumPy's arrays and numbers, as NumPy's own callers do.
 
-`scipy.optimize.minimize(f, x0, jac=grad(f))` hands `grad(f)` an ndarray and wants one back. The function sees an Array
-in its place, and what comes back is NumPy's again, unless it carries a derivative of something else.
+`scipy.optimize.minimize(f, x0, jac=grad(f))` passes an ndarray to `grad(f)` and expects one back. The function receives
+an Array instead, and the result becomes NumPy's again, unless it carries a derivative of something else.
 """
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ from ndgrad._src.tensor.tensor_class import Tensor
 _PLAIN = (np.ndarray, np.generic, float, complex)
 
 
-def takes_plain(argnums: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
-    """The wrapper of a transform, which also takes plain arrays for what it differentiates."""
-    numbers = (argnums,) if isinstance(argnums, int) else argnums  # what is wrong with them, the transform says
+def accept_plain_arrays(argnums: Any, wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a transform's function so that it also accepts plain arrays for the differentiated arguments."""
+    numbers = (argnums,) if isinstance(argnums, int) else argnums  # the transform reports invalid ones
 
     @functools.wraps(wrapper)
     def call(*args: Any, **kwargs: Any) -> Any:
         if numbers == (0,) and args and isinstance(args[0], Variable):
-            return wrapper(*args, **kwargs)  # as most calls are
+            return wrapper(*args, **kwargs)  # the common case
         try:
             chosen = {n % len(args): args[n] for n in numbers}
         except (TypeError, IndexError, ZeroDivisionError):
             return wrapper(*args, **kwargs)
-        is_plain, made = as_arrays(*chosen.values())
+        is_plain, made = convert_to_arrays(*chosen.values())
         if not is_plain:
             return wrapper(*args, **kwargs)
         given = dict(zip(chosen, made, strict=True))
-        return as_plain(wrapper(*(given.get(i, a) for i, a in enumerate(args)), **kwargs))
+        return convert_to_numpy(wrapper(*(given.get(i, a) for i, a in enumerate(args)), **kwargs))
 
     return call
 
 
-def as_arrays(*trees: Any) -> tuple[bool, tuple[Any, ...]]:
-    """Whether all leaves are plain arrays and numbers, and the same trees, of Arrays if they are."""
+def convert_to_arrays(*trees: Any) -> tuple[bool, tuple[Any, ...]]:
+    """Return True and trees of Arrays if all leaves are plain arrays and numbers; else False and the same trees."""
     leaves, spec = tree_flatten(trees)
     if not leaves or not all(isinstance(leaf, _PLAIN) for leaf in leaves):
         return False, trees
     return True, tuple(tree_unflatten([_as_array(leaf) for leaf in leaves], spec))
 
 
-def as_plain(tree: Any) -> Any:
-    """What NumPy's callers want: arrays and numbers of NumPy's, where no derivative is at stake."""
+def convert_to_numpy(tree: Any) -> Any:
+    """Convert tensors without derivatives to NumPy's arrays and numbers."""
     return tree_map(_as_plain, tree)
 
 
 def _as_array(value: Any) -> Any:
-    return registry.numpy_array.to_array(wrap(Tensor, np.array(value)))  # a copy: the caller may write into his own
+    # A copy, since the caller may write to the original.
+    return registry.numpy_array.to_array(wrap(Tensor, np.array(value)))
 
 
 def _as_plain(value: Any) -> Any:

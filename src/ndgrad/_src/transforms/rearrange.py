@@ -1,6 +1,6 @@
-"""rearrange: a tensor with its dimensions named, split, joined and put in another order, as a pattern says.
+"""rearrange: name, split, join and reorder the dimensions of a tensor by a pattern.
 
-A pattern becomes a reshape, a permute and a reshape, so it is differentiated and batched as those are.
+A pattern becomes a reshape, a permute and a reshape, so derivatives and batching are those of these ops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.vocabulary import tensor_ops
 
-#: A side of a pattern: groups of names; "..." stands for itself in a group of its own, or among names on the right.
+#: A side of a pattern: groups of names. "..." is a group of its own, or an item among names on the right.
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +26,11 @@ _TOKEN = re.compile(r"\s*(\.\.\.|…|[A-Za-z]\w*|\d+|[()])")
 
 
 def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int) -> Tensor:
-    """The tensor with the dimensions that the left of the pattern names, as its right orders and groups them.
+    """Return the tensor with the dimensions named on the left of the pattern ordered and grouped as on its right.
 
-    Names in parentheses are one dimension, `...` stands for any number of them, and `1` for one of length one. Of
-    the names in a group on the left, all but one need their length. A list of tensors is taken as one with a
-    dimension more, in front.
+    Names in parentheses form one dimension, `...` stands for any number of dimensions, and `1` for a dimension of
+    length one. In a group on the left, all names but one need their length. A list of tensors is stacked along a new
+    first dimension.
 
     >>> import ndgrad
     >>> x = ndgrad.arange(6.0).reshape(2, 3)
@@ -45,7 +45,7 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
         tensor = tensor_ops.stack(*tensor, dim=0)
     if not isinstance(tensor, Variable):
         raise TypeError(
-            f"rearrange: expected a tensor or a list of tensors, and got {type(tensor).__name__}. "
+            f"rearrange: expected a tensor or a list of tensors, but got {type(tensor).__name__}. "
             "Use ndgrad.as_tensor(...). [nd-equation]"
         )
     left, right = _parse(pattern)
@@ -55,15 +55,15 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
     hidden = [name for name in lengths if name.startswith(_ELLIPSIS)]
     groups = [
         [inner for name in group for inner in (hidden if name == _ELLIPSIS else [name])]
-        for group in _spread(right, hidden)
+        for group in _expand_ellipsis(right, hidden)
     ]
     split = tensor_ops.reshape(tensor, shape=tuple(lengths.values()))
     moved = tensor_ops.permute(split, dims=tuple(order[name] for group in groups for name in group))
     return tensor_ops.reshape(moved, shape=tuple(math.prod(lengths[name] for name in group) for group in groups))
 
 
-def _spread(side: Side, hidden: list[str]) -> Side:
-    """A side whose `...` outside parentheses has become one group per dimension."""
+def _expand_ellipsis(side: Side, hidden: list[str]) -> Side:
+    """Replace a `...` outside parentheses by one group per dimension."""
     out: Side = []
     for group in side:
         out += [[name] for name in hidden] if group == [_ELLIPSIS] else [group]
@@ -71,27 +71,27 @@ def _spread(side: Side, hidden: list[str]) -> Side:
 
 
 def _lengths(pattern: str, left: Side, shape: Sequence[int], known: dict[str, int]) -> dict[str, int]:
-    """The length of every name of the left side, in order; those behind `...` get names of their own."""
+    """Return the length of every name of the left side, in order; dimensions of `...` get names of their own."""
     free = len(shape) - sum(group != [_ELLIPSIS] for group in left)
     if free < 0 or (free and [_ELLIPSIS] not in left):
         raise ValueError(
-            f"rearrange: the left of {pattern!r} names {len(left)} dimensions, and the tensor has shape "
+            f"rearrange: the left of {pattern!r} names {len(left)} dimensions, but the tensor has shape "
             f"{tuple(shape)}. They must agree. [nd-equation]"
         )
     unknown = known.keys() - {name for group in left for name in group}
     if unknown:
         raise ValueError(
-            f"rearrange: lengths are given for {sorted(unknown)}, which the left of {pattern!r} does "
+            f"rearrange: lengths are given for {sorted(unknown)}, but the left of {pattern!r} does "
             "not name. Leave them out. [nd-equation]"
         )
-    sides = _spread(left, [f"{_ELLIPSIS}{i}" for i in range(free)])
+    sides = _expand_ellipsis(left, [f"{_ELLIPSIS}{i}" for i in range(free)])
     out: dict[str, int] = {}
     for group, length in zip(sides, shape, strict=True):
         missing = [name for name in group if name not in known]
         product = math.prod(known[name] for name in group if name in known)
         if len(missing) > 1:
             raise ValueError(
-                f"rearrange: the lengths of {missing} in {pattern!r} cannot be told apart. Give all but one of them. "
+                f"rearrange: the lengths of {missing} in {pattern!r} cannot be inferred. Give all but one of them. "
                 "[nd-equation]"
             )
         if (length % product if missing and product else length != product) or (missing and not product):
@@ -111,7 +111,7 @@ def _parse(pattern: str) -> tuple[Side, Side]:
     parts = pattern.split("->")
     if len(parts) != 2:
         raise ValueError(
-            f"rearrange: the pattern {pattern!r} must have one '->', between what there is and what is wanted. "
+            f"rearrange: the pattern {pattern!r} must have one '->', between the present and the wanted dimensions. "
             "[nd-equation]"
         )
     left, right = (_side(pattern, part) for part in parts)
@@ -119,24 +119,24 @@ def _parse(pattern: str) -> tuple[Side, Side]:
     for found in names:
         if len(set(found)) != len(found):
             raise ValueError(
-                f"rearrange: a name stands twice on one side of {pattern!r}. Each dimension has its own. [nd-equation]"
+                f"rearrange: a name occurs twice on one side of {pattern!r}. Each needs its own. [nd-equation]"
             )
     if set(names[0]) != set(names[1]):
         only = sorted(set(names[0]) ^ set(names[1]))
         raise ValueError(
-            f"rearrange: {only} stands on one side of {pattern!r} only. Both sides name the same dimensions. "
+            f"rearrange: {only} occurs on one side of {pattern!r} only. Both sides name the same dimensions. "
             "[nd-equation]"
         )
     if any(_ELLIPSIS in group and len(group) > 1 for group in left):
         raise ValueError(
-            f"rearrange: '...' stands in parentheses on the left of {pattern!r}, "
-            "where its dimensions cannot be told apart. [nd-equation]"
+            f"rearrange: '...' occurs in parentheses on the left of {pattern!r}, "
+            "where its lengths cannot be inferred. [nd-equation]"
         )
     return left, right
 
 
 def _side(pattern: str, text: str) -> Side:
-    """The groups of one side; a dimension of length one is a group without names."""
+    """Parse one side into groups; a dimension of length one is a group without names."""
     side: Side = []
     open_group: list[str] | None = None
     position = 0
@@ -151,7 +151,7 @@ def _side(pattern: str, text: str) -> Side:
         if token in "()":
             if (token == "(") == (open_group is not None):
                 raise ValueError(
-                    f"rearrange: the parentheses in {pattern!r} do not match, or lie in each other. "
+                    f"rearrange: the parentheses in {pattern!r} do not match, or are nested. "
                     "Write each group once. [nd-equation]"
                 )
             if open_group is not None:

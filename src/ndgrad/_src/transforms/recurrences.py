@@ -1,13 +1,13 @@
-"""How ops act on truncated Taylor series: a rule per op, in terms of the coefficients of its arguments.
+"""Rules of ops on truncated Taylor series, in terms of the coefficients of their arguments.
 
-A series is a list [c_0, c_1, ..., c_K] of tensors, None standing for zero; c_0 is the value, and x(s) = c_0 + c_1
+A series is a list [c_0, c_1, ..., c_K] of tensors, where None stands for zero; c_0 is the value, and x(s) = c_0 + c_1
 s + ... + c_K s^K. Each coefficient of a result follows from those before it:
 
-    product           (x y)_k = sum of x_j y_(k-j), and so for everything bilinear
+    product           (x y)_k = sum of x_j y_(k-j), and the same for every bilinear op
     y' = a(y) x'      k y_k = sum over j >= 1 of j x_j a_(k-j), where a is known up to k - 1 by then: exp, tanh, sin
                       with cos
 
-which takes O(K^2) operations. An op without a rule here is handled in ndgrad._src.transforms.taylor, by its jvp rule.
+This takes O(K^2) operations. ndgrad._src.transforms.taylor handles ops without a rule here by their jvp rules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ndgrad._src.ops.table import RulesOfOps, parameter_names
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 Series = list[Any]
-#: From the series of the arguments, the settings and the value of the result: the series of the result.
+#: Function of the arguments' series, the settings and the result's value; it returns the result's series.
 Recurrence = Callable[[Sequence[Series], dict[str, Any], Any], Series | None]
 
 recurrence: RulesOfOps[Recurrence] = RulesOfOps("Taylor series")
@@ -30,15 +30,15 @@ recurrence: RulesOfOps[Recurrence] = RulesOfOps("Taylor series")
 # ----- arithmetic with absent terms -----------------------------------------------------------------------------------
 
 
-def plus(a: Any, b: Any) -> Any:
+def add_terms(a: Any, b: Any) -> Any:
     return b if a is None else a if b is None else a + b
 
 
-def scaled(a: Any, factor: float) -> Any:
+def scale(a: Any, factor: float) -> Any:
     return None if a is None else a if factor == 1 else a * factor
 
 
-def convolved(
+def convolve(
     x: Series,
     y: Series,
     k: int,
@@ -46,20 +46,20 @@ def convolved(
     last: int | None = None,
     multiply: Callable[[Any, Any], Any] | None = None,
 ) -> Any:
-    """The sum of x_j y_(k-j) for j from `first` to `last` (k by default)."""
+    """Return the sum of x_j y_(k-j) for j from `first` to `last` (k by default)."""
     total = None
     for j in range(first, (k if last is None else last) + 1):
         if x[j] is not None and y[k - j] is not None:
-            total = plus(total, x[j] * y[k - j] if multiply is None else multiply(x[j], y[k - j]))
+            total = add_terms(total, x[j] * y[k - j] if multiply is None else multiply(x[j], y[k - j]))
     return total
 
 
-def by_slope(x: Series, slope: Series, k: int) -> Any:
-    """y_k where y' = slope x': the sum of (j / k) x_j slope_(k-j)."""
+def integrate_slope(x: Series, slope: Series, k: int) -> Any:
+    """Return y_k for y' = slope x': the sum of (j / k) x_j slope_(k-j)."""
     total = None
     for j in range(1, k + 1):
         if x[j] is not None and slope[k - j] is not None:
-            total = plus(total, scaled(x[j], j / k) * slope[k - j])
+            total = add_terms(total, scale(x[j], j / k) * slope[k - j])
     return total
 
 
@@ -73,7 +73,7 @@ def _orders(series: Series) -> range:
 @recurrence("mul")
 def _mul(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
     x, y = args
-    return [out, *(convolved(x, y, k) for k in _orders(x))]
+    return [out, *(convolve(x, y, k) for k in _orders(x))]
 
 
 @recurrence("square")
@@ -84,16 +84,16 @@ def _square(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Serie
 def _squared(x: Series, out: Any) -> Series:
     made = [out]
     for k in _orders(x):
-        # each product of different coefficients occurs twice
-        total = scaled(convolved(x, x, k, 0, (k - 1) // 2), 2.0)
-        made.append(plus(total, x[k // 2] * x[k // 2]) if k % 2 == 0 and x[k // 2] is not None else total)
+        # Each product of different coefficients occurs twice.
+        total = scale(convolve(x, x, k, 0, (k - 1) // 2), 2.0)
+        made.append(add_terms(total, x[k // 2] * x[k // 2]) if k % 2 == 0 and x[k // 2] is not None else total)
     return made
 
 
 def _quotient(x: Series, y: Series, out: Any) -> Series:
     made = [out]
     for k in _orders(x):
-        rest = plus(x[k], scaled(convolved(y, made, k, 1), -1.0))
+        rest = add_terms(x[k], scale(convolve(y, made, k, 1), -1.0))
         made.append(None if rest is None else rest / y[0])
     return made
 
@@ -112,7 +112,7 @@ def _reciprocal(args: Sequence[Series], settings: dict[str, Any], out: Any) -> S
 
 @recurrence("pow")
 def _pow(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series | None:
-    """Small whole exponents are products, which are right at zero too; for others the jvp rule is used."""
+    """Use products for small integer exponents, which are right at zero too; None leaves others to the jvp rule."""
     x, exponent = args
     n = exponent[0]
     if not isinstance(n, (int, float)) or isinstance(n, bool) or n != int(n) or not 0 <= n <= 64:
@@ -123,7 +123,7 @@ def _pow(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series |
         return [out, *(None for _ in _orders(x))]
     while True:
         if n & 1:
-            made = power if made is None else [made[0] * power[0], *(convolved(made, power, k) for k in _orders(x))]
+            made = power if made is None else [made[0] * power[0], *(convolve(made, power, k) for k in _orders(x))]
         n >>= 1
         if not n:
             break
@@ -133,13 +133,13 @@ def _pow(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series |
 
 
 def _power(x: Series, exponent: float, out: Any) -> Series:
-    """x y' = exponent y x' for y = x^exponent: k x_0 y_k = sum of (exponent j - (k - j)) x_j y_(k-j)."""
+    """Solve x y' = exponent y x' for y = x^exponent: k x_0 y_k = sum of (exponent j - (k - j)) x_j y_(k-j)."""
     made = [out]
     for k in _orders(x):
         total = None
         for j in range(1, k + 1):
             if x[j] is not None and made[k - j] is not None:
-                total = plus(total, scaled(x[j], (exponent * j - (k - j)) / k) * made[k - j])
+                total = add_terms(total, scale(x[j], (exponent * j - (k - j)) / k) * made[k - j])
         made.append(None if total is None else total / x[0])
     return made
 
@@ -159,7 +159,7 @@ def _sqrt(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
     (x,) = args
     made = [out]
     for k in _orders(x):
-        rest = plus(x[k], scaled(convolved(made, made, k, 1, k - 1), -1.0))
+        rest = add_terms(x[k], scale(convolve(made, made, k, 1, k - 1), -1.0))
         made.append(None if rest is None else rest / (out + out))
     return made
 
@@ -173,8 +173,8 @@ def _exponential(rate: float, shift: float) -> Recurrence:
         slope = [(out + shift if shift else out) * rate if rate != 1 else out + shift if shift else out]
         made = [out]
         for k in _orders(x):
-            made.append(by_slope(x, slope, k))
-            slope.append(scaled(made[k], rate))
+            made.append(integrate_slope(x, slope, k))
+            slope.append(scale(made[k], rate))
         return made
 
     return rule
@@ -186,11 +186,11 @@ recurrence("expm1")(_exponential(1.0, 1.0))
 
 
 def _pair(x: Series, first: Any, second: Any, sign: float) -> tuple[Series, Series]:
-    """Two functions, the slope of the first being the second and that of the second `sign` times the first."""
+    """Return two series: the slope of the first is the second, and that of the second is `sign` times the first."""
     a, b = [first], [second]
     for k in _orders(x):
-        a.append(by_slope(x, b, k))
-        b.append(scaled(by_slope(x, a, k), sign))
+        a.append(integrate_slope(x, b, k))
+        b.append(scale(integrate_slope(x, a, k), sign))
     return a, b
 
 
@@ -215,14 +215,16 @@ def _cosh(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
 
 
 def _riccati(linear: float, quadratic: float, constant: float) -> Recurrence:
-    """y' = (constant + linear y + quadratic y^2) x'."""
+    """Return the rule of y' = (constant + linear y + quadratic y^2) x'."""
 
     def rule(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
         x = args[0]
         made, slope = [out], [out * out * quadratic + (out * linear if linear else 0.0) + constant]
         for k in _orders(x):
-            made.append(by_slope(x, slope, k))
-            slope.append(plus(scaled(made[k], linear) if linear else None, scaled(convolved(made, made, k), quadratic)))
+            made.append(integrate_slope(x, slope, k))
+            slope.append(
+                add_terms(scale(made[k], linear) if linear else None, scale(convolve(made, made, k), quadratic))
+            )
         return made
 
     return rule
@@ -238,25 +240,25 @@ recurrence("sigmoid")(_riccati(1.0, -1.0, 0.0))
 
 @recurrence("linear", "convolution")
 def _affine(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
-    """Bilinear in the input and the weight, plus a bias."""
+    """Apply an op that is bilinear in input and weight, plus a bias."""
     x, w, b = args
     op = tensor_ops.convolution if settings else tensor_ops.linear
     spatial = len(settings.get("stride", ()))
     made = [out]
     for k in _orders(x):
-        total = convolved(x, w, k, multiply=lambda p, q: op(p, q, None, **settings))
+        total = convolve(x, w, k, multiply=lambda p, q: op(p, q, None, **settings))
         bias = None if b[k] is None else tensor_ops.reshape(b[k], shape=(*b[k].shape, *(1,) * spatial))
-        made.append(plus(total, bias))
+        made.append(add_terms(total, bias))
     return made
 
 
 @recurrence("linear_recurrence")
 def _linear_recurrence(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
-    """h[n] = a[n] h[n-1] + b[n], order by order: what is known of a h[n-1] joins b."""
+    """Solve h[n] = a[n] h[n-1] + b[n], order by order: the known part of a h[n-1] is added to b."""
     a, b = args
     made, before = [out], [tensor_ops.shift(out, **settings)]
     for k in _orders(a):
-        source = plus(b[k], convolved(a, before, k, 1))
+        source = add_terms(b[k], convolve(a, before, k, 1))
         made.append(None if source is None else tensor_ops.linear_recurrence(a[0], source, **settings))
         before.append(None if source is None else tensor_ops.shift(made[k], **settings))
     return made
@@ -264,18 +266,18 @@ def _linear_recurrence(args: Sequence[Series], settings: dict[str, Any], out: An
 
 @recurrence("inv")
 def _inv(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
-    """A Y = 1, so A_0 Y_k = minus the sum of A_j Y_(k-j)."""
+    """Solve A Y = 1: A_0 Y_k = minus the sum of A_j Y_(k-j)."""
     (a,) = args
     made = [out]
     for k in _orders(a):
-        known = convolved(a, made, k, 1, multiply=tensor_ops.matmul)
+        known = convolve(a, made, k, 1, multiply=tensor_ops.matmul)
         made.append(None if known is None else -tensor_ops.matmul(out, known))
     return made
 
 
 @recurrence("solve", "solve_triangular")
 def _solve(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series:
-    """A Y = B, so A_0 Y_k = B_k minus the sum of A_j Y_(k-j). The rule of the op for A says what that term is."""
+    """Solve A Y = B: A_0 Y_k = B_k minus the sum of A_j Y_(k-j). The op's rule for A gives the last term."""
     a, b = args
     op = solve_triangular if settings else solve
     assert isinstance(op.jvp, dict)
@@ -287,6 +289,6 @@ def _solve(args: Sequence[Series], settings: dict[str, Any], out: Any) -> Series
         for j in range(1, k + 1):
             if a[j] is not None and made[k - j] is not None:
                 env = {**settings, "t": a[j], "a": a[0], "out": made[k - j], "ops": tensor_ops}
-                total = plus(total, moved(*(env[n] for n in names)))
+                total = add_terms(total, moved(*(env[n] for n in names)))
         made.append(total)
     return made

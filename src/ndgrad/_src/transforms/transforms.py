@@ -37,8 +37,8 @@ from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.transforms.nested_arguments import by_values, may_be_nested, put_together, taken_apart
-from ndgrad._src.transforms.plain_arguments import takes_plain
+from ndgrad._src.transforms.nested_arguments import call_by_values, may_be_nested, rebuild_nested, split_nested
+from ndgrad._src.transforms.plain_arguments import accept_plain_arrays
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -55,16 +55,16 @@ P = ParamSpec("P")
 Ts = TypeVarTuple("Ts")
 
 
-def keeps_compiled(transform: F) -> F:
-    """Decorates a transform: what it makes of a compiled function (ndgrad.compile) is a compiled function,
-    of the transformed one."""
+def preserve_compiled(transform: F) -> F:
+    """Decorate a transform: for a compiled function (ndgrad.compile) it returns a compiled version of the transformed
+    function."""
 
     @functools.wraps(transform)
     def run(func: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = getattr(func, "__transformed__", None)
         if compiled is None:
             return transform(func, *args, **kwargs)
-        name: Any = (transform, args, tuple(kwargs.items()))  # by which it is remembered, if it has a hash
+        name: Any = (transform, args, tuple(kwargs.items()))  # cache key, if it is hashable
         try:
             hash(name)
         except TypeError:
@@ -75,23 +75,23 @@ def keeps_compiled(transform: F) -> F:
 
 
 class _Nothing:
-    """What no function returns."""
+    """A type that no function returns."""
 
 
-#: What is differentiated: the first argument may be any structure of tensors. The second form is for lambdas, whose
-#: parameters type checkers infer from it; from a type variable they would make `object`.
+#: A differentiable function: its first argument may be any structure of tensors. The second form is for lambdas, whose
+#: parameter types are inferred from it; from a type variable, type checkers would infer `object`.
 Differentiable: TypeAlias = "Callable[Concatenate[T, P], Tensor] | Callable[Concatenate[Any, P], _Nothing]"
 
 
 class Derivative(Protocol[T_contra, P, R_co]):
-    """A function of the arguments of the one that it was made of; the first, which is
-    differentiated, is given by position."""
+    """A function with the arguments of the original one. The first argument, which is differentiated, is
+    positional."""
 
     def __call__(self, first: T_contra, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 class Pullback(Protocol[T_contra, *Ts]):
-    """What `vjp` returns beside the value: cotangents of the output to cotangents of the primals."""
+    """The second result of `vjp`: a function from cotangents of the output to cotangents of the primals."""
 
     def __call__(
         self, cotangents: T_contra, retain_graph: bool = True, create_graph: bool | None = None
@@ -102,7 +102,7 @@ class Pullback(Protocol[T_contra, *Ts]):
 
 
 class _Recorded:
-    """A function's run inside a grad level: its outputs, and how to pull cotangents back."""
+    """A function's run inside a grad level: its outputs, and the way to pull cotangents back."""
 
     @section
     def __init__(self, name: str, primals: tuple[Any, ...], function: Callable[[tuple[Any, ...]], Any]) -> None:
@@ -115,11 +115,11 @@ class _Recorded:
             self.result = function(tree_unflatten(self.leaves, self.spec))
             settle(tree_leaves(self.result))
 
-    def unwrapped(self, tree: Any) -> Any:
+    def unwrap_tree(self, tree: Any) -> Any:
         return tree_map(lambda t: unwrap(self.level, t), tree)
 
     def pull_back(self, outputs: list[Any], cotangents: list[Any], *, keep: bool) -> Any:
-        """Gradients of the primals, in their structure; zeros where no path leads."""
+        """Return gradients of the primals, in their structure; zeros for primals without a path."""
         level = self.level
         active = [i for i, o in enumerate(outputs) if level_number(o) == level.number and requires_grad(o)]
         found: list[Any] = [None] * len(self.leaves)
@@ -133,7 +133,7 @@ class _Recorded:
         return tree_unflatten([self._as_tensor(g, leaf) for g, leaf in zip(found, self.leaves, strict=True)], self.spec)
 
     def value_of(self, output: Any) -> Any:
-        """An output as the levels below see it."""
+        """Return an output as a tensor of the levels below."""
         return unwrap(self.level, output)
 
     def _as_tensor(self, g: Any, leaf: Any) -> Any:
@@ -145,7 +145,7 @@ class _Recorded:
 def _check_differentiable(name: str, t: Any) -> None:
     if not isinstance(t, Variable):
         raise ValueError(
-            f"{name}: expected tensors to differentiate, and got {type(t).__name__}. "
+            f"{name}: expected tensors to differentiate, but got {type(t).__name__}. "
             "Wrap it with ndgrad.as_tensor(...). [nd-type]"
         )
     if np_dtype(t).kind not in INEXACT:
@@ -165,8 +165,8 @@ def _select(argnums: Argnums, args: tuple[Any, ...]) -> tuple[tuple[int, ...], t
     for n in numbers:
         if not -len(args) <= n < len(args):
             raise RuntimeError(
-                f"Got argnum={n}, but only {len(args)} positional inputs. Give the position of an argument that there "
-                "is. [nd-transform-args]"
+                f"Got argnum={n}, but only {len(args)} positional inputs. Give the position of an existing "
+                "argument. [nd-transform-args]"
             )
     numbers = tuple([n % len(args) for n in numbers])
     if len(numbers) > 1 and len({*numbers}) < len(numbers):
@@ -199,9 +199,9 @@ def grad_and_value(
 ) -> Callable[P, tuple[Any, Any]]: ...
 
 
-@keeps_compiled
+@preserve_compiled
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux)).
+    """Return a function that computes (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux)).
 
     >>> import ndgrad
     >>> ndgrad.func.grad_and_value(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -211,20 +211,20 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if may_be_nested(func):
-            inside = grad_and_value(by_values(func), argnums, has_aux)
-            return put_together(inside(*taken_apart(args), **kwargs))
+            inside = grad_and_value(call_by_values(func), argnums, has_aux)
+            return rebuild_nested(inside(*split_nested(args), **kwargs))
         run, result, value, aux = _gradient(func, argnums, has_aux, args, kwargs)
-        value = run.unwrapped(value)
-        return (result, (value, run.unwrapped(aux))) if has_aux else (result, value)
+        value = run.unwrap_tree(value)
+        return (result, (value, run.unwrap_tree(aux))) if has_aux else (result, value)
 
-    return takes_plain(argnums, wrapper)
+    return accept_plain_arrays(argnums, wrapper)
 
 
 def _gradient(
     func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[_Recorded, Any, Any, Any]:
-    """The run of a scalar function, its gradient, and the value and what is beside it, both
-    still of the run's level."""
+    """Return the run of a scalar function, its gradient, its value and its auxiliary result. The last two still
+    belong to the run's level."""
     numbers, primals = _select(argnums, args)
     run = _Recorded("grad", primals, lambda leaves: func(*_substitute(args, numbers, leaves), **kwargs))
     out, aux = _split_aux("grad_and_value", run.result, has_aux)
@@ -249,13 +249,13 @@ def grad(
 def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
-@keeps_compiled
+@preserve_compiled
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradient of a scalar function; with `has_aux`, (gradient, aux).
+    """Return a function that computes the gradient of a scalar function; with `has_aux`, (gradient, aux).
 
-    `argnums` names the positional argument to differentiate, or several; each may be any nested structure of tensors,
-    and the gradient has the same. Of NumPy's arrays and numbers, gradients are NumPy's too, so that
-    `scipy.optimize.minimize(f, x0, jac=ndgrad.func.grad(f))` works; `f` sees Arrays.
+    `argnums` names the positional argument to differentiate, or several. Each may be any nested structure of tensors,
+    and the gradient has the same structure. For NumPy's arrays and numbers, gradients are NumPy's too, so that
+    `scipy.optimize.minimize(f, x0, jac=ndgrad.func.grad(f))` works; `f` receives Arrays.
 
     >>> import ndgrad
     >>> ndgrad.func.grad(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -265,11 +265,11 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if may_be_nested(func):
-            return put_together(grad(by_values(func), argnums, has_aux)(*taken_apart(args), **kwargs))
+            return rebuild_nested(grad(call_by_values(func), argnums, has_aux)(*split_nested(args), **kwargs))
         run, result, _, aux = _gradient(func, argnums, has_aux, args, kwargs)
-        return (result, run.unwrapped(aux)) if has_aux else result
+        return (result, run.unwrap_tree(aux)) if has_aux else result
 
-    return takes_plain(argnums, wrapper)
+    return accept_plain_arrays(argnums, wrapper)
 
 
 @overload
@@ -286,11 +286,12 @@ def vjp(
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 
 
-# takes all that they take
+# mypy: the implementation accepts the arguments of all overloads.
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:  # type: ignore[misc]
-    """The output of `func` and a function from cotangents of the output to a tuple of cotangents of the primals.
+    """Return the output of `func`, and a function from cotangents of the output to a tuple of cotangents of the
+    primals.
 
-    With `has_aux`, `func` returns (output, aux), and aux comes third.
+    With `has_aux`, `func` returns (output, aux), and aux is the third result.
 
     >>> import ndgrad
     >>> out, pull = ndgrad.func.vjp(lambda x, y: x * y, ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
@@ -299,12 +300,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
     """
     compiled = getattr(func, "__recorded__", None)
     if compiled is None and may_be_nested(func):
-        out, pull, *rest = vjp(by_values(func), *taken_apart(primals), has_aux=has_aux)
+        out, pull, *rest = vjp(call_by_values(func), *split_nested(primals), has_aux=has_aux)
 
         def pull_nested(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-            return put_together(pull(taken_apart(cotangents), retain_graph, create_graph))
+            return rebuild_nested(pull(split_nested(cotangents), retain_graph, create_graph))
 
-        return (put_together(out), pull_nested, *map(put_together, rest))
+        return (rebuild_nested(out), pull_nested, *map(rebuild_nested, rest))
     run: Any = None if compiled is None else compiled(primals)
     if run is None:
         run = _Recorded("vjp", primals, lambda leaves: func(*leaves))
@@ -328,7 +329,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
             if c is None:
                 raise RuntimeError(
                     f"vjp: the cotangent of an output of shape {tuple(o.shape)} is None. "
-                    "Pass zeros where there is none. [nd-grad-mismatch]"
+                    "Pass zeros instead. [nd-grad-mismatch]"
                 )
             if not isinstance(c, Variable):
                 raise TypeError(
@@ -342,7 +343,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any: 
         return run.pull_back(outputs, given, keep=retain_graph)
 
     value = tree_unflatten([run.value_of(o) for o in outputs], spec)
-    return (value, vjp_fn, run.unwrapped(aux)) if has_aux else (value, vjp_fn)
+    return (value, vjp_fn, run.unwrap_tree(aux)) if has_aux else (value, vjp_fn)
 
 
 _CALLS = {"vjp": "vjp(f, *primals)", "jvp": "jvp(f, primals, tangents)"}
@@ -369,7 +370,7 @@ def _split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         raise RuntimeError(
-            f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True, and it is "
+            f"{name}(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True, but it is "
             f"{type(result).__name__}. Return both. [nd-transform-result]"
         )
     return result
@@ -438,10 +439,10 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> tuple[Any, ...]:
-    """The output of `func` and its directional derivative along the tangents.
+    """Return the output of `func`, and its directional derivative along the tangents.
 
-    With `has_aux`, `func` returns (output, aux), and aux comes third. With `strict`, an output that does not depend on
-    the primals is an error instead of a zero.
+    With `has_aux`, `func` returns (output, aux), and aux is the third result. With `strict`, an output that does not
+    depend on the primals is an error instead of a zero.
 
     >>> import ndgrad
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
@@ -452,9 +453,9 @@ def jvp(
         run = compiled(lambda f: functools.partial(_jvp_of, f, strict, has_aux), ("jvp", strict, has_aux))
         return run(primals, tangents)
     if may_be_nested(func):
-        found = jvp(by_values(func), taken_apart(primals), taken_apart(tangents), strict=strict, has_aux=has_aux)
-        return tuple(map(put_together, found))
-    flat, flat_tangents, spec = _primals_and_tangents("jvp", primals, tangents)
+        found = jvp(call_by_values(func), split_nested(primals), split_nested(tangents), strict=strict, has_aux=has_aux)
+        return tuple(map(rebuild_nested, found))
+    flat, flat_tangents, spec = _check_primals_and_tangents("jvp", primals, tangents)
     with forward_ad.transform_level() as level:
         duals = [forward_ad.make_dual(p, t, level=level) for p, t in zip(flat, flat_tangents, strict=True)]
         result, aux = _split_aux("jvp", func(*tree_unflatten(duals, spec)), has_aux)
@@ -465,7 +466,7 @@ def jvp(
             if tangent is None:
                 if strict:
                     raise RuntimeError(
-                        "jvp: an output does not depend on the inputs, and strict=True asks to be told. [nd-unused]"
+                        "jvp: an output does not depend on the inputs, which strict=True forbids. [nd-unused]"
                     )
                 tangent = tensor_ops.zeros_like(primal)
             values.append(primal)
@@ -479,19 +480,19 @@ def _jvp_of(func: Callable[..., Any], strict: bool, has_aux: bool, primals: Any,
     return jvp(func, primals, tangents, strict=strict, has_aux=has_aux)
 
 
-def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[Any], list[Any], TreeSpec]:
-    """The leaves of both, which fit together, and their structure."""
+def _check_primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[Any], list[Any], TreeSpec]:
+    """Check that primals and tangents fit together; return their leaves and their structure."""
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         wrong = next(a for a in (primals, tangents) if not isinstance(a, tuple))
         raise RuntimeError(
             f"{name}(f, primals, tangents): Expected {'primals' if wrong is primals else 'tangents'} to be a tuple, "
-            f"and it is {type(wrong).__name__}. For a single one write (x,). [nd-transform-args]"
+            f"but it is {type(wrong).__name__}. For a single one write (x,). [nd-transform-args]"
         )
     flat, spec = tree_flatten(primals)
     flat_tangents, tangent_spec = tree_flatten(tangents)
     if spec != tangent_spec:
         raise RuntimeError(
-            f"{name}(f, primals, tangents): Expected primals and tangents to have the same python structure, and they "
+            f"{name}(f, primals, tangents): Expected primals and tangents to have the same python structure, but they "
             f"are {spec} and {tangent_spec}. Pass one tangent per primal. [nd-transform-args]"
         )
     if not flat:
@@ -500,7 +501,7 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
         for a in (p, t):
             if not isinstance(a, Variable):
                 raise RuntimeError(
-                    f"{name}: primals and tangents must be tensors, and one is {type(a).__name__}. "
+                    f"{name}: primals and tangents must be tensors, but one is {type(a).__name__}. "
                     "Use ndgrad.as_tensor(...). [nd-type]"
                 )
         if np_dtype(p).kind not in INEXACT:
@@ -520,7 +521,7 @@ def _primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple[list[
 # ----- vmap -----------------------------------------------------------------------------------------------------------
 
 
-@keeps_compiled
+@preserve_compiled
 def vmap(
     func: F,
     in_dims: Any = 0,
@@ -529,12 +530,12 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> F:
-    """`func` for a whole batch at once, by the ops' batching rules.
+    """Map `func` over a whole batch at once, by the ops' batching rules.
 
-    `in_dims` says which dimension of each tensor is the batch, None for one that all samples share; `out_dims` where it
-    goes in each result. Each is an int, or a structure of them like the arguments' or the result's, as deep as need be.
-    `randomness` says what random ops do: raise an "error", or draw "different" or the "same" numbers for all samples.
-    With a `chunk_size`, no more samples than that are computed at once, which bounds the memory.
+    `in_dims` gives the batch dimension of each tensor, None for a tensor shared by all samples; `out_dims` gives the
+    batch dimension of each result. Each is an int, or a structure of ints like that of the arguments or the result, of
+    any depth. `randomness` is the behaviour of random ops: raise an "error", or draw "different" or the "same" numbers
+    for all samples. `chunk_size` limits the number of samples computed at once, and so the memory.
 
     >>> import ndgrad
     >>> dot = ndgrad.func.vmap(lambda x, y: (x * y).sum(), in_dims=(0, None))
@@ -547,13 +548,13 @@ def vmap(
             f"vmap: chunk_size should be None or greater than 0 (got {chunk_size}). None is for all at once. "
             "[nd-transform-args]"
         )
-    return _mapped(
+    return _map_batched(
         func, in_dims, out_dims, randomness, (lambda size: size) if chunk_size is None else (lambda size: chunk_size)
     )
 
 
 def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> F:
-    """As `vmap`, with the batch computed in a given number of chunks.
+    """Map like `vmap`, with the batch computed in a given number of chunks.
 
     >>> import ndgrad
     >>> ndgrad.func.chunk_vmap(lambda x: x.sum(), chunks=2)(ndgrad.ones(4, 3))
@@ -562,7 +563,7 @@ def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "
     _check_randomness(randomness)
     if chunks <= 0:
         raise ValueError(f"chunk_vmap: chunks is {chunks}. It must be positive. [nd-transform-args]")
-    return _mapped(func, in_dims, out_dims, randomness, lambda size: -(-size // chunks))
+    return _map_batched(func, in_dims, out_dims, randomness, lambda size: -(-size // chunks))
 
 
 def _check_randomness(randomness: str) -> None:
@@ -573,14 +574,14 @@ def _check_randomness(randomness: str) -> None:
         )
 
 
-def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> F:
+def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> F:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         flat, spec = tree_flatten(args)
         dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)
         if may_be_nested(func) and any(d is not None and t.is_nested for t, d in zip(flat, dims, strict=True)):
-            from ndgrad.nested.mapped import map_components  # loaded where there are nested tensors
+            from ndgrad.nested.mapped import map_components  # loaded with the first nested tensor
 
             def run(piece: list[Any], count: int) -> Any:
                 return _run_batched(func, piece, spec, dims, out_dims, count, randomness, kwargs)
@@ -593,11 +594,11 @@ def _mapped(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: C
         before = default_generator.get_state() if randomness == "same" else None
         for start in range(0, size, step):
             if start and before is not None:
-                default_generator.set_state(before)  # all samples share their numbers, those of other chunks too
+                default_generator.set_state(before)  # All samples share their numbers, including those of other chunks.
             stop = min(start + step, size)
             piece = [t if d is None else _narrow(t, d, start, stop) for t, d in zip(flat, dims, strict=True)]
             parts.append(_run_batched(func, piece, spec, dims, out_dims, stop - start, randomness, kwargs))
-        return _joined(func, parts, out_dims)
+        return _join_chunks(func, parts, out_dims)
 
     return wrapper  # type: ignore[return-value]  # the signature is that of func
 
@@ -606,8 +607,8 @@ def _narrow(t: Any, dim: int, start: int, stop: int) -> Any:
     return tensor_ops.getitem(t, index=(*(slice(None),) * dim, slice(start, stop)))
 
 
-def _joined(func: Any, parts: list[Any], out_dims: Any) -> Any:
-    """The results of chunks as one, put together where the batch goes; an unbatched one is the same in all."""
+def _join_chunks(func: Any, parts: list[Any], out_dims: Any) -> Any:
+    """Join the results of chunks along the batch dimension; an unbatched result is the same in all chunks."""
     flat = [tree_flatten(part)[0] for part in parts]
     dims = _out_dims(func, out_dims, tree_structure(parts[0]))
     joined = [
@@ -710,7 +711,7 @@ def _run_batched(
             if d is None:
                 raise ValueError(
                     "vmap: out_dims is None for an output that is batched. "
-                    "Give the dimension where the batch is to go. [nd-vmap-dims]"
+                    "Give the dimension of the batch. [nd-vmap-dims]"
                 )
             payload = forward_ad.hand_down(o, o._array, lambda t: _payload_of(level, t))
             out.append(_from_front(payload, d))
@@ -722,7 +723,7 @@ def _run_batched(
 
 
 def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
-    """Where the batch goes in each output."""
+    """Return the batch dimension of each output."""
     if spec is LEAF and isinstance(out_dims, tuple) and len(out_dims) == 1:
         (out_dims,) = out_dims
     call = f"vmap({name_of(func)}, ..., out_dims={out_dims!r})(<inputs>)"
@@ -736,13 +737,13 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
         if d is not None and (isinstance(d, bool) or not isinstance(d, int)):
             raise ValueError(
                 f"{call}: `out_dims` must be an int, None or a python collection of ints representing where in the "
-                f"outputs the vmapped dimension should appear, and holds {d!r}. [nd-vmap-dims]"
+                f"outputs the vmapped dimension should appear, but holds {d!r}. [nd-vmap-dims]"
             )
     return dims
 
 
 def _payload_of(level: Level, t: Any) -> Any:
-    """The payload of a batched tensor; of an unbatched one, itself repeated (which costs nothing)."""
+    """Return the payload of a batched tensor; an unbatched one is expanded, which costs nothing."""
     return t._array if level_number(t) == level.number else tensor_ops.expand(t, shape=(level.size, *t.shape))
 
 

@@ -1,4 +1,4 @@
-"""debug_unwrap: what lies under a tensor of a transform, for someone who looks at it in a debugger."""
+"""debug_unwrap: the payload under a tensor of a transform, for use in a debugger."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """The payload of a tensor inside a transform: for vmap the whole batch, in front; an ordinary
-    tensor is returned as it is.
+    """Return the payload of a tensor inside a transform: for vmap the whole batch, in front. An ordinary tensor is
+    returned unchanged.
 
-    Without `recurse` only the innermost transform is taken off. For looking, not for computing: what is done with the
-    payload is not seen by the transform.
+    Without `recurse` only the innermost transform is removed. Use it for inspection only: the transform does not see
+    computations with the payload.
 
     >>> import ndgrad
     >>> seen = []
@@ -26,7 +26,7 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     [tensor([0., 1., 2.])]
     """
     if not isinstance(tensor, Variable):
-        raise TypeError(f"debug_unwrap: expected a tensor, and got {type(tensor).__name__}. [nd-type]")
+        raise TypeError(f"debug_unwrap: expected a tensor, but got {type(tensor).__name__}. [nd-type]")
     while level_number(tensor):
         tensor = lift(tensor._array, tensor.face)
         if not recurse:

@@ -1,7 +1,7 @@
-"""gradcheck and gradgradcheck: the derivatives of a function against finite differences, with torch's arguments.
+"""gradcheck and gradgradcheck: compare derivatives of a function with finite differences, with torch's arguments.
 
-A failed comparison is a `GradcheckError`, which names the function, the op that made the output, the input, the indices
-and both values. An error that the function itself raises passes through as it is.
+A failed comparison raises a `GradcheckError`, which names the function, the op of the output, the input, the indices
+and both values. Errors of the function itself pass through unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.sparse_gradients import is_sparse_data
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad._src.transforms.nested_arguments import may_be_nested, of_values
+from ndgrad._src.transforms.nested_arguments import convert_to_values, may_be_nested
 from ndgrad.autograd.gradcheck.analytical import as_tuple, differentiable, like, pull, reverse_jacobian
 from ndgrad.autograd.gradcheck.derivative_checks import Check, GradcheckError, name_of, random_like
 from ndgrad.autograd.gradcheck.numerical import Array, numerical_jacobian, values_of
@@ -43,11 +43,11 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Whether the derivatives of `func` at `inputs` agree with finite differences of step `eps`.
+    """True if the derivatives of `func` at `inputs` agree with finite differences of step `eps`.
 
-    Of the inputs, those that require grad are checked; use double precision. A derivative `a` agrees with the
+    The inputs that require grad are checked; use double precision. A derivative `a` agrees with the
     difference quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead
-    of all elements. A sparse input is a function of all of its elements, or, if `masked`, of its values alone.
+    of all elements. A sparse input counts with all of its elements, or, if `masked`, only with its values.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.5, 1.5], dtype=ndgrad.float64, requires_grad=True)
@@ -120,7 +120,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Whether second derivatives agree with finite differences of first ones: gradcheck of the gradient.
+    """True if second derivatives agree with finite differences of first ones: gradcheck of the gradient.
 
     `grad_outputs` are the cotangents at which the gradient is taken, random ones if None, on strided memory with
     `gen_non_contig_grad_outputs`.
@@ -174,18 +174,18 @@ def gradgradcheck(
 def on_dense_tensors(
     func: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function of dense tensors that is the same as one of sparse or nested ones, if there are any."""
+    """Return an equivalent function of dense tensors, if there are sparse or nested inputs."""
     if may_be_nested(func):
-        func, inputs = of_values(func, inputs)
+        func, inputs = convert_to_values(func, inputs)
     if not any(isinstance(t, Variable) and is_sparse_data(t._array) for t in inputs):
         return func, inputs
-    from ndgrad.sparse.gradient_checks import on_dense  # loaded where there are sparse tensors
+    from ndgrad.sparse.gradient_checks import on_dense  # loaded only for sparse tensors
 
     return on_dense(func, inputs, masked)
 
 
 def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
-    """A random cotangent that requires grad; strided means every other element of a larger one."""
+    """Return a random cotangent that requires grad; strided means every other element of a larger one."""
     made = like(output, random_like(random, output))
     if strided and math.prod(output.shape):
         made = tensor_ops.getitem(tensor_ops.stack(made, made, dim=len(made.shape)), index=(Ellipsis, 0))
@@ -198,7 +198,7 @@ def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
 def get_numerical_jacobian(
     fn: Callable[[Any], Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
 ) -> Any:
-    """Finite-difference Jacobians of the (first) real output of `fn`, a function of the tuple `inputs`.
+    """Return finite-difference Jacobians of the (first) real output of `fn`, a function of the tuple `inputs`.
 
     One matrix of shape (elements of the input, elements of the output) per tensor of `target` (all inputs
     that require grad, if None).
@@ -224,7 +224,7 @@ def get_numerical_jacobian_wrt_specific_input(
     input: Tensor | None = None,
     is_forward_ad: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Finite-difference Jacobians of all outputs of `fn(*inputs)` with respect to one input.
+    """Return finite-difference Jacobians of all outputs of `fn(*inputs)` with respect to one input.
 
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import get_numerical_jacobian_wrt_specific_input
@@ -241,8 +241,8 @@ def get_numerical_jacobian_wrt_specific_input(
 def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
-    """The Jacobians of a real output by backward, whether backward repeats itself, and whether
-    gradients fit in size and dtype.
+    """Return the Jacobians of a real output by backward, whether backward is deterministic, and whether gradients have
+    the right sizes and dtypes.
 
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import get_analytical_jacobian
@@ -261,7 +261,7 @@ def get_analytical_jacobian(
 
 
 def like_matrix(t: Any, matrix: Array) -> Any:
-    """A matrix as a tensor of the face and device of `t`."""
+    """Return a matrix as a tensor of the class and device of `t`."""
     return wrap(t.face, library_of(innermost_array(t)).asarray(matrix))
 
 

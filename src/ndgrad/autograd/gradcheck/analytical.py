@@ -1,6 +1,6 @@
-"""Jacobians by the engine and by forward mode, element by element: what gradcheck holds against finite differences.
+"""Jacobians by the engine and by forward mode, element by element, for comparison with finite differences.
 
-One backward or forward run per element and nothing batched, since batching is one of the things that gradcheck checks.
+Each element takes one backward or forward run without batching, since gradcheck also checks batching.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def differentiable(outputs: Sequence[Any]) -> list[int]:
-    """The positions of the outputs that gradients can start from."""
+    """Return the positions of the outputs that gradients can start from."""
     return [i for i, o in enumerate(outputs) if isinstance(o, Variable) and requires_grad(o)]
 
 
 def like(t: Any, values: Any) -> Any:
-    """A constant with given values on the device of `t`."""
+    """Return a constant with given values on the device of `t`."""
     library = library_of(innermost_array(t))
     return wrap(t.face, library.asarray(np.asarray(values).reshape(tuple(t.shape)).astype(np_dtype(t))))
 
 
 def unit(t: Any, element: int, value: complex) -> Any:
-    """A constant like `t`, zero but for one element."""
+    """Return a constant like `t`, zero except for one element."""
     values = np.zeros(math.prod(t.shape), np_dtype(t))
     values[element] = value
     return like(t, values)
@@ -43,7 +43,7 @@ def unit(t: Any, element: int, value: complex) -> Any:
 def pull(
     outputs: Sequence[Any], inputs: Sequence[Any], cotangents: Sequence[Any], create_graph: bool = False
 ) -> tuple[Any, ...]:
-    """Gradients of the inputs; None where no path leads."""
+    """Return gradients of the inputs; None if no path leads there."""
     found: tuple[Any, ...] = grad(
         list(outputs), list(inputs), list(cotangents), retain_graph=True, create_graph=create_graph, allow_unused=True
     )
@@ -53,9 +53,9 @@ def pull(
 def reverse_jacobian(
     output: Any, inputs: Sequence[Any], imaginary: bool = False, step: Callable[[], None] = lambda: None
 ) -> tuple[list[Array], float]:
-    """Per input, the gradients of the real (or imaginary) parts of an output's elements, as columns.
+    """Return, per input, the gradients of the real (or imaginary) parts of an output's elements, as columns.
 
-    Also the largest difference between two runs of the same backward.
+    Also return the largest difference between two runs of the same backward.
     """
     size = math.prod(output.shape)
     found = [np.zeros((math.prod(t.shape), size), np_dtype(t)) for t in inputs]
@@ -75,7 +75,9 @@ def reverse_jacobian(
 
 
 def largest_difference(a: Array, b: Array) -> float:
-    """Over all elements; those that are NaN, or infinite alike, in both are the same."""
+    """Return the largest difference of all elements; elements that are NaN, or equally infinite, in both are the
+    same.
+    """
     if not a.size:
         return 0.0
     same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -83,7 +85,9 @@ def largest_difference(a: Array, b: Array) -> float:
 
 
 def push(func: Callable[..., Any], args: Sequence[Any], tangents: dict[int, Any]) -> tuple[list[Any], list[Any]]:
-    """The outputs of `func` and their tangents (None where there is none), for tangents of some of its arguments."""
+    """Return the outputs of `func` and their tangents (None if there is none), for tangents of some of its
+    arguments.
+    """
     with forward_ad.dual_level() as level:
         duals = [forward_ad.make_dual(a, tangents[i], level=level) if i in tangents else a for i, a in enumerate(args)]
         outputs = as_tuple(func(*duals))
@@ -100,7 +104,7 @@ def forward_jacobian(
     imaginary: bool = False,
     step: Callable[[], None] = lambda: None,
 ) -> list[Array | None]:
-    """Per output, its derivatives along the real (or imaginary) parts of one argument's elements, as rows.
+    """Return, per output, its derivatives along the real (or imaginary) parts of one argument's elements, as rows.
 
     None for an output that no tangent reaches.
     """

@@ -1,4 +1,4 @@
-"""The checks that gradcheck runs on one function at one point, and what a failed one says.
+"""The checks that gradcheck runs on one function at one point, and their errors.
 
 Complex numbers are checked as pairs of real ones: for each part of a complex output the gradient of reverse
 mode, for each part of a complex input the tangent of forward mode. So no convention can hide an error, and
@@ -41,12 +41,12 @@ from ndgrad.autograd.gradcheck.numerical import (
 )
 from ndgrad.autograd.gradcheck.progress import Progress
 
-#: How many cotangents or tangents a check of batching uses.
+#: Number of cotangents or tangents in a check of batching.
 _BATCH = 4
 
 
 class GradcheckError(RuntimeError):
-    """A derivative is not what finite differences say.
+    """A derivative does not agree with finite differences.
 
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import GradcheckError, gradcheck
@@ -58,7 +58,7 @@ class GradcheckError(RuntimeError):
     wrong
     """
 
-    __module__ = "ndgrad.autograd.gradcheck"  # where it is imported from
+    __module__ = "ndgrad.autograd.gradcheck"  # the module under which users import it
 
 
 def random_like(random: np.random.Generator, t: Any) -> Array:
@@ -75,7 +75,7 @@ def name_of(func: Callable[..., Any]) -> str:
 
 
 class Check:
-    """One function at one point, and the checks of its derivatives."""
+    """A function at one point, and the checks of its derivatives."""
 
     def __init__(self, func: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: float, rtol: float) -> None:
         self.func, self.inputs = func, inputs
@@ -121,11 +121,11 @@ class Check:
                 )
 
     def call(self) -> list[Array]:
-        """The values of all outputs with the inputs as they are now."""
+        """Return the values of all outputs for the present inputs."""
         return values_of(as_tuple(self.func(*self.inputs)))
 
     def nothing_to_differentiate(self) -> None:
-        """No output requires grad: then the function must be constant, or a derivative was lost."""
+        """Check a function whose outputs do not require grad: it must be constant, or a derivative was lost."""
         for i in self.positions:
             slopes = numerical_jacobian(self.call, self.inputs[i], self.names[i], self.eps)
             for number, s in enumerate(slopes):
@@ -195,7 +195,7 @@ class Check:
     # ----- one direction -----
 
     def compare_directions(self, backward: bool, forward: bool, nondet_tol: float) -> None:
-        """All elements at once along one random direction; a failure is explained element by element."""
+        """Compare all elements at once along one random direction; a failure is explained element by element."""
         directions = [self._direction(t) for t in self.wanted]
         weights = {o: self._direction(self.outputs[o]) * 2 for o in self.differentiable}
         slopes = [
@@ -219,7 +219,7 @@ class Check:
                 self._agree_along(got, slope[number], float(np.sum(np.abs(u))), number, i, "forward mode")
 
     def _direction(self, t: Any) -> Array:
-        """A random direction of positive numbers, which do not cancel, of length one."""
+        """Return a random direction of positive numbers, which do not cancel, of length one."""
         values: Any = self.random.uniform(0.1, 1.0, tuple(t.shape))
         if np_dtype(t).kind == "c":
             values = values + 1j * self.random.uniform(0.1, 1.0, tuple(t.shape))
@@ -244,7 +244,7 @@ class Check:
     # ----- what gradients must be besides right -----
 
     def zero_gives_zero(self) -> None:
-        """Gradients are linear in the cotangent, so a zero one gives zero."""
+        """Check that a zero cotangent gives zero gradients: they are linear in it."""
         outputs = [self.outputs[o] for o in self.differentiable]
         grads = pull(outputs, self.wanted, [like(o, np.zeros(tuple(o.shape))) for o in outputs])
         for i, g in zip(self.positions, grads, strict=True):
@@ -266,8 +266,7 @@ class Check:
                 )
 
     def missing_gradients(self) -> None:
-        """A backward must cope with outputs that received no gradient (None): with all of
-        them, and with all but one."""
+        """Check that a backward handles outputs without a gradient (None): all of them, and all but one."""
         for number in self.differentiable:
             node = self.outputs[number]._node
             if isinstance(node, FunctionNode) and not node.materialize_grads:
@@ -296,7 +295,7 @@ class Check:
             ) from error
 
     def missing_tangents(self) -> None:
-        """In forward mode an input without a tangent is as good as one whose tangent is zero."""
+        """Check that in forward mode a missing tangent is equivalent to a zero one."""
         if len(self.positions) < 2:
             return
         for i in self.positions:
@@ -316,7 +315,7 @@ class Check:
     # ----- batches -----
 
     def batched_backward(self) -> None:
-        """vmap over backward equals a loop over it."""
+        """Check that vmap over backward equals a loop over it."""
         for number in self.differentiable:
             output = self.outputs[number]
             cotangents = [like(output, random_like(self.random, output)) for _ in range(_BATCH)]
@@ -337,7 +336,7 @@ class Check:
                 self._same_batch(host_array(g), want, number, self.positions[k], "the batched gradient")
 
     def batched_forward(self) -> None:
-        """vmap over forward mode equals a loop over it."""
+        """Check that vmap over forward mode equals a loop over it."""
         for i in self.positions:
             tangents = [like(self.inputs[i], random_like(self.random, self.inputs[i])) for _ in range(_BATCH)]
             rows = [push(self.func, self.inputs, {i: t})[1] for t in tangents]
@@ -414,7 +413,7 @@ class Check:
 
 
 def _argument_names(func: Callable[..., Any], count: int) -> list[str]:
-    """How to call the inputs in messages: by number, and by the function's own parameter where it has a name."""
+    """Return names of the inputs for messages: by number, and by the function's own parameter if it has a name."""
     try:
         parameters = list(inspect.signature(func).parameters.values())
     except (TypeError, ValueError):
@@ -432,7 +431,7 @@ def _inner(a: Array, b: Array) -> float:
 
 
 def _no_more_than_zero(a: Array) -> bool:
-    """Zero, or (0 times infinity at a singular point) not a number."""
+    """True if all are zero, or (0 times infinity at a singular point) not a number."""
     return not bool(np.any(np.isfinite(a) & (a != 0)))
 
 

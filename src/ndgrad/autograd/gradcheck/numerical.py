@@ -1,8 +1,8 @@
-"""Derivatives by finite differences: what gradients are checked against.
+"""Derivatives by finite differences, for comparison with gradients.
 
-Elements are moved where they lie and put back, so that a function that finds its input by another road (a closure, a
-view) sees the change too. Complex numbers count as pairs of real ones, whose two derivatives are kept apart: what the
-conventions of forward and reverse mode make of them is decided by those who compare.
+Elements are changed in memory and restored, so that a function that reads its input by another path (a closure, a view)
+sees the change too. Complex numbers count as pairs of real ones with separate derivatives. The comparison applies the
+conventions of forward and reverse mode.
 """
 
 from __future__ import annotations
@@ -34,28 +34,30 @@ class Slopes(NamedTuple):
     imaginary: Array | None
 
     def of_output_part(self, imaginary: bool) -> Array:
-        """For the real (or imaginary) part of the output, the gradient in the convention of
-        reverse mode: d/dx + i d/dy."""
+        """Return the gradient of the real (or imaginary) part of the output, in the convention of reverse mode: d/dx +
+        i d/dy.
+        """
         part = np.imag if imaginary else np.real
         return np.asarray(part(self.real) if self.imaginary is None else part(self.real) + 1j * part(self.imaginary))
 
 
 def host_array(t: Any) -> Array:
-    """A copy of a tensor's values in NumPy's memory."""
+    """Return a copy of a tensor's values in NumPy's memory."""
     array = innermost_array(t) if isinstance(t, Variable) else t
     return np.array(move_to(array, CPU))
 
 
 def values_of(outputs: Sequence[Any]) -> list[Array]:
-    """The values of outputs, apart from memory that may be about to change; no integers, whose
-    differences would wrap around."""
+    """Return the values of outputs, copied from memory that may be about to change. Integers are converted, since their
+    differences would wrap around.
+    """
     arrays = [host_array(o) for o in outputs]
     return [a if is_inexact(a.dtype) else a.astype(np.float64) for a in arrays]
 
 
 def memory_of(t: Any, name: str) -> Any:
-    """The array under a tensor, for writing."""
-    storage_of(t)  # gives a scalar memory of its own
+    """Return the array of a tensor, for writing."""
+    storage_of(t)  # gives a scalar its own memory
     array = t._array
     if not getattr(array.flags, "writeable", True):
         raise RuntimeError(
@@ -67,7 +69,7 @@ def memory_of(t: Any, name: str) -> Any:
 
 @contextmanager
 def _moved_element(array: Any, index: tuple[int, ...]) -> Iterator[Callable[[complex], None]]:
-    """A function that moves one element by a step from where it was; it is put back afterwards."""
+    """Return a context with a function that moves one element by a step; the element is restored afterwards."""
     before = array[index].copy()
 
     def move(step: complex) -> None:
@@ -82,8 +84,9 @@ def _moved_element(array: Any, index: tuple[int, ...]) -> Iterator[Callable[[com
 def numerical_jacobian(
     call: Callable[[], list[Array]], t: Any, name: str, eps: float, step: Callable[[], None] = lambda: None
 ) -> list[Slopes]:
-    """Per output of `call`, its slopes along every element of tensor `t`. `call` reads the memory of
-    `t` and returns copies."""
+    """Return, per output of `call`, its slopes along every element of tensor `t`. `call` reads the memory of `t` and
+    returns copies.
+    """
     array = memory_of(t, name)
     is_complex = np_dtype(t).kind == "c"
     rows: list[list[list[Array]]] = []  # [real, imaginary][element][output]
@@ -98,7 +101,7 @@ def numerical_jacobian(
             found.append([((a - b) / (2 * eps)).ravel() for a, b in zip(after, before, strict=True)])
             step()
         rows.append(found)
-    if not rows[0]:  # an empty input: the shapes of the outputs are all there is to know
+    if not rows[0]:  # an empty input: only the shapes of the outputs are known
         empty = [np.zeros((0, o.size), o.dtype) for o in call()]
         return [Slopes(e, e if is_complex else None) for e in empty]
     count = len(rows[0][0])
@@ -109,7 +112,7 @@ def numerical_jacobian(
 def numerical_directional(
     call: Callable[[], list[Array]], t: Any, name: str, direction: Array, eps: float
 ) -> list[Array]:
-    """The derivative of each output of `call` when tensor `t` moves along `direction`."""
+    """Return the derivative of each output of `call` when tensor `t` moves along `direction`."""
     array = memory_of(t, name)
     before = array.copy()
     along = library_of(array).asarray(direction)

@@ -1,4 +1,4 @@
-"""How far a long check is: one line on stderr, for a person who waits.
+"""Progress of a long check: one line on stderr.
 
 Nothing is written unless stderr is a terminal, and nothing in the first second, so quick checks and logs stay clean.
 """
@@ -14,7 +14,7 @@ _WIDTH = 30
 
 
 class Progress:
-    """Counts steps towards a known total; `with` it, so that the line is wiped whatever happens."""
+    """A counter of steps towards a known total; a context that always clears the line."""
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total, self.done = what, total, 0

@@ -1,10 +1,10 @@
-"""HIPS autograd's interface: a program moves over by its imports.
+"""HIPS autograd's interface: a program only changes its imports.
 
     import ndgrad.compat.autograd.numpy as np
     from ndgrad.compat.autograd import grad
 
-Functions take and return what they did: floats, ndarrays and nested lists, tuples and dicts of them. Inside a function
-that is being differentiated, values are Arrays. Submodules have HIPS autograd's names: `numpy`, `scipy`, `extend`,
+Functions take and return the same values: floats, ndarrays and nested lists, tuples and dicts of them. Inside a
+differentiated function, values are Arrays. Submodules have HIPS autograd's names: `numpy`, `scipy`, `extend`,
 `builtins`, `misc`, `test_util`.
 """
 
@@ -42,7 +42,7 @@ egrad = elementwise_grad
 _boxes.install()
 
 _SUBMODULES = frozenset("builtins differential_operators extend misc numpy scipy test_util tracer".split())
-#: Names of Python's that HIPS autograd exports too.
+#: Names of Python builtins that HIPS autograd exports too.
 _BUILTINS = frozenset("dict isinstance list tuple type".split())
 
 __all__ = [

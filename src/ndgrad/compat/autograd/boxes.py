@@ -1,7 +1,7 @@
-"""Between plain values and Arrays: what goes into a function that is differentiated, and what comes out.
+"""Conversion between plain values and Arrays: arguments and results of differentiated functions.
 
 HIPS autograd puts values into boxes on the way in and takes them out on the way back. Here an Array is the box. A
-result is taken out when nothing hangs on it any more; inside an outer derivative it stays an Array.
+result is unboxed if it has no graph; inside an outer derivative it stays an Array.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INEXACT = (float, complex, np.floating, np.complexfloating)
 
 
 def boxed(tree: Any) -> Any:
-    """An argument to differentiate in: Arrays for its numbers and arrays."""
+    """Return an argument to differentiate in, with Arrays for its numbers and arrays."""
     return tree_map(_boxed_leaf, tree)
 
 
@@ -49,12 +49,12 @@ def _undifferentiable(kind: type) -> TypeError:
 
 
 def as_tensors(tree: Any) -> Any:
-    """What a function returned, as Arrays: numbers that do not depend on anything are constants."""
+    """Return the result of a function as Arrays; numbers without dependencies are constants."""
     return tree_map(as_array, tree)
 
 
 def plain(tree: Any) -> Any:
-    """A result without its boxes, where nothing hangs on them."""
+    """Return a result without its boxes, if they have no graph."""
     return tree_map(_plain_leaf, tree)
 
 
@@ -66,12 +66,12 @@ def _plain_leaf(t: Any) -> Any:
 
 
 def is_box(x: Any) -> bool:
-    """Whether a value is being differentiated."""
+    """True if a value is being differentiated."""
     return isinstance(x, Variable) and not is_constant(x)
 
 
 def value_of(x: Any) -> Any:
-    """The value in a box, with boxes of outer derivatives inside; anything else as it is."""
+    """Return the value in a box, with boxes of outer derivatives inside; other values are unchanged."""
     if not isinstance(x, Variable):
         return x
     inner = x._array
@@ -81,7 +81,7 @@ def value_of(x: Any) -> Any:
 
 
 def conjugated(tree: Any) -> Any:
-    """HIPS autograd's gradients of complex numbers are the conjugates of torch's."""
+    """Return conjugates: HIPS autograd's gradients of complex numbers are the conjugates of torch's."""
     leaves = tree_flatten(tree)[0]
     if all(np_dtype(t).kind != "c" for t in leaves if isinstance(t, Variable)):
         return tree
@@ -89,6 +89,6 @@ def conjugated(tree: Any) -> Any:
 
 
 def install() -> None:
-    """`x._value`, by which HIPS autograd's programs look into a box."""
-    # HIPS autograd's attribute, added while this is in use
+    """Add the attribute `x._value`, with which HIPS autograd's programs look into a box."""
+    # HIPS autograd's attribute, added while this module is in use.
     Array._value = property(value_of)  # type: ignore[attr-defined]

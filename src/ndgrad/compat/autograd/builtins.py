@@ -1,5 +1,6 @@
-"""Python's containers and questions, as HIPS autograd offers them: Arrays need no special containers, so
-most are Python's own."""
+"""Python's containers and type checks, as in HIPS autograd: Arrays need no special containers, so most are Python's
+own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ dict, list, tuple = _python.dict, _python.list, _python.tuple
 
 
 def type(value: _Any) -> _Any:
-    """The type of a value, as if nobody were differentiating: an Array counts as what NumPy would have given."""
+    """Return the type of a value as without differentiation: an Array counts as NumPy's type."""
     if _python.isinstance(value, _Variable):
         return _np.ndarray if value.ndim else value._array.dtype.type
     return _python.type(value)

@@ -1,7 +1,7 @@
-"""grad, jacobian, hessian and their kin, with HIPS autograd's signatures and conventions.
+"""grad, jacobian, hessian and their variants, with HIPS autograd's signatures and conventions.
 
-Each is a few lines over vjp and jvp of ndgrad.func. Two conventions differ from torch's: values come first out of
-`value_and_grad` and last out of `make_vjp`, and gradients of complex arguments are df/dx - i df/dy, so that
+Each is a few lines over vjp and jvp of ndgrad.func. Two conventions differ from torch's: the value is the first result
+of `value_and_grad` and the last of `make_vjp`, and gradients of complex arguments are df/dx - i df/dy, so that
 `holomorphic_grad` is the derivative.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def _unary(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Function, Any]:
-    """`fun` as a function of the arguments that `argnum` names (a number, or several), and their values."""
+    """Return `fun` as a function of the arguments in `argnum` (a number, or several), and their values."""
     if isinstance(argnum, int):
         number, x = argnum, args[argnum]
         return lambda v: fun(*args[:number], v, *args[number:][1:], **kwargs), x
@@ -56,7 +56,7 @@ def _unary(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _named(fun: Function, prefix: str, argnum: Argnum = 0) -> Callable[[Function], Function]:
-    """Give a derivative the name and the text of its function."""
+    """Give a derivative the name and the docstring of its function."""
     of = getattr(fun, "__name__", "function")
 
     def name(made: Function) -> Function:
@@ -68,7 +68,7 @@ def _named(fun: Function, prefix: str, argnum: Argnum = 0) -> Callable[[Function
 
 
 class _Pullback:
-    """A function's value at a point, and how cotangents are pulled back from there."""
+    """A function's value at a point, and its pullback of cotangents."""
 
     def __init__(self, fun: Function, x: Any, has_aux: bool = False) -> None:
         self.x = boxed(x)
@@ -126,7 +126,7 @@ def _check_scalar(value: Any) -> None:
 
 
 def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
-    """A function that returns (vjp, value): `vjp(g)` is g times the Jacobian.
+    """Return a function that returns (vjp, value): `vjp(g)` is g times the Jacobian.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import make_vjp
@@ -143,7 +143,8 @@ def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """The gradient of a scalar function in argument number `argnum`, with the structure of that argument.
+    """Return the gradient function of a scalar function in argument number `argnum`, with the structure of that
+    argument.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import grad
@@ -162,7 +163,7 @@ def grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """A function that returns the value and the gradient, as scipy.optimize takes it with jac=True.
+    """Return a function that returns the value and the gradient, as scipy.optimize takes it with jac=True.
 
     >>> from ndgrad.compat.autograd import value_and_grad
     >>> [float(part) for part in value_and_grad(lambda x: x**3)(2.0)]
@@ -179,7 +180,8 @@ def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
-    """For a function that returns (value, something else): the gradient, and the something else.
+    """Return a function that returns the gradient and the auxiliary value, for a function that returns (value,
+    auxiliary).
 
     >>> from ndgrad.compat.autograd import grad_and_aux
     >>> slope, seen = grad_and_aux(lambda x: (x**2, "seen"))(3.0)
@@ -197,7 +199,8 @@ def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """The sums of the columns of the Jacobian in one pass: of an elementwise function, its derivative at each element.
+    """Return a function for the sums of the columns of the Jacobian, in one pass: the derivative of an elementwise
+    function.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import elementwise_grad
@@ -219,7 +222,7 @@ def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
-    """The derivative of a holomorphic function.
+    """Return the derivative of a holomorphic function.
 
     >>> from ndgrad.compat.autograd import holomorphic_grad
     >>> complex(holomorphic_grad(lambda z: z**2)(1.0 + 1.0j))
@@ -236,7 +239,7 @@ def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def grad_named(fun: Function, argname: str) -> Function:
-    """The gradient in an argument given by name.
+    """Return the gradient in an argument given by name.
 
     >>> from ndgrad.compat.autograd import grad_named
     >>> float(grad_named(lambda x, y: x * y, "y")(2.0, 3.0))
@@ -246,7 +249,7 @@ def grad_named(fun: Function, argname: str) -> Function:
 
 
 def multigrad_dict(fun: Function) -> Function:
-    """The gradients in all arguments, as a dict by name.
+    """Return the gradients in all arguments, as a dict by name.
 
     >>> from ndgrad.compat.autograd import multigrad_dict
     >>> {name: float(g) for name, g in multigrad_dict(lambda x, y: x * y)(2.0, 3.0).items()}
@@ -273,7 +276,7 @@ def multigrad_dict(fun: Function) -> Function:
 
 
 def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
-    """The Jacobian, of shape `value.shape + argument.shape`; for an argument with structure,
+    """Return the Jacobian, of shape `value.shape + argument.shape`; for an argument with structure,
     one Jacobian for each part.
 
     >>> import ndgrad.compat.autograd.numpy as np
@@ -306,7 +309,7 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def hessian(fun: Function, argnum: Argnum = 0) -> Function:
-    """The Hessian: the Jacobian of the Jacobian.
+    """Return the Hessian: the Jacobian of the Jacobian.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import hessian
@@ -322,7 +325,7 @@ def _last(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
 
 
 def hessian_tensor_product(fun: Function, argnum: Argnum = 0) -> Function:
-    """A function of (*args, tensor): the Hessian times the tensor.
+    """Return a function of (*args, tensor): the Hessian times the tensor.
 
     >>> from ndgrad.compat.autograd import hessian_tensor_product
     >>> float(hessian_tensor_product(lambda x: x**3)(2.0, 1.0))
@@ -341,7 +344,7 @@ hessian_vector_product = hessian_tensor_product
 
 
 def tensor_jacobian_product(fun: Function, argnum: Argnum = 0) -> Function:
-    """A function of (*args, tensor): the tensor times the Jacobian.
+    """Return a function of (*args, tensor): the tensor times the Jacobian.
 
     >>> from ndgrad.compat.autograd import tensor_jacobian_product
     >>> float(tensor_jacobian_product(lambda x: x**3)(2.0, 1.0))
@@ -353,7 +356,7 @@ def tensor_jacobian_product(fun: Function, argnum: Argnum = 0) -> Function:
         rank = np.ndim(tensor)
 
         def contracted(*given: Any, **options: Any) -> Any:
-            """The function times the tensor, over the dimensions that the tensor has."""
+            """Return the function times the tensor, contracted over the tensor's dimensions."""
             return np.tensordot(tensor, fun(*given, **options), rank)
 
         return jacobian(contracted, argnum)(*args, **kwargs)
@@ -365,7 +368,7 @@ vector_jacobian_product = tensor_jacobian_product
 
 
 def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
-    """A function that returns (hvp, gradient): `hvp(v)` is the Hessian at that point times v.
+    """Return a function that returns (hvp, gradient): `hvp(v)` is the Hessian at that point times v.
 
     >>> from ndgrad.compat.autograd import make_hvp
     >>> hvp, gradient = make_hvp(lambda x: x**3)(2.0)
@@ -376,7 +379,7 @@ def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
-    """A function that returns jvp: `jvp(v)` is the value and the derivative along v, by forward mode.
+    """Return a function that returns jvp: `jvp(v)` is the value and the derivative along v, by forward mode.
 
     >>> from ndgrad.compat.autograd import make_jvp
     >>> [float(part) for part in make_jvp(lambda x: x**3)(2.0)(1.0)]
@@ -398,7 +401,7 @@ def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
-    """As `make_jvp`, by reverse mode twice, and without the value.
+    """Same as `make_jvp`, by two reverse modes, and without the value.
 
     >>> from ndgrad.compat.autograd import make_jvp_reversemode
     >>> float(make_jvp_reversemode(lambda x: x**3)(2.0)(1.0))
@@ -414,7 +417,7 @@ def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
 
 
 def deriv(fun: Function, argnum: Argnum = 0) -> Function:
-    """The derivative along ones, by forward mode: of a function of one number, its derivative.
+    """Return the derivative along ones, by forward mode: the derivative of a function of one number.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import deriv
@@ -436,7 +439,7 @@ def _half_square(x: Any) -> Any:
 
 
 def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) -> Function:
-    """A function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J
+    """Return a function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J
     v, with H the Hessian of g.
 
     >>> from ndgrad.compat.autograd import make_ggnvp
@@ -457,7 +460,7 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) ->
 
 
 def checkpoint(fun: Function) -> Function:
-    """`fun` without what it saves for the gradient, which is computed again when it is needed.
+    """Return `fun` without saved values for the gradient, which are recomputed when needed.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import checkpoint, grad

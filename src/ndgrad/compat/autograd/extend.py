@@ -1,12 +1,12 @@
-"""New primitives, as HIPS autograd's `extend` makes them: a function on plain arrays, and its rules.
+"""New primitives, as in HIPS autograd's `extend`: a function on plain arrays, and its rules.
 
     @primitive
     def logsumexp(x): ...                       # anything, in C if need be
     defvjp(logsumexp, lambda ans, x: lambda g: g * np.exp(x - ans))
     defjvp(logsumexp, lambda g, ans, x: np.sum(g * np.exp(x - ans)))
 
-A primitive becomes an autograd Function, so it takes part in backward, in forward mode and in every transform. Rules
-get plain values where nothing hangs on these, and Arrays otherwise, so that they can be differentiated in their turn.
+A primitive becomes an autograd Function, so it works in backward, in forward mode and in every transform. Rules get
+plain values if these have no graph, and Arrays otherwise, so that rules can be differentiated too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rule = Callable[..., Any]
 
 
 class _Seen(threading.local):
-    """Whether primitives run while a function is being recorded: their rules may not batch."""
+    """Collects primitives that run while a function is recorded: their rules may not batch."""
 
     lists: tuple[list[Any], ...] = ()
 
@@ -45,7 +45,7 @@ _seen = _Seen()
 
 @contextmanager
 def watch_primitives() -> Iterator[list[Any]]:
-    """A list to which the primitives that run meanwhile are added."""
+    """Return a list to which primitives are added while they run."""
     found: list[Any] = []
     _seen.lists = (*_seen.lists, found)
     try:
@@ -55,7 +55,7 @@ def watch_primitives() -> Iterator[list[Any]]:
 
 
 class Primitive:
-    """A function with rules of its own."""
+    """A function with its own rules."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.fun = function
@@ -88,7 +88,7 @@ def _plain_value(t: Any) -> Any:
 
 
 class _Call:
-    """What one call of a primitive has beside its leaves."""
+    """Data of a primitive's call in addition to its leaves."""
 
     def __init__(self, primitive: Primitive, spec: Any, kwargs: dict[str, Any]) -> None:
         self.primitive, self.spec, self.kwargs = primitive, spec, kwargs
@@ -98,7 +98,7 @@ class _Call:
         return tree_unflatten([*outputs], self.out_spec) if self.out_spec is not None else outputs[0]
 
     def positions(self, wanted: Any) -> list[int]:
-        """The numbers of the arguments that have a wanted leaf."""
+        """Return the numbers of the arguments that have a wanted leaf."""
         counts = [len(tree_flatten(a)[0]) for a in tree_unflatten([*range(self.spec.num_leaves)], self.spec)]
         found, start = [], 0
         for number, count in enumerate(counts):
@@ -177,7 +177,7 @@ class _Primitive(Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, call: _Call, *leaves: Any) -> Any:
-        """One sample after the other: nothing is known about the function."""
+        """Run one sample after the other: nothing is known about the function."""
         results = []
         for k in range(info.batch_size):
             sample = [
@@ -198,7 +198,7 @@ def _missing(kind: str, primitive: Primitive, argnums: list[int]) -> str:
 
 
 def _fitted(g: Any, leaf: Any) -> Any:
-    """A rule's gradient in the shape and the kind of number of its argument."""
+    """Return a rule's gradient in the shape and the kind of number of its argument."""
     if g is None:
         return None
     made = conjugated(as_array(g))
@@ -214,7 +214,7 @@ def _fitted(g: Any, leaf: Any) -> Any:
 
 
 def primitive(function: Callable[..., Any]) -> Primitive:
-    """A decorator: the function gets plain values, and its derivatives from `defvjp` and `defjvp`.
+    """Decorate a function as a primitive: it gets plain values, and its derivatives come from `defvjp` and `defjvp`.
 
     >>> import numpy as onp
     >>> import ndgrad.compat.autograd.numpy as np
@@ -231,7 +231,7 @@ def primitive(function: Callable[..., Any]) -> Primitive:
 
 
 def notrace_primitive(function: Callable[..., Any]) -> Primitive:
-    """A decorator for functions without a derivative: they get plain values, and their results are constants.
+    """Decorate a function without a derivative: it gets plain values, and its results are constants.
 
     >>> from ndgrad.compat.autograd.extend import notrace_primitive
     >>> notrace_primitive(round)(2.6)
@@ -243,7 +243,7 @@ def notrace_primitive(function: Callable[..., Any]) -> Primitive:
 
 
 def register_notrace(trace_type: Any, function: Primitive) -> None:
-    """Say that a primitive's results are constants.
+    """Register that a primitive's results are constants.
 
     >>> from ndgrad.compat.autograd.extend import primitive, register_notrace
     >>> rounded = primitive(round)
@@ -263,7 +263,7 @@ def _own(function: Any) -> Primitive:
 
 
 def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
-    """Give the reverse rules: `vjpmaker(ans, *args, **kwargs)(g)` is the gradient in one argument; None for zero.
+    """Define the reverse rules: `vjpmaker(ans, *args, **kwargs)(g)` is the gradient in one argument; None for zero.
 
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.extend import defvjp, primitive
@@ -285,7 +285,7 @@ def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
 
 
 def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
-    """Give one rule for all arguments: `vjpmaker(argnums, ans, args, kwargs)(g)` is a sequence of gradients.
+    """Define one rule for all arguments: `vjpmaker(argnums, ans, args, kwargs)(g)` is a sequence of gradients.
 
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.extend import defvjp_argnums, primitive
@@ -298,7 +298,7 @@ def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
 
 
 def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
-    """Give one rule: `vjpmaker(argnum, ans, args, kwargs)(g)` is the gradient in that argument.
+    """Define one rule: `vjpmaker(argnum, ans, args, kwargs)(g)` is the gradient in that argument.
 
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.extend import defvjp_argnum, primitive
@@ -316,7 +316,7 @@ def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
 
 
 def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
-    """Give the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function linear in
+    """Define the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function linear in
     that argument; None for zero.
 
     >>> from ndgrad.compat.autograd import deriv
@@ -342,7 +342,7 @@ def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
 
 
 def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
-    """Give one forward rule: `jvpmaker(argnum, g, ans, args, kwargs)` is what the tangent of that argument contributes.
+    """Define one forward rule: `jvpmaker(argnum, g, ans, args, kwargs)` is the contribution of that argument's tangent.
 
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import defjvp_argnum, primitive
@@ -360,7 +360,7 @@ def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
 
 
 def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
-    """Give one forward rule for all arguments: `jvpmaker(argnums, tangents, ans, args, kwargs)`.
+    """Define one forward rule for all arguments: `jvpmaker(argnums, tangents, ans, args, kwargs)`.
 
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import defjvp_argnums, primitive
@@ -373,7 +373,7 @@ def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
 
 
 def def_linear(fun: Any) -> None:
-    """The forward rules of a function that is linear in each argument.
+    """Define the forward rules of a function that is linear in each argument.
 
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import def_linear, primitive
@@ -388,12 +388,12 @@ def def_linear(fun: Any) -> None:
 # ----- vector spaces --------------------------------------------------------------------------------------------------
 
 
-#: Random directions come from here: the user's random numbers stay as they are.
+#: Source of random directions, separate from the user's random numbers.
 _directions = np.random.default_rng(0)
 
 
 class VSpace:
-    """The space of values like one: as many numbers, in the same structure.
+    """The vector space of a value: all values with the same structure and shapes.
 
     >>> from ndgrad.compat.autograd.extend import VSpace
     >>> VSpace([1.0, 2.0]).size
@@ -462,7 +462,7 @@ class VSpace:
 
 
 def vspace(value: Any) -> VSpace:
-    """The space that a value lies in.
+    """Return the space of a value.
 
     >>> from ndgrad.compat.autograd.extend import vspace
     >>> vspace(1.0) == vspace(2.0)

@@ -22,7 +22,7 @@ def scalar_close(a: Any, b: Any) -> bool:
 
 
 def make_numerical_jvp(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
-    """The derivative along a direction by central differences."""
+    """Return the derivative along a direction by central differences."""
 
     def jvp(v: Any) -> Any:
         up = plain(f(tree_map(lambda a, d: a + d * (EPS / 2), x, v)))
@@ -33,7 +33,7 @@ def make_numerical_jvp(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
 
 
 def check_vjp(f: Callable[..., Any], x: Any) -> None:
-    """Reverse mode against differences, in random directions."""
+    """Check reverse mode against differences, in random directions."""
     vjp, value = make_vjp(f)(x)
     into, out = vspace(x), vspace(value)
     along, weights = into.randn(), out.randn()
@@ -51,7 +51,7 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
 
 
 def check_jvp(f: Callable[..., Any], x: Any) -> None:
-    """Forward mode against differences, in a random direction."""
+    """Check forward mode against differences, in a random direction."""
     along = vspace(x).randn()
     expected, found = make_numerical_jvp(f, x)(along), make_jvp(f)(x)(along)[1]
     for a, b in zip(tree_flatten(expected)[0], tree_flatten(found)[0], strict=True):
@@ -67,7 +67,7 @@ def _name(f: Callable[..., Any]) -> str:
 
 
 def check_equivalent(x: Any, y: Any) -> None:
-    """Two values of the same structure, nearly equal."""
+    """Check that two values have the same structure and are nearly equal."""
     if vspace(x) != vspace(y):
         raise AssertionError(f"{x} and {y} lie in different spaces [nd-not-close]")
     direction = vspace(x).randn()
@@ -78,7 +78,9 @@ def check_equivalent(x: Any, y: Any) -> None:
 def check_grads(
     f: Callable[..., Any], argnum: Any = 0, *, modes: Sequence[str] = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
-    """A function of the arguments of `f` that raises unless derivatives up to `order` agree with finite differences."""
+    """Return a function of the arguments of `f` that raises unless derivatives up to `order` agree with finite
+    differences.
+    """
 
     def check(*args: Any, **kwargs: Any) -> None:
         of_one, x = _unary(f, tuple(range(len(args))) if argnum is None else argnum, args, kwargs)
@@ -105,7 +107,7 @@ def _check(f: Callable[..., Any], x: Any, modes: Sequence[str], order: int) -> N
             weights = vspace(plain(f(x))).randn()
 
             def vjp(given: tuple[Any, Any]) -> Any:
-                """Of the argument and of what is pulled back: a rule may be wrong in either."""
+                """Return the vjp as a function of the argument and of the cotangent: a rule may be wrong in either."""
                 return make_vjp(f)(given[0])[0](given[1])
 
             vjp.__name__ = f"vjp_{_name(f)}"
@@ -115,7 +117,7 @@ def _check(f: Callable[..., Any], x: Any, modes: Sequence[str], order: int) -> N
 def combo_check(
     fun: Callable[..., Any], argnums: Sequence[int], *, order: int = 2, modes: Sequence[str] = ("fwd", "rev")
 ) -> Callable[..., None]:
-    """As `check_grads`, over all combinations of lists of arguments and keyword arguments."""
+    """Same as `check_grads`, for all combinations of lists of arguments and keyword arguments."""
 
     def check(*args: Any, **kwargs: Any) -> None:
         names = list(kwargs)

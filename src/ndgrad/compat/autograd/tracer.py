@@ -1,4 +1,4 @@
-"""Looking into boxes: `isbox` and `getval`, and the decorators of `extend` under their other home."""
+"""Functions on boxes: `isbox` and `getval`, and the decorators of `extend` under their other path."""
 
 from __future__ import annotations
 

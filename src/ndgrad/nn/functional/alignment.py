@@ -11,7 +11,7 @@ from ndgrad._src.core.variable import Variable, np_dtype, shape_of
 from ndgrad._src.ops import alignment  # noqa: F401  # the op is known to the vocabulary once its file is loaded
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.functions.data import as_tensor
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor
         raise RuntimeError(
             f"{name} must be of size batch_size: ctc_loss got {shape_of(given)} for {samples} samples. [nd-shape]"
         )
-    values = checkable(given)
+    values = values_to_check(given)
     if values is not None:
         for bound, fits, value in (
             ("at least 0", values.min() >= 0, values.min()),
@@ -122,7 +122,7 @@ def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
             f"Expected tensor to have size {samples} at dimension 0, but got size {targets.shape[0]} for argument "
             "'targets': ctc_loss takes one row per sample. [nd-target]"
         )
-    values = checkable(lengths)
+    values = values_to_check(lengths)
     if values is not None and values.max() > targets.shape[1]:
         raise RuntimeError(
             f"Expected tensor to have size at least {values.max()} at dimension 1, but got size {targets.shape[1]} for "
@@ -139,7 +139,7 @@ def _states(targets: Tensor, lengths: Tensor, blank: int, classes: int) -> tuple
     column = lengths.reshape(samples, 1)
     inside = as_tensor(np.arange(longest)).to(targets.device) < column
     labels = ops.where(inside, targets, blank)
-    values = checkable(labels)
+    values = values_to_check(labels)
     if values is not None and (values.min() < 0 or values.max() >= classes):
         raise IndexError(
             f"ctc_loss: targets are class numbers from 0 to {classes - 1}, and they go from {values.min()} to "

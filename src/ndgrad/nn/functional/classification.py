@@ -19,7 +19,7 @@ from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import np_dtype, shape_of, wrap
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn.functional.affine import linear
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 
@@ -66,7 +66,7 @@ class _Targets:
         self.classes = shape_of(input)[self.dim]
         #: Mask of samples that count; None for all.
         self.counted: Tensor | None = None
-        numbers = checkable(target)
+        numbers = values_to_check(target)
         wrong = loss_ops.wrong_class(name, self.classes, ignore_index)
         plain = target.__class__ in FACES and numbers is target._array
         if getattr(numbers, "later_targets", None) is not None:  # during tracing
@@ -325,7 +325,7 @@ def binary_cross_entropy(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     _same_size("binary_cross_entropy", input, target)
-    p = checkable(input)
+    p = values_to_check(input)
     if p is not None and p.size and not (p.min() >= 0 and p.max() <= 1):
         raise RuntimeError(
             f"binary_cross_entropy: all elements of input should be between 0 and 1, and they lie between {p.min()} "
@@ -497,7 +497,7 @@ def multilabel_margin_loss(
         )
     rows, labels = _as_batch("multilabel_margin_loss", input), _as_batch("multilabel_margin_loss", target)
     classes = rows.shape[1]
-    numbers = checkable(labels)
+    numbers = values_to_check(labels)
     if numbers is not None and numbers.size and (numbers.min() < -1 or numbers.max() >= classes):
         raise RuntimeError(
             f"multilabel_margin_loss: targets must lie between -1 and {classes - 1} for {classes} classes. [nd-target]"

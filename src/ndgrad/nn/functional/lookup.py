@@ -12,7 +12,7 @@ from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import beside, np_dtype
 from ndgrad._src.ops import slices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -85,7 +85,7 @@ def _check_index(name: str, index: Tensor) -> None:
 
 
 def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    used = beside(weight, np.unique(np.asarray(checkable(index))))
+    used = beside(weight, np.unique(np.asarray(values_to_check(index))))
     with no_grad():
         rows = ops.index_select(weight, used, dim=0)
         norms = ops.vector_norm(rows, ord=float(as_number("embedding", "norm_type", norm_type)), dim=(1,), keepdim=True)
@@ -144,7 +144,7 @@ def embedding_bag(
     _check_index(name, input)
     padding_idx = _padding(name, padding_idx, weight)
     bags = _bags(name, input, offsets, include_last_offset)
-    count, numbers = weight.shape[0], checkable(input)
+    count, numbers = weight.shape[0], values_to_check(input)
     if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         raise RuntimeError(
             f"{name}: Expected idx >= 0 && idx < num_embeddings, {count}, but the indices run from "
@@ -180,7 +180,7 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
             f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}. "
             "[nd-ndim]"
         )
-    starts, length = np.asarray(checkable(offsets)), input.shape[0]
+    starts, length = np.asarray(values_to_check(offsets)), input.shape[0]
     if include_last:  # the last offset is the end of the input, regardless of its value
         if not starts.size:
             raise RuntimeError(
@@ -243,7 +243,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. "
             "Convert it with .long(). [nd-dtype]"
         )
-    numbers: Payload = checkable(tensor)
+    numbers: Payload = values_to_check(tensor)
     size = 0 if numbers is None else int(numbers.size)
     if size and numbers.min() < 0:
         raise RuntimeError(f"one_hot: Class values must be non-negative, and the least is {numbers.min()}. [nd-target]")

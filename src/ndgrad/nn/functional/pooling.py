@@ -12,7 +12,7 @@ from ndgrad._src.ops import gather as gather_ops
 from ndgrad._src.ops import pooling as pooling_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn.functional.spatial import per_axis, sizes_of, with_batch, without_batch
 
 if TYPE_CHECKING:
@@ -293,7 +293,7 @@ def _max_unpool(
                     "[nd-window]"
                 )
         sizes = wanted
-    places = checkable(where)
+    places = values_to_check(where)
     if places is not None and places.size and (places.min() < 0 or places.max() >= math.prod(sizes)):
         raise RuntimeError(
             f"{name}: indices up to {int(places.max())} do not fit into an output of size {sizes}. "

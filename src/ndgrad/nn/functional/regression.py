@@ -11,7 +11,7 @@ import numpy as np
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn.functional.reduction import read_reduction, reduced
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def gaussian_nll_loss(
     """
     reduction = read_reduction(reduction)
     variance: Tensor = ops.zeros_like(ops.detach(input)) + float(var) if isinstance(var, (int, float)) else var
-    known = checkable(variance)
+    known = values_to_check(variance)
     if known is not None and (known < 0).any():
         raise ValueError(
             f"gaussian_nll_loss: var has negative entry/entries, the least being {known.min()}. "

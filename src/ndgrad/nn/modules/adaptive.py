@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ndgrad._src.tensor.functions.data import tensor
 from ndgrad._src.tensor.functions.join import cat
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn.functional import log_softmax
 from ndgrad.nn.modules.container import ModuleList, Sequential
 from ndgrad.nn.modules.linear import Linear
@@ -108,7 +108,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported [nd-target]")
         one = target_.dim() == 0
         input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if one else (input_, target_)
-        values = checkable(target)
+        values = values_to_check(target)
         if values is not None and values.size and (values.min() < 0 or values.max() >= self.n_classes):
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range "

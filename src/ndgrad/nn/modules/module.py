@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.core.grad_mode import no_grad
-from ndgrad._src.tensor.functions.convert import _read_to, converted
+from ndgrad._src.tensor.functions.convert import _read_to, convert_tensor
 from ndgrad._src.tensor.functions.creation import empty, empty_like
 from ndgrad.nn.modules.hooks import (
     Hooked,
@@ -256,8 +256,8 @@ class Module(Hooked, Stateful, Registry):
         def convert(t: Tensor) -> Tensor:
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             if order is not None and t.dim() in (4, 5):
-                return converted(t, wanted, device, False, order, non_blocking)
-            return converted(t, wanted, device, False, None, non_blocking)
+                return convert_tensor(t, wanted, device, False, order, non_blocking)
+            return convert_tensor(t, wanted, device, False, None, non_blocking)
 
         return self._apply(convert)
 

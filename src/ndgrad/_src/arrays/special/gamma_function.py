@@ -104,7 +104,7 @@ def _trigamma_middle(y: Block) -> Block:
     return quotient(_TRIGAMMA, _TRIGAMMA_BELOW, y)
 
 
-def _of_one_plus(y: Block, middle: Kernel, far: Kernel) -> Block:
+def _evaluate_one_plus(y: Block, middle: Kernel, far: Kernel) -> Block:
     """Return the function of 1 + y for y >= 0."""
     return split(y < 2.0, middle, lambda y: far(1.0 + y), y)
 
@@ -131,7 +131,7 @@ def _from_nearest_integer(x: Block) -> Block:
 
 
 def lgamma_of_one_plus(y: Block) -> Block:
-    return _of_one_plus(y, _lgamma_middle, _lgamma_far)
+    return _evaluate_one_plus(y, _lgamma_middle, _lgamma_far)
 
 
 def _lgamma_reflect(x: Block) -> Block:
@@ -161,7 +161,7 @@ def lgamma(x: ArrayLike) -> NDArray[Any]:
 def _digamma_reflect(x: Block) -> Block:
     # digamma(1 - x) - digamma(x) = pi cot(pi x). Poles have no sign, except at 0, where the sign of zero determines it.
     offset = _from_nearest_integer(x)
-    value = _of_one_plus(-x, _digamma_middle, _digamma_far) - np.pi / np.tan(np.pi * offset)
+    value = _evaluate_one_plus(-x, _digamma_middle, _digamma_far) - np.pi / np.tan(np.pi * offset)
     return np.where(offset == 0.0, np.where(x == 0.0, -1.0 / x, np.nan), value)
 
 
@@ -184,7 +184,7 @@ def digamma(x: ArrayLike) -> NDArray[Any]:
 def _trigamma_reflect(x: Block) -> Block:
     # The derivative of digamma's reflection: trigamma(1 - x) + trigamma(x) = (pi / sin(pi x))**2.
     sine = np.sin(np.pi * _from_nearest_integer(x)) / np.pi
-    return 1.0 / (sine * sine) - _of_one_plus(-x, _trigamma_middle, _trigamma_far)
+    return 1.0 / (sine * sine) - _evaluate_one_plus(-x, _trigamma_middle, _trigamma_far)
 
 
 def _trigamma(x: Block) -> Block:

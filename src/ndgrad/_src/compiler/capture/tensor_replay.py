@@ -148,7 +148,7 @@ def _sweeps(
     rounds.
     """
     from ndgrad._src.compiler.capture.while_loops import Repeated, Sweep, While  # rarely needed
-    from ndgrad._src.control_flow.samples import for_samples, goes_on, known  # rarely needed
+    from ndgrad._src.control_flow.samples import for_samples, goes_on, known_value  # rarely needed
 
     programs = [body, *[more[f"sweep{number}"] for number in range(1, len(carried))]]
     flag = carried[0] - 1
@@ -172,7 +172,7 @@ def _sweeps(
         return list(While.apply(plan, *tensors))
     starts, fixed = plan.parts(tensors)
     rows: list[list[Any]] = []
-    while known(goes_on(starts[0][flag])):
+    while known_value(goes_on(starts[0][flag])):
         rows.append(list(starts[0]))
         starts[0] = plan.sweeps[0].body([*starts[0], *fixed])
     for number, s in enumerate(plan.sweeps[1:], start=1):

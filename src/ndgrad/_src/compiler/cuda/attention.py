@@ -1,8 +1,9 @@
-"""Attention on a device: by cuDNN, where that has a plan for it, or by kernels of our own for halves (tiled_attention.py) and for
-single precision (single_attention.py). Otherwise products by cuBLAS around one kernel for the weights and one for their derivative.
+"""Attention on a device: by cuDNN if it has a plan, or by tiled kernels for half (half_attention.py) and single
+precision (float32_attention.py).
 
-Scores are kept in single precision (those of doubles in double), weights in the dtype of the operands. Heads are taken so
-many at a time that both have bounded room, and in reverse mode the weights are computed again.
+Otherwise cuBLAS computes products around one kernel for the weights and one for their derivative. Scores are kept in
+single precision (those of doubles in double), weights in the dtype of the operands. Heads are processed in groups, so
+that both have bounded size. Reverse mode computes the weights again.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ndgrad._src.compiler.cuda.products import multiply, takes
 from ndgrad._src.compiler.cuda.rows import run_rows
 from ndgrad._src.compiler.cuda.values import COMPUTED
 
-#: Bytes of scores at a time.
+#: Maximum bytes of scores at a time.
 _ROOM = 1 << 30
 
 
 def attention_for(q: Any, k: Any, v: Any) -> Any:
-    """This module, if it takes these arrays: of one floating dtype, with the same leading dimensions."""
+    """Return this module if it supports these arrays: of one floating dtype, with the same leading dimensions."""
     lead, dtype = q.shape[:-2], q.dtype
     if dtype.char not in COMPUTED or not (q.size and k.size and v.size) or q.ndim < 2:
         return None
@@ -31,7 +32,7 @@ def attention_for(q: Any, k: Any, v: Any) -> Any:
 
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
-    """softmax(q k' scale) v, with later keys hidden from earlier queries if causal."""
+    """Return softmax(q k' scale) v, with later keys hidden from earlier queries if causal."""
     if cudnn.takes_attention(q, v):
         made = cudnn.attention(q, k, v, is_causal, scale)
         if made is not None:
@@ -51,7 +52,7 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
 def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    """The gradients in q, k and v."""
+    """Return the gradients in q, k and v."""
     if cudnn.takes_attention(q, v):
         found = cudnn.attention_gradients(g, q, k, v, is_causal, scale)
         if found is not None:
@@ -71,7 +72,7 @@ def attention_gradients(
             continue
         h = launch.new(p.shape, launch.summed_in(q.dtype))
         multiply(g_part, v_part, h, b_transposed=True)
-        run_rows("attention_slope", p, p.shape[2], p, h, p, scale)  # what p was is not needed any more
+        run_rows("attention_slope", p, p.shape[2], p, h, p, scale)  # the old values of p are no longer needed
         if gq is not None:
             multiply(p, k_part, gq)
         if gk is not None:
@@ -80,17 +81,17 @@ def attention_gradients(
 
 
 def _taken(part: slice | None, *arrays: Any) -> tuple[Any, ...]:
-    """A part of each array; None for all of it."""
+    """Return a part of each array; None for all of it."""
     return arrays if part is None else tuple([None if a is None else a[part] for a in arrays])
 
 
 def keeps_logs(q: Any, k: Any, v: Any, scale: float) -> bool:
-    """Whether `attention_kept` has something that gradients are quicker with."""
+    """True if `attention_kept` has an additional result that speeds up gradients."""
     return not cudnn.takes_attention(q, v) and _tiles_for(q, k, v, scale) is not None
 
 
 def attention_kept(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    """The same result, and what its gradients are quicker with."""
+    """Return the same result, and values that speed up its gradients."""
     if keeps_logs(q, k, v, scale):
         out, logs = _tiles_for(q, k, v, scale).attention(q, k, v, is_causal, scale)
         return out.reshape(*q.shape[:-1], v.shape[-1]), logs.reshape(q.shape[:-1])
@@ -100,14 +101,14 @@ def attention_kept(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tup
 def gradients_of_kept(
     g: Any, q: Any, k: Any, v: Any, out: Any, logs: Any, is_causal: bool, scale: float
 ) -> tuple[Any, ...]:
-    """The gradients in q, k and v, from what `attention_kept` gave."""
+    """Return the gradients in q, k and v, from the results of `attention_kept`."""
     if keeps_logs(q, k, v, scale):
         return _by_tiles(_tiles_for(q, k, v, scale), g, q, k, v, is_causal, scale, out, logs)
     return attention_gradients(g, q, k, v, is_causal, scale, (True, True, True))[:3]
 
 
 def _tiles_for(q: Any, k: Any, v: Any, scale: float) -> Any:
-    """The kernels by tiles that take such arrays; None if there are none."""
+    """Return the tiled kernels for such arrays; None if there are none."""
     for kernels in (half_attention, float32_attention):
         if kernels.takes(q, k, v, scale):
             return kernels
@@ -123,7 +124,7 @@ def _by_tiles(
 
 
 def _weights(q: Any, k: Any, is_causal: bool, scale: float) -> Any:
-    """softmax(q k' scale) of some heads."""
+    """Return softmax(q k' scale) of some heads."""
     shape = (len(q), q.shape[1], k.shape[1])
     scores, p = launch.new(shape, launch.summed_in(q.dtype)), launch.new(shape, q.dtype)
     multiply(q, k, scores, b_transposed=True)
@@ -132,7 +133,7 @@ def _weights(q: Any, k: Any, is_causal: bool, scale: float) -> Any:
 
 
 def _stack(a: Any) -> Any:
-    """All leading dimensions as one, in an order that cuBLAS takes."""
+    """Merge all leading dimensions, in an order that cuBLAS accepts."""
     if a.ndim == 3 and takes(a):
         return a
     return launch.shaped(in_order(a), (prod(a.shape[:-2]), *a.shape[-2:]))

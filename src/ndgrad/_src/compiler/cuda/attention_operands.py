@@ -1,5 +1,5 @@
-"""What the kernels of attention by tiles are given, whatever their precision: which arrays they take, in which order these
-lie, and the words of the structure that describes them.
+"""Operands of the tiled attention kernels of any precision: the supported arrays, their layout, and the words of the
+structure that describes them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ LAYOUT = "16q6q5qd"
 
 
 def are_taken(q: Any, k: Any, v: Any, scale: float, largest: int) -> bool:
-    """Whether kernels for heads up to the `largest` take such arrays, but for their dtype: all of one size of heads; the
-    largest score is the largest product, so the scale is positive."""
+    """True if kernels for heads up to the `largest` support such arrays, apart from their dtype.
+
+    All heads have one size. The scale is positive, so that the largest score is the largest product.
+    """
     size = q.shape[-1]
     return (
         scale > 0
@@ -24,12 +26,12 @@ def are_taken(q: Any, k: Any, v: Any, scale: float, largest: int) -> bool:
         and size % 8 == 0
         and size <= largest
         and max(q.shape[-2], k.shape[-2]) < 1 << 30
-        and launch.capability(q.device.id) >= 80  # which has the instructions
+        and launch.capability(q.device.id) >= 80  # has the instructions
     )
 
 
 def as_heads(a: Any) -> Any:
-    """An array as (batch, heads, rows, columns), whose rows lie where 16 bytes can be taken at a time."""
+    """Return an array as (batch, heads, rows, columns), whose rows are aligned to 16 bytes."""
     lead = a.shape[:-2]
     if len(lead) != 2:
         a = a.reshape(prod(lead), 1, *a.shape[-2:])
@@ -40,7 +42,7 @@ def as_heads(a: Any) -> Any:
 
 
 def words_of(q: Any, k: Any, v: Any, g: Any, buffers: tuple[Any, ...], is_causal: bool, scale: float) -> list[Any]:
-    """The structure of a launch, in the order of LAYOUT."""
+    """Return the structure of a launch, in the order of LAYOUT."""
     item = q.dtype.itemsize
     words = [w for a in (q, k, v, g) for w in (a.data.ptr, *[s // item for s in a.strides[:3]])]
     words += [b.data.ptr for b in buffers] + [0] * (6 - len(buffers))

@@ -1,11 +1,12 @@
-"""Cross entropy of class numbers on a device: forward one kernel and backward one, with the weights of classes, numbers that are
-ignored, smoothed labels and the reduction.
+"""Cross entropy of class numbers on a device: one kernel forward and one backward, including class weights, ignored
+numbers, smoothed labels and the reduction.
 
     loss = (1 - s) w[t] (logsumexp(x) - x[t]) + s / C sum(w (logsumexp(x) - x))        of a row of scores x, with target t
     mean = sum(loss) / sum(w[t])                                                        over the rows that count
 
-A warp takes a row, or a block does if rows are long. A block adds up what its rows give, and the last block to end adds
-up the blocks, in their order: a result is the same in every run. The kernel notes a target that is no class.
+A warp processes a row, or a block does if rows are long. A block adds the results of its rows, and the last block to
+end adds those of the blocks, in order. A result is therefore the same in every run. The kernel notes a target that is
+no class.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ndgrad._src.compiler.cuda.index_faults import INTEGERS, NOTE, notes
 from ndgrad._src.compiler.cuda.values import COMPUTED, STORED
 
 _THREADS = 256
-#: The longest row that a warp takes, and the number of blocks at most, which does not depend on the device.
+#: Maximum length of a row for a warp, and maximum number of blocks, which does not depend on the device.
 _SHORT, _MOST_BLOCKS = 1024, 1024
 _REDUCTIONS = {"none": 0, "sum": 1, "mean": 2}
 
@@ -120,8 +121,9 @@ _LAYOUT = "4q8q3qd"
 
 
 def class_loss_for(x: Any, target: Any, weight: Any) -> Any:
-    """This module, if it takes these arrays: scores (rows, classes), the number of a class for each row, and weights of
-    classes or None."""
+    """Return this module if it supports these arrays: scores (rows, classes), a class number for each row, and class
+    weights or None.
+    """
     if x.ndim != 2 or x.dtype.char not in COMPUTED or not x.size or not x._c_contiguous:
         return None
     if target.__class__ is not x.__class__ or target.dtype.char not in INTEGERS or not target._c_contiguous:
@@ -132,7 +134,7 @@ def class_loss_for(x: Any, target: Any, weight: Any) -> Any:
 
 
 def source(char: str, index: str, group: int) -> str:
-    """The text of both kernels for dtypes of scores and targets, and the threads that take a row."""
+    """Return the text of both kernels for dtypes of scores and targets, and the number of threads per row."""
     types = f"typedef {COMPUTED[char]} T; typedef {STORED[char]} S; typedef {INTEGERS[index]} I; enum {{ GROUP = {group} }};"
     return HEAD + types + NOTE + _SOURCE
 
@@ -144,7 +146,9 @@ def _kernel(name: str, char: str, index: str, group: int, device: int) -> launch
 
 @functools.lru_cache(maxsize=64)
 def _ended(device: int, stream: int) -> Any:
-    """Where kernels of a stream, which run one after another, count the blocks that have ended; zero between them."""
+    """Return the counter of finished blocks, shared by the kernels of a stream, which run one after another. It is zero
+    between them.
+    """
     return library.device_library.zeros(1, np.uint32)
 
 
@@ -155,7 +159,9 @@ def _group(length: int) -> int:
 def class_loss(
     x: Any, target: Any, weight: Any, ignored: int, smoothing: float, reduction: str, error: Callable[[int], Exception]
 ) -> tuple[Any, Any]:
-    """The loss, and the sum of the weights of the rows that count; `error` makes what is raised for a target that is no class."""
+    """Return the loss, and the sum of the weights of the rows that count; `error` makes the exception for a target that
+    is no class.
+    """
     (rows, length), computed = x.shape, launch.summed_in(x.dtype)
     group, device = _group(length), x.data.device_id
     blocks = min(_MOST_BLOCKS, -(-rows * group // _THREADS))
@@ -163,7 +169,7 @@ def class_loss(
     total, parts = launch.new((), computed), launch.new((2 * blocks,), computed)
     if graph_recording.active is None:
         ended = _ended(device, library.device_library.cuda.get_current_stream().ptr)
-    else:  # a graph may run beside others that were recorded on the same stream
+    else:  # a graph may run concurrently with others recorded on the same stream
         ended = library.device_library.zeros(1, np.uint32)
     places = [0 if a is None else a.data.ptr for a in (x, target, weight, None, out, total, parts, ended)]
     kernel = _kernel("forward", x.dtype.char, target.dtype.char, group, device)
@@ -174,7 +180,7 @@ def class_loss(
 def class_loss_gradient(
     g: Any, x: Any, target: Any, weight: Any, total: Any, ignored: int, smoothing: float, reduction: str
 ) -> Any:
-    """The gradient in x."""
+    """Return the gradient in x."""
     (rows, length), group = x.shape, _group(x.shape[1])
     out = launch.new(x.shape, x.dtype)
     places = [0 if a is None else a.data.ptr for a in (x, target, weight, g, out, total, None, None)]

@@ -1,8 +1,8 @@
-"""Sums over rows on a device, which the gradients of biases and of normalisation's weights are, and what is added to each
-row in place.
+"""Sums over rows on a device, for the gradients of biases and of normalisation's weights, and in-place additions to
+each row.
 
-Rows are added up by pieces, and the pieces by a second kernel. How many there are depends on the sizes alone, so a
-result is the same in every run. Halves are added up in single precision.
+Rows are added by pieces, and the pieces by a second kernel. Their number depends only on the sizes, so a result is the
+same in every run. Halves are added in single precision.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, LARGEST, THREADS
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
-#: Rows of a piece at least, and pieces at most.
+#: Minimum rows of a piece, and maximum number of pieces.
 _PIECE, _MOST_PIECES = 32, 512
-#: Columns of a block that adds pieces up, and the threads of each.
+#: Columns of a block that adds pieces, and the threads of each.
 _WIDE, _DEEP = 32, 16
-#: Rows that are not worth pieces, and a second kernel.
+#: Maximum number of rows that are added without pieces and a second kernel.
 _FEW = 1024
 
-#: What joins the threads of a block: `all_sum` and `all_max`.
+#: Reductions over the threads of a block: `all_sum` and `all_max`.
 ALL_SUMS = """
 template <typename F> __device__ inline T joined(T x, F join) {
     __shared__ T kept[32];
@@ -131,7 +131,8 @@ extern "C" __global__ void __launch_bounds__(256) kernel(const Arguments a) {
     *(Some*)(a.x + i) = x;
 }
 """
-#: A pack of the vector for a pack of elements, where it lies along the last dimension; one element for all of them.
+#: Either a pack of the vector for a pack of elements, if it lies along the last dimension, or one element for all of
+#: them.
 _SIDE_BY_SIDE = """const Some b = *(const Some*)(a.b + at);
     for (int k = 0; k < WIDTH; ++k) put(x.at[k], wide(x.at[k]) + wide(b.at[k]));"""
 _ONE = """const T b = wide(a.b[at]);
@@ -151,7 +152,10 @@ def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
 
 
 def column_sums(g: Any, x: Any, means: int, scales: int, length: int) -> tuple[Any, Any]:
-    """The sums over rows of g times x, centred and scaled by numbers that lie at these addresses (None without x), and of g."""
+    """Return the sums over rows of g and of g times x.
+
+    x is centred and scaled by numbers at these addresses. Without x, the second sum is None.
+    """
     rows, char, device = g.size // length, g.dtype.char, g.data.device_id
     if rows <= _FEW:
         made = None if x is None else launch.new((length,), g.dtype), launch.new((length,), g.dtype)
@@ -162,7 +166,7 @@ def column_sums(g: Any, x: Any, means: int, scales: int, length: int) -> tuple[A
     piece = max(_PIECE, -(-rows // _MOST_PIECES))
     pieces = -(-rows // piece)
     each = pieces * length * launch.summed_in(g.dtype).itemsize
-    parts = launch.room(each if x is None else 2 * each)  # of shifts, and of weights behind them
+    parts = launch.room(each if x is None else 2 * each)  # memory for shifts, followed by weights
     shifts, weights = parts.ptr, 0 if x is None else parts.ptr + each
     out = None if x is None else launch.new((length,), g.dtype), launch.new((length,), g.dtype)
     given = g.data.ptr, 0 if x is None else x.data.ptr, means, scales
@@ -175,12 +179,12 @@ def column_sums(g: Any, x: Any, means: int, scales: int, length: int) -> tuple[A
 
 
 def column_sum(g: Any) -> Any:
-    """The sum over all dimensions but the last."""
+    """Return the sum over all dimensions except the last."""
     return column_sums(g, None, 0, 0, g.shape[-1])[1]
 
 
 def channel_sum(g: Any) -> Any:
-    """The sum of g (N, C, inner) over its first and last dimension."""
+    """Return the sum of g (N, C, inner) over its first and last dimension."""
     samples, channels, inner = g.shape
     piece = -(-samples // max(1, min(samples, _MOST_PIECES // channels)))
     pieces = -(-samples // piece)
@@ -195,7 +199,9 @@ def channel_sum(g: Any) -> Any:
 
 
 def add_along(x: Any, b: Any, dim: int) -> bool:
-    """Add the elements of a vector to x along one of its dimensions, in place; False if it cannot be done here."""
+    """Add the elements of a vector to x along one of its dimensions, in place. Return False if it is not supported
+    here.
+    """
     if x.dtype.char not in COMPUTED or b.dtype != x.dtype or not x._c_contiguous or not b._c_contiguous:
         return False
     if not 0 < x.size < LARGEST:
@@ -216,7 +222,7 @@ def add_along(x: Any, b: Any, dim: int) -> bool:
 
 
 def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """The sum over all dimensions but one; None if it is over others, and for CuPy."""
+    """Return the sum over all dimensions except one; None if it is over others, or left to CuPy."""
     x, dims = operands[0], settings["dim"]
     if x.dtype.char not in COMPUTED or settings.get("dtype") is not None or not x._c_contiguous or not x.size:
         return None

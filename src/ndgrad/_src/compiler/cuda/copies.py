@@ -1,5 +1,7 @@
-"""Copies on a device, from any layout to any other: conversions between floating dtypes, arrays brought into order, and
-gradients added to parts of arrays. CuPy's copies take one element at a time; these take 16 bytes where both sides lie so.
+"""Copies on a device, from any layout to any other: casts between floating dtypes, contiguous copies, and gradients
+added to parts of arrays.
+
+CuPy's copies move one element at a time; these move 16 bytes if both layouts allow it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, LARGEST, MOST_DIMS, THREADS, walk
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
-#: Types that are moved as they are, by their sizes in bytes.
+#: Types that are moved without conversion, by their sizes in bytes.
 _OPAQUE = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
 
@@ -24,7 +26,7 @@ def _kernel(to: str, given: str, dims: int, width: int, adds: bool, device: int)
 
 
 def source(to: str, given: str, dims: int, width: int, adds: bool) -> str:
-    """The text of a kernel from one dtype to another, over so many dimensions, so many elements at a time."""
+    """Return the text of a kernel from one dtype to another, over so many dimensions, so many elements at a time."""
     types = [STORED.get(char) or _OPAQUE[np.dtype(char).itemsize] for char in (to, given)]
     if to in COMPUTED and given in COMPUTED:
         value = "wide(t.at[k]) + wide(x.at[k])" if adds else "wide(x.at[k])"
@@ -54,7 +56,9 @@ extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const Arguments a
 
 
 def copy_into(to: Any, given: Any, adds: bool = False) -> bool:
-    """Write an array's elements over another one's, or add them; False if it cannot be done here. `given` broadcasts."""
+    """Write an array's elements over another one's, or add them. Return False if it is not supported here. `given`
+    broadcasts.
+    """
     places = to.data.ptr, given.data.ptr
     asked = _asked(
         (to.shape, to.strides, to.dtype), (given.shape, given.strides, given.dtype), adds, to.data.device_id,
@@ -71,7 +75,7 @@ _Lies = tuple[tuple[int, ...], tuple[int, ...], Any]
 
 
 def _aligned(place: int) -> int:
-    """Of which power of two an address is a multiple, up to what a thread takes at a time."""
+    """Return the alignment of an address as a power of two, up to the bytes that a thread moves at a time."""
     return min(BYTES, place & -place) or BYTES
 
 
@@ -79,12 +83,13 @@ def _aligned(place: int) -> int:
 def _asked(
     to: _Lies, given: _Lies, adds: bool, device: int, to_alignment: int, given_alignment: int
 ) -> tuple[launch.Kernel, int, tuple[int, ...]] | None:
-    """The kernel for arrays of such shapes, strides and dtypes, its threads, and the words behind the addresses; None if there
-    is none."""
+    """Return the kernel for arrays of such shapes, strides and dtypes, its threads, and the words after the addresses;
+    None if there is none.
+    """
     chars, count = (to[2].char, given[2].char), prod(to[0])
     floats = chars[0] in COMPUTED and chars[1] in COMPUTED
     if floats and "d" in chars and ("e" in chars or "E" in chars):
-        return None  # by way of single precision it would be rounded twice
+        return None  # via single precision it would be rounded twice
     if not floats and (adds or to[2] != given[2] or to[2].itemsize not in _OPAQUE):
         return None
     if not 0 < count < LARGEST or len(given[0]) > len(to[0]):
@@ -104,7 +109,7 @@ def _asked(
 
 
 def _width(sizes: list[int], strides: list[list[int]], alignments: tuple[int, int], items: tuple[int, int]) -> int:
-    """How many elements can be taken at a time: 16 bytes of the wider dtype, fewer, or one."""
+    """Return the number of elements that a thread moves at a time: 16 bytes of the wider dtype, fewer, or one."""
     if any(row[-1] != 1 for row in strides):
         return 1
     width = BYTES // max(items)
@@ -117,7 +122,7 @@ def _width(sizes: list[int], strides: list[list[int]], alignments: tuple[int, in
 
 
 def scalar_one(dtype: np.dtype[Any], device: int) -> Any:
-    """A new array without dimensions that holds 1; None if it is for CuPy."""
+    """Return a new array without dimensions that holds 1; None if it is left to CuPy."""
     if dtype.char not in COMPUTED:
         return None
     out = launch.new((), dtype)
@@ -140,7 +145,7 @@ extern "C" __global__ void kernel(const Arguments a) {{ put(*a.out, ({COMPUTED[c
 
 
 def cast(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """An array in another dtype, in the same order in memory; None if it is for CuPy."""
+    """Return an array in another dtype, in the same order in memory; None if it is left to CuPy."""
     x, dtype = operands[0], np.dtype(settings["dtype"])
     if not x._c_contiguous:
         return None
@@ -149,7 +154,7 @@ def cast(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 
 def clone(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """A copy in the same order in memory; None if it is for CuPy."""
+    """Return a copy in the same order in memory; None if it is left to CuPy."""
     x = operands[0]
     if not x._c_contiguous and 0 not in x.strides:
         return None
@@ -158,14 +163,14 @@ def clone(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 
 def unsafe_view(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """A copy in order, of another shape; None if it is for CuPy."""
+    """Return a contiguous copy, of another shape; None if it is left to CuPy."""
     x, shape = operands[0], settings["shape"]
     out = launch.new(x.shape, x.dtype)
     return launch.shaped(out, tuple(shape)) if copy_into(out, x) else None
 
 
 def reshape(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """The copy that a new shape takes where strides allow no view; None for CuPy, which has the views."""
+    """Return the copy that a new shape needs if strides allow no view; None for views, which are left to CuPy."""
     x, shape = operands[0], settings["shape"]
     if x._c_contiguous or not x.size or _is_view(x.shape, x.strides, tuple(shape)):
         return None
@@ -174,8 +179,10 @@ def reshape(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether an array so laid out has a view of another shape: whether each run of dimensions that can be walked as one
-    is a product of sizes that follow each other."""
+    """True if an array with this layout has a view of another shape.
+
+    Each run of dimensions that can be merged must be a product of consecutive new sizes.
+    """
     runs: list[tuple[int, int]] = []
     for n, step in zip(shape, strides, strict=True):
         if runs and runs[-1][1] == n * step:
@@ -193,7 +200,7 @@ def _is_view(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int
 
 
 def in_order(x: Any) -> Any:
-    """An array without gaps: itself, or a copy."""
+    """Return an array without gaps: itself, or a copy."""
     if x._c_contiguous:
         return x
     out = launch.new(x.shape, x.dtype)

@@ -1,7 +1,8 @@
-"""cuBLAS's products, called by ctypes. CuPy's way to them sets the stream at each call, and refuses while a graph is recorded.
+"""Products by cuBLAS, called by ctypes. CuPy's wrappers set the stream at each call, and refuse calls while a graph is
+recorded.
 
-There is a handle for each thread and stream, with memory of its own to work in, so that what a graph has recorded does not
-depend on what cuBLAS would allocate.
+There is a handle for each thread and stream, with its own workspace, so that a recorded graph does not depend on
+allocations by cuBLAS.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Any
 
 from ndgrad._src.arrays import library
 
-#: Bytes that a handle has to work in, which is what NVIDIA recommends for Hopper.
+#: Bytes of a handle's workspace, as NVIDIA recommends for Hopper.
 ROOM = 32 << 20
-#: Handles of a thread at most.
+#: Maximum number of handles of a thread.
 _MOST = 16
 _int, _long, _pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 _GEMM: list[Any] = [
@@ -32,7 +33,7 @@ _STACKS: list[Any] = [
 
 @functools.lru_cache(maxsize=1)
 def functions() -> Any:
-    """The library that CuPy has loaded; None if it cannot be found."""
+    """Return the library that CuPy has loaded; None if it cannot be found."""
     library.device_library.cuda.device.get_cublas_handle()
     try:
         found = re.search(r"\S*libcublas\.so\S*", Path("/proc/self/maps").read_text())
@@ -57,19 +58,19 @@ class Handle:
         _succeed(functions.cublasCreate_v2(ctypes.byref(made)))
         self._address = made.value
         self._room = library.device_library.cuda.alloc(ROOM)
-        #: where it may work, which what runs in this stream shares
+        #: workspace address, shared per stream
         self.room: int = self._room.ptr
         _succeed(functions.cublasSetStream_v2(self._address, stream))
         _succeed(functions.cublasSetWorkspace_v2(self._address, self._room.ptr, ROOM))
 
     def gemm(self, *words: Any) -> None:
-        """cublasGemmEx."""
+        """Call cublasGemmEx."""
         status = self._functions.cublasGemmEx(self._address, *words)
         if status:
             _succeed(status)
 
     def stacks(self, *words: Any) -> None:
-        """cublasGemmStridedBatchedEx."""
+        """Call cublasGemmStridedBatchedEx."""
         status = self._functions.cublasGemmStridedBatchedEx(self._address, *words)
         if status:
             _succeed(status)
@@ -85,13 +86,13 @@ def _succeed(status: int) -> None:
 
 
 class _OfCuPy:
-    """The same through CuPy, where the library itself cannot be found."""
+    """The same functions through CuPy, if the library itself cannot be found."""
 
-    #: nothing for cuBLASLt, which is not to be found either
+    #: no workspace for cuBLASLt, which cannot be found either
     room = stream = 0
 
     def __init__(self) -> None:
-        from cupy_backends.cuda.libs import cublas  # only where CuPy is
+        from cupy_backends.cuda.libs import cublas  # needs CuPy
 
         self._functions = cublas
 
@@ -111,7 +112,7 @@ _here = _Here()
 
 
 def handle(device: int) -> Any:
-    """The one of this thread and the current stream."""
+    """Return the handle of this thread and the current stream."""
     stream = library.device_library.cuda.get_current_stream().ptr
     found = _here.handles.get((device, stream))
     if found is None:

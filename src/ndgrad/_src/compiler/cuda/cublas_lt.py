@@ -1,7 +1,8 @@
-"""Products of two matrices by cuBLASLt, called by ctypes: it is told once how matrices of a kind lie and which of its algorithms
-to use, so that a call passes addresses alone, and it adds a bias in the same kernel. cuBLAS looks for an algorithm at each call.
+"""Products of two matrices by cuBLASLt, called by ctypes.
 
-What it has no algorithm for is left to ndgrad._src.compiler.cuda.cublas.
+The layout of a kind of matrices and its algorithm are set once, so that a call passes only addresses. It adds a bias in
+the same kernel. cuBLAS, in contrast, searches for an algorithm at each call. Products without an algorithm are left to
+ndgrad._src.compiler.cuda.cublas.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from ndgrad._src.compiler.cuda import cublas
 
-#: What arrays that come from a pool begin at a multiple of; algorithms are chosen for such.
+#: Alignment of arrays from a pool, for which algorithms are chosen.
 ALIGNMENT = 256
 _pointer, _int, _size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 _MATMUL: list[Any] = [*[_pointer] * 14, _size, _pointer]
@@ -36,7 +37,7 @@ class _Found(ctypes.Structure):
 
 @functools.lru_cache(maxsize=1)
 def functions() -> Any:
-    """The library that cuBLAS has loaded; None if one of both cannot be found."""
+    """Return the library that cuBLAS has loaded; None if one of both cannot be found."""
     if cublas.functions() is None:
         return None
     try:
@@ -57,15 +58,19 @@ def _handle(device: int) -> int | None:
 
 
 class Product:
-    """One kind of product, (m, k) by (k, n), on one device. One thread uses it, since a bias is named beforehand."""
+    """One kind of product, (m, k) by (k, n), on one device. Only one thread uses it, since the bias is set beforehand.
+    """
 
     def __init__(
         self, device: int, type: int, precision: int, scale: int, sizes: tuple[int, int, int], a: tuple[int, int],
         b: tuple[int, int], numbers: tuple[int, int], with_bias: bool,
     ) -> None:  # fmt: skip
-        """`type`, `precision` and `scale` are cuBLAS's numbers of the dtype, of what sums are taken in, and of the dtype of
-        one and zero, which lie at the addresses `numbers`; of `a` and `b`: whether columns lie side by side, not rows, and
-        the step between lines. cuBLAS thinks in columns: to it all matrices are transposed, and (a b)' = b' a'."""
+        """Set up a product.
+
+        `type`, `precision` and `scale` are cuBLAS's numbers of the dtype, of the precision of sums, and of the dtype of
+        one and zero, which lie at the addresses `numbers`. `a` and `b` are each (True if columns are contiguous instead
+        of rows, the step between lines). cuBLAS uses column order: it sees all matrices transposed, and (a b)' = b' a'.
+        """
         lt = functions()
         self._call, self._name_bias, self._handle = lt.cublasLtMatmul, lt.cublasLtMatmulDescSetAttribute, _handle(device)
         self._destroy: list[tuple[Any, Any]] = []
@@ -100,7 +105,7 @@ class Product:
         _succeed(lt.cublasLtMatmulDescSetAttribute(self._product, attribute, ctypes.addressof(value), ctypes.sizeof(value)))
 
     def _chosen(self, lt: Any) -> Any:
-        """The algorithm; LookupError if there is none."""
+        """Return the algorithm; raise LookupError if there is none."""
         preference, count, found = _pointer(), _int(), _Found()
         _succeed(lt.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
         try:
@@ -119,7 +124,7 @@ class Product:
         return found
 
     def __call__(self, a: int, b: int, out: int, bias: int, room: int, stream: int) -> None:
-        """Multiply what lies at these addresses; `bias` is 0 without one."""
+        """Multiply the matrices at these addresses; `bias` is 0 without one."""
         if bias and bias != self._bias_address.value:
             self._bias_address.value = bias
             _succeed(self._name_bias(self._product, _BIAS_ADDRESS, self._bias_place, 8))

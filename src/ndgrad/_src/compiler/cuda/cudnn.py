@@ -1,9 +1,9 @@
-"""Convolution, and attention of halves, by cuDNN through its Python front end, where that is installed; convolution also
-without it (ndgrad._src.compiler.cuda.cudnn_backend).
+"""Convolution, and half-precision attention, by cuDNN through its Python front end, if installed. Convolution also
+works without it (ndgrad._src.compiler.cuda.cudnn_backend).
 
 A plan is made for shapes, layouts and dtype when they are first met (milliseconds for a convolution, a second for the
-first attention), and kept. A call then passes addresses alone. What cuDNN has no plan for is answered with None, and
-the kernels of ndgrad._src.compiler.cuda compute it.
+first attention), and kept. A call then passes only addresses. Without a plan the result is None, and the kernels of
+ndgrad._src.compiler.cuda compute it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ndgrad._src.compiler.cuda.copies import in_order
 
 #: cuDNN's names of dtypes, by their characters.
 _NAMES = {"f": "FLOAT", "d": "DOUBLE", "e": "HALF", "E": "BFLOAT16"}
-#: Plans that are kept.
+#: Maximum number of plans that are kept.
 _MOST = 512
 _BYTE = np.dtype(np.uint8)
 
 
 @functools.lru_cache(maxsize=1)
 def front_end() -> Any:
-    """The module `cudnn`; None if it is not installed, or finds no library."""
+    """Return the module `cudnn`; None if it is not installed, or finds no library."""
     try:
         import cudnn
 
         cudnn.backend_version()
-    except Exception:  # an import that fails half-way raises what it likes
+    except Exception:  # an import that fails half-way may raise anything
         return None
     return cudnn
 
 
 @functools.lru_cache(maxsize=1)
 def _switches() -> Any:
-    from ndgrad.backends import cudnn  # which is for users, and imports much
+    from ndgrad.backends import cudnn  # avoids importing the public package early
 
     return cudnn._switches
 
@@ -55,7 +55,7 @@ def _is_wanted() -> bool:
 
 
 class _Here(threading.local):
-    """The handles of a thread by device, each with the stream that it was last told."""
+    """The handles of a thread by device, each with the stream that was last set."""
 
     def __init__(self) -> None:
         self.handles: dict[int, list[Any]] = {}
@@ -65,7 +65,7 @@ _here = _Here()
 
 
 def handle(device: int) -> Any:
-    """A handle of this thread on the current stream."""
+    """Return a handle of this thread on the current stream."""
     stream = library.device_library.cuda.get_current_stream().ptr
     found = _here.handles.get(device)
     if found is None:
@@ -77,7 +77,7 @@ def handle(device: int) -> Any:
 
 
 class Plan:
-    """A graph of cuDNN's with the plan that it has chosen. Its tensors are numbered from 1 on."""
+    """A graph of cuDNN with its chosen plan. Its tensors are numbered from 1 on."""
 
     def __init__(self, dtype: str, device: int) -> None:
         cudnn = front_end()
@@ -89,20 +89,20 @@ class Plan:
         )
 
     def input(self, uid: int, shape: Sequence[int], strides: Sequence[int], single: bool = False) -> Any:
-        """A tensor that is read, of single precision if asked for."""
+        """Add a tensor that is read, of single precision if requested."""
         type = front_end().data_type.FLOAT if single else self._type
         return self.graph.tensor(
             name=f"t{uid}", uid=uid, dim=list(shape), stride=list(strides), data_type=type
         )
 
     def output(self, tensor: Any, uid: int, shape: Sequence[int], strides: Sequence[int], single: bool = False) -> None:
-        """Say where a result lies."""
+        """Set the layout of a result."""
         tensor.set_output(True).set_uid(uid).set_dim(list(shape)).set_stride(list(strides))
         if single:
             tensor.set_data_type(front_end().data_type.FLOAT)
 
     def build(self, exactly: bool = False) -> Plan:
-        """Choose the way; `exactly`: without rounding single precision for tensor cores."""
+        """Choose a plan; `exactly`: without rounding single precision for tensor cores."""
         cudnn, graph = front_end(), self.graph
         graph.validate()
         graph.build_operation_graph()
@@ -112,7 +112,7 @@ class Plan:
         graph.check_support()
         graph.build_plans()
         self.room: int = graph.get_workspace_size()
-        # A third of what `execute` takes, which looks at arrays of many libraries.
+        # This takes a third of the time of `execute`, which inspects arrays of many libraries.
         self._run = getattr(getattr(graph, "_lowered_graph", None), "_execute", None)
         return self
 
@@ -128,13 +128,13 @@ class Plan:
 
 
 def _planned(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep what a function makes for its arguments; None where cuDNN has no plan."""
+    """Cache the result of a function by its arguments; None if cuDNN has no plan."""
 
     @functools.lru_cache(maxsize=_MOST)
     def found(*key: Any) -> Any:
         try:
             return make(*key)
-        except Exception:  # its errors have many classes, and all say that there is none
+        except Exception:  # errors of many classes, which all mean that there is no plan
             return None
 
     return found
@@ -179,8 +179,10 @@ def _convolution(
 
 
 def convolution_switches() -> tuple[bool, bool, bool]:
-    """What plans of convolutions depend on besides arrays: whether cuDNN may be used, whether single precision may be
-    rounded for tensor cores, whether each run must have the same result."""
+    """Return the settings that plans of convolutions depend on in addition to arrays.
+
+    They are: cuDNN may be used, single precision may be rounded for tensor cores, each run must have the same result.
+    """
     switches = _switches()
     return switches.enabled, switches.allow_tf32, repeatable.demand != "no"
 
@@ -188,8 +190,11 @@ def convolution_switches() -> tuple[bool, bool, bool]:
 def convolution(
     kind: str, like: Any, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], axes: tuple[Axis, ...]
 ) -> Any:
-    """A plan for a convolution ("forward": y from x and w) or one of its adjoints ("input": x from y and w; "weight":
-    w from x and y) of contiguous arrays of these shapes, which is run on (x, w, y); None if there is none."""
+    """Return a plan for a convolution ("forward": y from x and w) or one of its adjoints; None if there is none.
+
+    The adjoints are "input" (x from y and w) and "weight" (w from x and y). Arrays are contiguous, of these shapes, and
+    the plan is run on (x, w, y).
+    """
     enabled, allow_tf32, repeatably = convolution_switches()
     char, device = like.dtype.char, like.data.device_id
     return _found(kind, char, device, x, w, y, axes, char == "f" and not allow_tf32, repeatably) if enabled else None
@@ -200,16 +205,16 @@ def _found(
     kind: str, char: str, device: int, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...], axes: tuple[Axis, ...],
     exactly: bool, repeatably: bool,
 ) -> Any:  # fmt: skip
-    """What `convolution` gives for such arrays."""
+    """Find the plan of `convolution` for such arrays."""
     if front_end() is None and cudnn_backend.functions() is None:
         return None
     before = tuple([a.before for a in axes])
     after = tuple([(a.out - 1) * a.stride + (a.taps - 1) * a.dilation + 1 - a.size - a.before for a in axes])
-    after = tuple([max(0, n) if n > -a.stride else n for n, a in zip(after, axes, strict=True)])  # inputs that nothing reads
+    after = tuple([max(0, n) if n > -a.stride else n for n, a in zip(after, axes, strict=True)])  # unread inputs
     if min(after) < 0:
         return None
     how: _Geometry = (before, after, tuple([a.stride for a in axes]), tuple([a.dilation for a in axes]))
-    if len(axes) == 1:  # it has two dimensions or three
+    if len(axes) == 1:  # cuDNN has only two or three dimensions
         x, w, y = ((*s[:2], 1, s[2]) for s in (x, w, y))
         how = tuple([(k, n[0]) for k, n in zip((0, 0, 1, 1), how, strict=True)])
     try:
@@ -217,7 +222,7 @@ def _found(
             return _convolution(kind, char, device, x, w, y, how, exactly)
         before, after, stride, dilation = how
         return cudnn_backend.Convolution(kind, char, device, (x, w, y), before, after, stride, dilation, exactly, repeatably)
-    except Exception:  # its errors have many classes, and all say that there is none
+    except Exception:  # errors of many classes, which all mean that there is no plan
         return None
 
 
@@ -258,7 +263,7 @@ def _backward(
 
 
 def _four(a: Any) -> Any:
-    """(samples, heads, length, size), with elements side by side as cuDNN takes them."""
+    """Return an array as (samples, heads, length, size), with contiguous elements as cuDNN requires."""
     lead = a.shape[:-2]
     if len(lead) != 2:
         a = a.reshape(-1, lead[-1] if lead else 1, *a.shape[-2:])
@@ -270,7 +275,7 @@ def _four(a: Any) -> Any:
 
 
 def _like(a: Any, size: int) -> Any:
-    """A new array that lies as another does, with other elements in its rows."""
+    """Return a new array with the layout of another, and other lengths of rows."""
     samples, heads, length, _ = a.shape
     if a.strides[1] < a.strides[2]:
         return launch.new((samples, length, heads, size), a.dtype).swapaxes(1, 2)
@@ -282,20 +287,20 @@ def _layout(a: Any) -> _Layout:
 
 
 def takes_attention(q: Any, v: Any) -> bool:
-    """Whether cuDNN may have a plan for attention of such arrays."""
+    """True if cuDNN may have a plan for attention of such arrays."""
     sizes = q.shape[-1], v.shape[-1]
     return q.dtype.char in "eE" and max(sizes) <= 128 and not any(n % 8 for n in sizes) and _is_wanted()
 
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> Any:
-    """softmax(q k' scale) v; None without a plan."""
+    """Return softmax(q k' scale) v; None without a plan."""
     shape = (*q.shape[:-1], v.shape[-1])
     found = _attended(_four(q), _four(k), _four(v), is_causal, scale)
     return None if found is None else found[0].reshape(shape)
 
 
 def _attended(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any] | None:
-    """The result, and of each query the logarithm of the sum of its exponentials."""
+    """Return the result, and for each query the logarithm of the sum of its exponentials."""
     out = _like(q, v.shape[3])
     plan = _forward(
         q.dtype.char, q.data.device_id, _layout(q), _layout(k), _layout(v), _layout(out), is_causal, scale
@@ -308,7 +313,7 @@ def _attended(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[An
 
 
 def attention_gradients(g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, ...] | None:
-    """The gradients in q, k and v; None without a plan. What forward computed is computed again."""
+    """Return the gradients in q, k and v; None without a plan. The forward values are computed again."""
     shapes = [a.shape for a in (q, k, v)]
     g, q, k, v = (_four(a) for a in (g, q, k, v))
     found = _attended(q, k, v, is_causal, scale)

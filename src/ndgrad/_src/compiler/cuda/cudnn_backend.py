@@ -1,8 +1,9 @@
-"""Convolution by cuDNN's backend, called by ctypes, where its library is installed without the Python front end.
+"""Convolution by cuDNN's backend, called by ctypes, if its library is installed without the Python front end.
 
-An operation is described by descriptors with numbered attributes, cuDNN names engines for it, and the first that takes it becomes
-a plan, which is kept. A call passes a pack of addresses; those of the last calls are kept too, since steps of a training meet
-the same addresses again. (Its older functions look for a plan at each call, which takes 100 us.)
+An operation is described by descriptors with numbered attributes. cuDNN names engines for it, and the first that
+accepts it becomes a plan, which is kept. A call passes a pack of addresses. The packs of the last calls are kept too,
+since training steps use the same addresses again. (cuDNN's older functions search for a plan at each call, which takes
+100 us.)
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from ndgrad._src.compiler.cuda import launch
 _int, _long, _pointer = ctypes.c_int, ctypes.c_int64, ctypes.c_void_p
 #: cuDNN's numbers of dtypes, by their characters.
 _TYPES = {"f": 0, "d": 1, "e": 2, "E": 9}
-#: Its numbers of descriptors.
+#: cuDNN's numbers of descriptors.
 _CONVOLUTION, _ENGINE, _CHOICE, _ADVICE, _PLAN, _GRAPH, _PACK, _TENSOR = 1, 2, 3, 4, 5, 15, 16, 17
-#: Of what an attribute consists: a handle, a dtype, whole numbers, floats, doubles, addresses, modes, descriptors.
+#: Types of attributes: a handle, a dtype, integers, floats, doubles, addresses, modes, descriptors.
 _HANDLES, _DTYPES, _LONGS, _FLOATS, _DOUBLES, _ADDRESSES, _CONVOLUTION_MODES, _ADVICE_MODES = 0, 1, 3, 4, 5, 6, 7, 8
 _NOTES, _DESCRIPTORS = 11, 15
-#: Notes of engines: that they use tensor cores, which round single precision, and that results vary from run to run.
+#: Notes of engines: uses tensor cores, which round single precision; results vary from run to run.
 _TENSOR_CORES, _VARYING = 0, 4
 _CORRELATION = 1
-#: Ways to advice: by what is known of engines, and engines that take all.
+#: Sources of engines: heuristics, and engines that accept everything.
 _ADVISED, _FALLBACK = 3, 2
-#: Engines that are asked for, and packs of addresses that are kept.
+#: Maximum number of engines requested, and of packs of addresses that are kept.
 _MOST_ENGINES, _MOST_PACKS = 16, 64
-#: Of each kind: its descriptor, and the attributes for factors (one and zero), convolution, and (x, w, y).
+#: Kind -> its descriptor, and the attributes for factors (one and zero), convolution, and (x, w, y).
 _KINDS = {
     "forward": (10, 700, 701, 702, (704, 703, 705)),
     "input": (12, 706, 707, 708, (710, 709, 711)),
@@ -44,7 +45,7 @@ _KINDS = {
 
 @functools.lru_cache(maxsize=1)
 def functions() -> Any:
-    """The library; None if it is not installed."""
+    """Return the library; None if it is not installed."""
     places = []
     try:
         spec = importlib.util.find_spec("nvidia.cudnn")
@@ -69,7 +70,7 @@ def functions() -> Any:
 
 
 class _Here(threading.local):
-    """The handles of a thread by device, each with the stream that it was last told."""
+    """The handles of a thread by device, each with the stream that was last set."""
 
     def __init__(self) -> None:
         self.handles: dict[int, list[Any]] = {}
@@ -79,7 +80,7 @@ _here = _Here()
 
 
 def handle(device: int) -> int:
-    """A handle of this thread on the current stream."""
+    """Return a handle of this thread on the current stream."""
     stream = library.device_library.cuda.get_current_stream().ptr
     found = _here.handles.get(device)
     if found is None:
@@ -94,17 +95,17 @@ def handle(device: int) -> int:
 
 
 class Descriptor:
-    """One of cuDNN's, with its attributes."""
+    """A descriptor of cuDNN, with its attributes."""
 
     def __init__(self, kind: int) -> None:
         made = _pointer()
         _succeed(functions().cudnnBackendCreateDescriptor(_int(kind), ctypes.byref(made)))
         self.address = made.value
-        #: what it refers to, which lives as long
+        #: referenced objects, kept alive
         self._refers: list[Any] = []
 
     def set(self, name: int, kind: int, values: Any) -> Descriptor:
-        """Give an attribute its values, which are an array of ctypes'."""
+        """Set an attribute to the values of a ctypes array."""
         status = functions().cudnnBackendSetAttribute(self.address, name, kind, len(values), ctypes.addressof(values))
         _succeed(status)
         return self
@@ -123,7 +124,7 @@ class Descriptor:
         return self.set(name, _HANDLES, (_pointer * 1)(handle(device)))
 
     def got(self, name: int, kind: int, values: Any) -> int:
-        """Read an attribute into an array of ctypes'; how many values there are."""
+        """Read an attribute into a ctypes array. Return the number of values."""
         count = _long()
         _succeed(
             functions().cudnnBackendGetAttribute(
@@ -148,7 +149,7 @@ class Convolution:
         self, kind: str, char: str, device: int, shapes: Sequence[Sequence[int]], before: Sequence[int],
         after: Sequence[int], stride: Sequence[int], dilation: Sequence[int], exactly: bool, repeatably: bool,
     ) -> None:  # fmt: skip
-        """`shapes` of x, w and y; LookupError where no engine takes it."""
+        """Make a plan for the `shapes` of x, w and y; raise LookupError if no engine accepts it."""
         self._device = device
         type, double = _TYPES[char], char == "d"
         tensors = [_tensor(uid, type, shape) for uid, shape in enumerate(shapes, 1)]
@@ -184,7 +185,7 @@ class Convolution:
 
 
 def _tensor(uid: int, type: int, shape: Sequence[int]) -> Descriptor:
-    """A tensor without gaps."""
+    """Return the descriptor of a tensor without gaps."""
     steps = [1]
     for n in reversed(shape[1:]):
         steps.append(steps[-1] * n)
@@ -193,8 +194,10 @@ def _tensor(uid: int, type: int, shape: Sequence[int]) -> Descriptor:
 
 
 def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) -> Descriptor:
-    """A plan of the first engine that takes a graph; `exactly`: without rounding single precision for tensor cores;
-    `repeatably`: with the same result in every run."""
+    """Return a plan of the first engine that accepts a graph.
+
+    `exactly`: without rounding single precision for tensor cores; `repeatably`: with the same result in every run.
+    """
     for mode in (_ADVISED, _FALLBACK):
         advice = Descriptor(_ADVICE).refer(201, graph).number(200, _ADVICE_MODES, mode)
         choices = [Descriptor(_CHOICE) for _ in range(_MOST_ENGINES)]
@@ -209,12 +212,12 @@ def _planned(graph: Descriptor, device: int, exactly: bool, repeatably: bool) ->
             try:
                 return Descriptor(_PLAN).on(400, device).refer(401, choice).done()
             except RuntimeError:
-                continue  # another one takes it
+                continue  # try the next engine
     raise LookupError("cuDNN has no engine for such a convolution [nd-gpu]")
 
 
 def _notes(choice: Descriptor) -> set[int]:
-    """What is said of the engine of a choice."""
+    """Return the notes of the engine of a choice."""
     engine, notes = Descriptor(_ENGINE), (_int * 16)()
     choice.got(300, _DESCRIPTORS, (_pointer * 1)(engine.address))
     return set(notes[: engine.got(1303, _NOTES, notes)])

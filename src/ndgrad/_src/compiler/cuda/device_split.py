@@ -1,8 +1,8 @@
-"""What a program computes on the host, and what on a device.
+"""Split a program into parts for the host and for a device.
 
-Inputs lie on either side: steps of an optimizer are counted on the host, and so are random numbers of its generators drawn. An instruction
-runs on the device if one of its arguments is there, and on the host if it reads nothing but what is there; so the host
-never waits for the device. What the device reads of the host's values is brought to it before it begins.
+Inputs lie on either side: the step count of an optimizer and the host's random numbers are on the host. An instruction
+runs on the device if one of its arguments is there, and on the host if all of them are there. So the host never waits
+for the device. Host values that the device reads are copied before it begins.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from ndgrad._src.compiler.program.program import Program, Value
 
 @dataclass(eq=False)
 class Parting:
-    """A program in two: what is computed on the host, from its own inputs, comes first."""
+    """A program in two parts. The host's part, computed from its own inputs, comes first."""
 
-    #: None if there is nothing to compute there
+    #: None if there is nothing to compute on the host
     host: Program | None
     device: Program
-    #: the values that cross over: inputs or results of the host's part, inputs of the device's
+    #: the values that are copied: inputs or results of the host's part, inputs of the device's
     crossing: list[Value]
     #: the values on the host
     on_host: set[Value]
 
 
 def parted(program: Program, inputs_on_host: Sequence[bool]) -> Parting:
-    """The two parts of a program; of each input it is known whether it is on the host."""
+    """Split a program; it is known for each input if it is on the host."""
     on_host = {v for v, there in zip(program.inputs, inputs_on_host, strict=True) if there}
     first, second = [], []
     for instruction in program.instructions:
         values = [v for v in instruction.values() if v not in program.constants]
-        # a cast to halves is done in passing by who reads it there, and has no native code here
+        # The reader on the device performs a cast to halves, which has no native code on the host.
         is_half = instruction.op.name == "cast" and instruction.result.dtype.char in "eE"
         if values and all(v in on_host for v in values) and not is_half:
             first.append(instruction)

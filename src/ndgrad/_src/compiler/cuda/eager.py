@@ -1,7 +1,7 @@
-"""Kernels for eager ops on a device: what ndgrad._src.arrays.device_kernels asks for.
+"""Kernels for eager ops on a device, for ndgrad._src.arrays.device_kernels.
 
-A kernel is made when a formula is first met with operands of a kind, and found again by what it was made for. What has
-no kernel (integers, complex numbers, mixed dtypes, ops without a formula) is answered with None, and CuPy computes it.
+A kernel is made for a formula and a kind of operands at first use, and then cached. Without a kernel (integers, complex
+numbers, mixed dtypes, ops without a formula) the result is None, and CuPy computes it.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ __all__ = [
     "windows_for",
 ]  # fmt: skip
 
-#: Kinds of operands of one op, and of arrays of one formula, that are remembered.
+#: Maximum number of kinds of operands of one op, and of arrays of one formula, that are remembered.
 _MOST = 256
 
 
 def device_kernels() -> Any:
-    """This module, if kernels can be used in this process."""
+    """Return this module if kernels can be used in this process."""
     return None if launch.problem() is not None else sys.modules[__name__]
 
 
 def prepare_stream() -> None:
-    """Have what the libraries need on the current stream, which cannot be made while it is recorded."""
+    """Create the library resources of the current stream, which cannot be created while it is recorded."""
     device = library.device_library.cuda.runtime.getDevice()
     cublas.handle(device)
     notes(device)
@@ -73,7 +73,7 @@ def prepare_stream() -> None:
 
 # ----- an op ----------------------------------------------------------------------------------------------------------
 
-#: Ops that powers to a constant are.
+#: Ops that equal powers with a constant exponent.
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"}
 
 
@@ -86,24 +86,26 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
 
 
 def forward_of(library: Any, op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
-    """What computes an op from its operands and settings, or answers None; None if there is nothing."""
+    """Return the function that computes an op from its operands and settings, or returns None; None if there is no
+    function.
+    """
     if op.elementwise and op.outputs == 1 and not op.variadic:
         return Elementwise(library, op.name)
     return _OWN.get(op.name)
 
 
 class Elementwise:
-    """An op of the table on arrays of one floating dtype, booleans among them, and numbers."""
+    """An op of the table on arrays of one floating dtype, booleans, and numbers."""
 
     def __init__(self, library: Any, op: str) -> None:
         self.library = library
         self.op = op
-        #: by the classes of operands and the settings: what starts the kernel, None if there is none, and the settings
-        #: that it is given as numbers
+        #: (classes of operands, settings) -> the launcher, None if there is none, and the settings that it takes as
+        #: numbers
         self._known: dict[Any, tuple[Callable[..., Any] | None, list[str]]] = {}
 
     def __call__(self, operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """The result; None if there is no kernel for such operands."""
+        """Return the result; None if there is no kernel for such operands."""
         key: Any = tuple(map(type, operands))
         if settings:
             key = (*key, *[0.0 if v.__class__ is float else v for v in settings.values()])
@@ -123,8 +125,10 @@ class Elementwise:
         return start(*operands, *[settings[name] for name in floats]) if floats else start(*operands)
 
     def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-        """The op as a function of its operands, with as little between as can be; `otherwise` takes what there is no kernel
-        for, and what is met for the first time."""
+        """Return the op as a function of its operands, with minimal overhead.
+
+        `otherwise` handles operands without a kernel, and operands of a new kind.
+        """
         known = self._known
         nothing: tuple[Callable[..., Any] | None, list[str]] = (None, [])
 
@@ -151,12 +155,12 @@ class Elementwise:
         return (start if given is operands else lambda x, exponent: start(x)), floats
 
 
-#: The kinds of operands that are no arrays, by their classes.
+#: The kinds of operands other than arrays, by their classes.
 _KINDS = {float: NUMBER, int: NUMBER}
 
 
 def keep(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """x where a mask is true; None if it is for CuPy."""
+    """Return x where a mask is true, else 0; None if it is left to CuPy."""
     x, mask = operands
     if mask.dtype.char != "?" or x.__class__ is not mask.__class__:
         return None
@@ -174,22 +178,22 @@ def _keep() -> Callable[..., Any]:
 
 
 class Plan:
-    """A formula with the kernels that were made of it, by the dtypes and layouts of its operands."""
+    """A formula with its compiled kernels, by the dtypes and layouts of its operands."""
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self._kernels: dict[Any, tuple[launch.Kernel | None, list[np.dtype[Any]]]] = {}
-        #: by the layouts of operands that do not lie alike (see `_lay_out`)
+        #: layouts of operands that differ -> result of `_lay_out`
         self._laid_out: dict[Any, tuple[Any, ...] | None] = {}
-        #: of those for operands that lie alike: what a launch needs to know (see ndgrad._src.compiler.cuda.launchers)
+        #: launch data of kernels for operands with equal layouts (see ndgrad._src.compiler.cuda.launchers)
         self._alike: dict[Any, tuple[Any, ...]] = {}
 
     def starter(self, kinds: str) -> Callable[..., Any]:
-        """What runs the formula on operands of these kinds, if it has one result."""
+        """Return the function that runs the formula on operands of these kinds, if it has one result."""
         return starter(kinds, self._alike, self.run)
 
     def run(self, arrays: Sequence[Any], numbers: Sequence[float]) -> Any:
-        """What the formula gives for arrays that broadcast together; None where there is no kernel for them."""
+        """Return the results of the formula for arrays that broadcast together; None if there is no kernel for them."""
         first = arrays[0]
         shape = first.shape
         key: list[Any] = [first.data.device_id]
@@ -241,8 +245,9 @@ class Plan:
         return out[0] if len(out) == 1 else out
 
     def _lay_out(self, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The kernel for arrays that lie so, the dtypes and the shape of its results, its elements, and what it is told of
-        where operands lie; None if there is none."""
+        """Return the kernel for arrays of such layouts, the dtypes and the shape of its results, its elements, and the
+        words that describe the operands' layouts; None if there is none.
+        """
         chars = [a.dtype.char for a in arrays]
         dtype = _common(chars)
         if dtype is None:
@@ -250,7 +255,7 @@ class Plan:
         try:
             shape = np.broadcast_shapes(*[a.shape for a in arrays])
         except ValueError:
-            return None  # CuPy says what is wrong
+            return None  # CuPy raises the error
         count = math.prod(shape)
         sizes, strides = walked(shape, arrays)
         if not count or count >= LARGEST or len(sizes) > MOST_DIMS:
@@ -260,11 +265,13 @@ class Plan:
         return None if kernel is None else (kernel, outputs, shape, count, (*sizes, *[s for row in strides for s in row]))
 
     def _made(self, key: tuple[Any, ...], dtype: str, inputs: Sequence[str], dims: int, width: int) -> Any:
-        """The kernel and the dtypes of its results; (None, []) if it cannot be compiled, which is told once."""
+        """Return the kernel and the dtypes of its results; (None, []) if it cannot be compiled, with a single warning.
+        """
         signature = self.signature
         kind = Kind(signature, dtype, tuple(inputs), dims, width)
         outputs = result_dtypes(signature, dtype)
-        words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"  # and a gap
+        # ends with a gap
+        words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"
         kernel: Any = None
         try:
             kernel = launch.Kernel(source(kind), words, THREADS * width)
@@ -280,7 +287,7 @@ class Plan:
 
 
 def planned(signature: Signature) -> Callable[..., Any] | None:
-    """What runs a formula of one result on its arrays and numbers; None if it cannot be written."""
+    """Return the function that runs a formula of one result on its arrays and numbers; None if it cannot be written."""
     if not can_be_written(signature, "f"):
         return None
     arrays = sum(not node.op for node in signature.nodes)
@@ -288,14 +295,14 @@ def planned(signature: Signature) -> Callable[..., Any] | None:
 
 
 def _common(chars: Sequence[str]) -> str | None:
-    """The one floating dtype among operands; None if there are several, or others than booleans besides."""
+    """Return the only floating dtype among operands; None if there are several, or others than booleans in addition."""
     found = {*chars} - {"?"}
     return found.pop() if len(found) == 1 and found <= COMPUTED.keys() else None
 
 
 def _numpy_dtype(char: str) -> np.dtype[Any]:
     if char == "E":
-        import ml_dtypes  # only arrays of it lead here
+        import ml_dtypes  # only needed for its arrays
 
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(char)

@@ -1,10 +1,10 @@
-"""Elementwise kernels: the source of one for a formula, over operands that lie alike or broadcast.
+"""Write the source of an elementwise kernel for a formula, over operands of equal layout or with broadcasting.
 
     extern "C" __global__ void kernel(const Arguments a)
 
-There are two forms. Where all operands lie in one order without gaps, a thread takes 16 bytes of each at a time, which
-is what the memory's full speed needs. Otherwise it takes one element, whose place in each operand follows from the
-index by sizes and strides: dimensions that can be walked as one have been made one before.
+There are two forms. If all operands are dense in one order, a thread processes 16 bytes of each at a time, as full
+memory bandwidth requires. Otherwise it processes one element, whose position in each operand follows from the index by
+sizes and strides. Dimensions that can be merged have been merged before.
 """
 
 from __future__ import annotations
@@ -21,33 +21,36 @@ from ndgrad._src.compiler.kernels.maths.values import Mask, Real
 THREADS = 256
 #: Bytes that a thread reads at a time.
 BYTES = 16
-#: Elements from which on indices no longer fit into 32 bits.
+#: Number of elements from which on indices do not fit into 32 bits.
 LARGEST = 1 << 31
-#: Dimensions, once those that can be walked as one are one, that a kernel takes.
+#: Maximum number of dimensions of a kernel, after merging.
 MOST_DIMS = 6
 
 
 class Kind(NamedTuple):
-    """All that the source of a kernel depends on. `dims` is 0 for operands that lie alike, else the number of
-    dimensions; `dtype` is that of results which are not booleans, `inputs` those of the operands, by their characters."""
+    """Everything that the source of a kernel depends on.
+
+    `dims` is 0 for operands of equal layout, else the number of dimensions. `dtype` is that of non-boolean results,
+    `inputs` those of the operands, by their characters.
+    """
 
     signature: Signature
     dtype: str
     inputs: tuple[str, ...]
     dims: int
-    #: elements that a thread takes at a time
+    #: elements that a thread processes at a time
     width: int
 
 
 def can_be_written(signature: Signature, dtype: str) -> bool:
-    """Whether there is CUDA code for all of a formula."""
+    """True if there is CUDA code for all of a formula."""
     return dtype in COMPUTED and all(
         has_formula(node.op, **dict(node.settings)) for node in signature.nodes if node.op
     )
 
 
 def result_dtypes(signature: Signature, dtype: str) -> list[str]:
-    """The dtypes of a formula's results."""
+    """Return the dtypes of a formula's results."""
     w = CudaWriter(COMPUTED[dtype])
     inputs = [Real(w, "x") for node in signature.nodes if not node.op]
     outputs = _written(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
@@ -55,7 +58,7 @@ def result_dtypes(signature: Signature, dtype: str) -> list[str]:
 
 
 def source(kind: Kind) -> str:
-    """The text of a kernel."""
+    """Return the text of a kernel."""
     signature, computed = kind.signature, COMPUTED[kind.dtype]
     outputs = [STORED[dtype] for dtype in result_dtypes(signature, kind.dtype)]
     inputs = [STORED[dtype] for dtype in kind.inputs]
@@ -81,7 +84,7 @@ def source(kind: Kind) -> str:
 
 
 def _in_order(kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """A thread's elements lie side by side in every operand."""
+    """Write the form in which a thread's elements are contiguous in every operand."""
     width = kind.width
     arrays = range(len(kind.inputs))
     step = [f"const auto e{i} = wide(r{i}.at[k]);" for i in arrays]
@@ -114,7 +117,7 @@ def _in_order(kind: Kind, inputs: Sequence[str], outputs: Sequence[str]) -> list
 
 
 def _by_index(kind: Kind, outputs: Sequence[str]) -> list[str]:
-    """The place of an element in each operand, from its index; results lie in order."""
+    """Write the form that finds the position of an element in each operand from its index. Results are contiguous."""
     arrays = range(len(kind.inputs))
     lines, names = formula_lines(kind.signature, kind.dtype, kind.inputs)
     walk = ["unsigned int rest = (unsigned int)i, at;", *[f"long long t{i} = 0;" for i in arrays]]
@@ -132,7 +135,9 @@ def _by_index(kind: Kind, outputs: Sequence[str]) -> list[str]:
 
 
 def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The lines that compute one element of operands e0, e1, ... and numbers p0, p1, ..., and the names of the results."""
+    """Return the lines that compute one element from operands e0, e1, ... and numbers p0, p1, ..., and the names of the
+    results.
+    """
     w = CudaWriter(COMPUTED[dtype])
     values: list[Any] = [(Mask if char == "?" else Real)(w, f"e{i}") for i, char in enumerate(inputs)]
     outputs = _written(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
@@ -140,7 +145,7 @@ def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tu
 
 
 def _written(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers: Sequence[str]) -> list[Real | Mask]:
-    """Write a formula; its outputs."""
+    """Write a formula, and return its outputs."""
     waiting, values = iter(inputs), []
     for node in signature.nodes:
         if not node.op:
@@ -153,7 +158,8 @@ def _written(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers
 
 
 def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:
-    """Sizes, and the strides of each array in elements, with as few dimensions as can be; they are not to be changed."""
+    """Return sizes, and the strides of each array in elements, with as few dimensions as possible. Do not modify them.
+    """
     return walk(shape, tuple([(a.shape, a.strides, a.dtype.itemsize) for a in arrays]))
 
 
@@ -161,7 +167,7 @@ def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], li
 def walk(
     shape: tuple[int, ...], arrays: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]
 ) -> tuple[list[int], list[list[int]]]:
-    """The same, of arrays of which shapes, strides and the size of an element are given."""
+    """Return the same for arrays given by shapes, strides and the size of an element."""
     rows = []
     for own_shape, own_strides, item in arrays:
         own = [0 if n == 1 else s // item for n, s in zip(own_shape, own_strides)]

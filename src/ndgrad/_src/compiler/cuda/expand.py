@@ -1,8 +1,8 @@
-"""What becomes of a program before its kernels on a device are made.
+"""Transform a program before its kernels on a device are made.
 
-Composite ops that go along rows are written out, so that they join what stands before and behind them
-(ndgrad._src.compiler.passes.decompose has the formulas); of halves, in single precision. What a device has a better kernel
-for stays as it is: products, convolutions, attention, reading and adding by index.
+Composite ops along rows are decomposed, so that they fuse with their neighbours (ndgrad._src.compiler.passes.decompose
+has the formulas), those of halves in single precision. Ops with better kernels on a device stay: products,
+convolutions, attention, reading and adding by index.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ndgrad._src.compiler.passes.regions import in_regions
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
-#: Ops along dimensions that are settings, along one that is, and other ones.
+#: Ops along several dimensions given by settings, along one such dimension, and others.
 _ALONG_DIMS = ("mean", "native_layer_norm", "rms_norm", "logsumexp", "var")
 _ALONG_ONE = ("softmax", "log_softmax", "softmax_cross_entropy", "gather", "gather_backward", "line_dot")
 _OTHERS = ("mean_all",)
-#: Products with a matrix added, which whatever comes next does in passing. A bias is added by the product itself (`linear`).
+#: Products with a matrix added, because the next kernel can add it. The product itself adds a bias (`linear`).
 _PRODUCTS = ("addmm", "baddbmm")
 _SINGLE = np.dtype(np.float32)
 
@@ -36,7 +36,7 @@ class _Expansion(Expansion):
 
 
 def expanded(program: Program) -> tuple[Program, list[Value]]:
-    """The program that kernels are made of; and the values that must be zero, or an index is out of range."""
+    """Return the program that kernels are made of, and the values that must be zero unless an index is out of range."""
     program = simplified(narrow(attention_gradients(program)))
     walk = _Expansion(program, _rules)
     found, checks = walk.run(), walk.checks
@@ -68,7 +68,7 @@ def _product(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _in_single(walk: Walk, instruction: Instruction) -> Rewritten:
-    """An op of halves by casts around it."""
+    """Run an op of halves in single precision, between casts."""
     wide = [walk.emit("cast", a, dtype=_SINGLE) if is_half(a) else a for a in instruction.arguments]
     if any(a.__class__ is Value and a.dtype.kind == "f" and a.dtype != _SINGLE for a in wide):
         return None
@@ -77,7 +77,7 @@ def _in_single(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _goes_along_rows(instruction: Instruction) -> bool:
-    """Whether an op reduces the last dimensions, no more than a row of a kernel may have."""
+    """True if an op reduces the last dimensions, and these fit into a row of a kernel."""
     name, settings = instruction.op.name, instruction.settings
     x = next(instruction.values())
     if name in _OTHERS:

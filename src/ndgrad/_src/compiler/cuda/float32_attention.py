@@ -1,12 +1,12 @@
-"""Attention of single precision on tensor cores, a tile of queries and keys at a time: the weights are never in memory.
+"""Single-precision attention on tensor cores, one tile of queries and keys at a time: the weights are never in memory.
 
-Tensor cores take numbers of eleven bits. So each number is a sum of two such, x = b + s, and a product is b b' + b s' + s b'
-(Markidis et al., "NVIDIA Tensor Core Programmability, Performance & Precision", 2018): its last digits are those of a
-product in single precision, at a third of the tensor cores' speed, which is still more than the other cores have. What is
-computed, and in which order, is as in ndgrad._src.compiler.cuda.half_attention.
+Tensor cores take numbers of eleven bits. So each number is a sum of two such, x = b + s, and a product is b b' + b s' +
+s b' (Markidis et al., "NVIDIA Tensor Core Programmability, Performance & Precision", 2018). Its accuracy is that of a
+product in single precision, at a third of the tensor cores' speed, which is still more than the other cores have. The
+computation and its order are as in ndgrad._src.compiler.cuda.half_attention.
 
-A warp has 16 rows of one operand in registers, of the other a tile lies in shared memory. Rows there are four numbers longer
-than they need be, so that the 32 that a warp reads at once lie in different banks, whether a tile's rows are read or its columns.
+A warp has 16 rows of one operand in registers, and a tile of the other is in shared memory. Rows there are padded by
+four numbers, so that the 32 that a warp reads at once lie in different banks, for rows as well as columns of a tile.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(128, 3) of_queries(const Arguments 
 }
 """
 
-#: What a device has instructions for.
+#: Instructions of a device.
 _INSTRUCTIONS = {
     "MMA": (
         'asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, '
@@ -317,14 +317,14 @@ _INSTRUCTIONS = {
         '"r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])), '
         '"r"(__float_as_uint(b[1])));'
     ),
-    # an operand that can be taken apart again at any time is not to fill registers
+    # An operand that can be split again at any time should not occupy registers.
     "AFRESH": 'asm volatile("" : "+f"(x));',
     "POWER": 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;',
 }
 
 
 def source(size: int) -> str:
-    """The text of the kernels for a size of heads."""
+    """Return the text of the kernels for a size of heads."""
     body = _SOURCE
     for name, text in _INSTRUCTIONS.items():
         body = body.replace(f"{{ {name} }}", f"{{ {text} }}", 1)
@@ -337,12 +337,12 @@ def _kernel(name: str, size: int, device: int) -> launch.Kernel:
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
-    """Whether there are kernels for such arrays: of single precision."""
+    """True if there are kernels for such arrays, of single precision."""
     return q.dtype.char == "f" and are_taken(q, k, v, scale, _LARGEST)
 
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    """softmax(q k' scale) v, and the logarithm of each query's sum."""
+    """Return softmax(q k' scale) v, and the logarithm of each query's sum."""
     q, k, v = as_heads(q), as_heads(k), as_heads(v)
     out, logs = launch.new(q.shape, q.dtype), launch.new(q.shape[:-1], launch.SINGLE)
     _start("forward", _tiles(q), q, k, v, q, (out, logs), is_causal, scale)
@@ -352,7 +352,7 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[An
 def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, out: Any, logs: Any
 ) -> tuple[Any, Any, Any]:
-    """The gradients in q, k and v, from the result and what forward has left besides."""
+    """Return the gradients in q, k and v, from the forward results."""
     g, q, k, v = as_heads(g), as_heads(q), as_heads(k), as_heads(v)
     out = out if out.flags.c_contiguous else in_order(out)
     sums = launch.new(q.shape[:-1], launch.SINGLE)
@@ -368,7 +368,7 @@ def attention_gradients(
 
 
 def _tiles(a: Any) -> int:
-    """How many tiles the rows of all heads are."""
+    """Return the number of tiles of all heads."""
     blocks: int = a.shape[0] * a.shape[1] * -(-a.shape[2] // _TILE)
     return blocks
 

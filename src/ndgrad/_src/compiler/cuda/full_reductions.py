@@ -1,7 +1,7 @@
 """The sum and the mean of all elements of an array on a device.
 
-One block adds up a short array, and as many blocks as keep the device busy a long one, whose sums another block adds up. How
-many there are depends on the size alone, so a result is the same in every run. Halves are added up in single precision.
+One block adds a short array. A long array takes as many blocks as keep the device busy, and another block adds their
+sums. Their number depends only on the size, so a result is the same in every run. Halves are added in single precision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ndgrad._src.compiler.cuda.columns import ALL_SUMS
 from ndgrad._src.compiler.cuda.elementwise import BYTES
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
-#: Threads of a block; elements that one block adds up, and blocks at most.
+#: Threads of a block; elements that one block adds, and maximum number of blocks.
 _THREADS = 512
 _SHORT = 1 << 14
 _MOST_BLOCKS = 1024
@@ -66,7 +66,7 @@ def _total(x: Any, dtype: np.dtype[Any], divisor: float) -> Any:
 
 
 def _taken(x: Any, dtype: Any) -> np.dtype[Any] | None:
-    """The dtype of the result; None if it is for CuPy."""
+    """Return the dtype of the result; None if it is left to CuPy."""
     if not x._c_contiguous or not x.size or x.dtype.char not in STORED:
         return None
     wanted: np.dtype[Any] = x.dtype if dtype is None else np.dtype(dtype)
@@ -74,12 +74,12 @@ def _taken(x: Any, dtype: Any) -> np.dtype[Any] | None:
 
 
 def sum_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """The sum of all elements; None if it is for CuPy."""
+    """Return the sum of all elements; None if it is left to CuPy."""
     dtype = _taken(operands[0], settings.get("dtype"))
     return None if dtype is None else _total(operands[0], dtype, 1.0)
 
 
 def mean_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """The mean of all elements; None if it is for CuPy."""
+    """Return the mean of all elements; None if it is left to CuPy."""
     dtype = _taken(operands[0], settings.get("dtype"))
     return None if dtype is None else _total(operands[0], dtype, float(operands[0].size))

@@ -1,4 +1,4 @@
-"""Kernels of programs as CUDA C++: elementwise ops, rows with stages, and sums over leading dimensions, each one kernel.
+"""Write the kernels of programs as CUDA C++: elementwise ops, rows with stages, and sums over leading dimensions.
 
     extern "C" __global__ void NAME(const Pointers<3> a)
 
@@ -18,7 +18,7 @@ from ndgrad._src.compiler.lower.steps import Kernel
 
 
 def fused(kernel: Kernel, affine: Affine, guarded: bool = False) -> Fused:
-    """A kernel of a program; `guarded`: it writes what stays, and does nothing once a fault was noted."""
+    """Write a kernel of a program; `guarded`: it writes permanent memory, and does nothing once a fault was noted."""
     if kernel.rows is None and not kernel.targets:
         form: type[Form] = Flat
     elif kernel.rows is None:

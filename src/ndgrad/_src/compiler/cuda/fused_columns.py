@@ -1,5 +1,7 @@
-"""Fused kernels of sums over leading dimensions: a thread takes a pack of columns through a piece of the rows, and a second
-kernel adds the pieces up. How many there are depends on sizes alone, so a result is the same in every run.
+"""Fused kernels of sums over leading dimensions: a thread processes a pack of columns in a piece of the rows, and a
+second kernel adds the pieces.
+
+Their number depends only on sizes, so a result is the same in every run.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from ndgrad._src.compiler.cuda.fused_form import THREADS, Form, first_term, join
 from ndgrad._src.compiler.cuda.fusion import computed, leading
 from ndgrad._src.compiler.program.program import Value
 
-#: Pieces of sums over rows at most.
+#: Maximum number of pieces of sums over rows.
 PIECES = 528
 
 
 class Columns(Form):
-    """A thread takes a pack of columns through a piece of the rows."""
+    """Form in which a thread processes a pack of columns in a piece of the rows."""
 
     def outer_dims(self) -> int:
         kernel = self.kernel
@@ -63,12 +65,12 @@ class Columns(Form):
 
 
 def kept_in(value: Value) -> np.dtype[Any]:
-    """The dtype in which the terms of a reduction are kept."""
+    """Return the dtype in which the terms of a reduction are kept."""
     return np.dtype(np.float32) if value.dtype.char in "eE" else value.dtype
 
 
 def join_parts(form: Form, buffers: Mapping[Value, int], pieces: int) -> None:
-    """A function that joins the parts of all sums over rows, some blocks for each."""
+    """Write a function that combines the parts of all sums over rows, with some blocks for each."""
     length = form.row
     each, lines = -(-length // 32), ["const int x = threadIdx.x % 32, y = threadIdx.x / 32;"]
     lines.append(f"const long long column = (long long)(blockIdx.x % {each}) * 32 + x;")

@@ -1,5 +1,5 @@
-"""Fused kernels of elementwise ops: a thread takes a pack of neighbouring elements, 16 bytes of the narrowest operand. Several
-that are alike can be one.
+"""Fused kernels of elementwise ops: a thread processes a pack of neighbouring elements, 16 bytes of the narrowest
+operand. Several similar kernels can be merged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ndgrad._src.compiler.program.program import Value
 
 
 class Flat(Form):
-    """A thread takes a pack."""
+    """Form in which a thread processes a pack."""
 
     def write(self) -> None:
         lines, inner = self.inner_index("n")
@@ -23,8 +23,11 @@ class Flat(Form):
 
 @dataclass(eq=False)
 class Line:
-    """A kernel over operands that lie in one order without gaps, of which several that are alike can be one: its text for
-    operands of any length, its pointers, and the packs that it takes."""
+    """A kernel over operands that are dense in one order: its text for operands of any length, its pointers, and its
+    number of packs.
+
+    Several with the same text can be started together.
+    """
 
     text: str
     pointers: list[Value | int]
@@ -32,7 +35,7 @@ class Line:
 
 
 def as_line(kernel: Kernel, affine: Affine, guarded: bool = False) -> Line | None:
-    """An elementwise kernel for operands of any length; None for one that goes by indices."""
+    """Return an elementwise kernel for operands of any length; None for one that uses indices."""
     if kernel.rows is not None or kernel.targets or kernel.puts:
         return None
     form = Flat(kernel, affine, guarded)
@@ -58,5 +61,5 @@ def as_line(kernel: Kernel, affine: Affine, guarded: bool = False) -> Line | Non
 
 
 def entries_of(pointers: int) -> int:
-    """How many kernels of so many pointers one launch can take: its argument has 4096 bytes."""
+    """Return the number of kernels of so many pointers in one launch, whose argument has 4096 bytes."""
     return 500 // (pointers + 2)

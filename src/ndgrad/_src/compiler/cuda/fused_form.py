@@ -1,7 +1,7 @@
-"""What all forms of fused kernels share: names, pointers, and how elements are read, computed and put.
+"""The common base of all forms of fused kernels: names, pointers, and code to read, compute and store elements.
 
-Sizes, strides and numbers stand in the text, so that all a launch brings are addresses, and kernels of the same text
-are one. The forms themselves are in ndgrad._src.compiler.cuda.fused_flat, fused_rows and fused_columns.
+Sizes, strides and numbers are part of the text. A launch therefore passes only addresses, and kernels of the same text
+are shared. The forms themselves are in ndgrad._src.compiler.cuda.fused_flat, fused_rows and fused_columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ndgrad._src.compiler.lower.memory_places import Place, whole
 from ndgrad._src.compiler.lower.steps import Item, Kernel
 from ndgrad._src.compiler.program.program import Value
 
-#: Threads of a block, and the bytes that one takes at a time.
+#: Threads of a block, and the bytes that each processes at a time.
 THREADS = 256
 BYTES = 16
 
@@ -62,17 +62,19 @@ template <int K, int N> struct Many { long long count; long long first[K]; long 
 """
 )
 
-#: In the place of a pointer: that of the flag which is set once the device has noted a fault.
+#: Placeholder for the pointer to the flag that is set once the device has noted a fault.
 FLAG = -1
 
-#: Where an element is read or written: the root, the offset, and the strides over a kernel's space.
+#: An access: the root, the offset, and the strides over a kernel's space.
 Key = tuple[Value, int, tuple[int, ...]]
 
 
 @dataclass(eq=False)
 class Launch:
-    """One kernel to be started: the text of its function (whose name is NAME), how many threads, and what its pointers
-    are: values, the numbers of buffers that the step needs besides, or FLAG."""
+    """One kernel to start: the text of its function (named NAME), the number of threads, and its pointers.
+
+    Pointers are values, numbers of temporary buffers, or FLAG.
+    """
 
     text: str
     blocks: int
@@ -82,19 +84,19 @@ class Launch:
 
 @dataclass(eq=False)
 class Fused:
-    """A kernel of a program as launches, one after another, and the bytes of the buffers between them."""
+    """A kernel of a program as consecutive launches, and the bytes of the buffers between them."""
 
     launches: list[Launch] = field(default_factory=list)
     buffers: list[int] = field(default_factory=list)
 
     def buffer(self, size: int) -> int:
-        """The number of a new buffer."""
+        """Return the number of a new buffer."""
         self.buffers.append(size)
         return len(self.buffers) - 1
 
 
 class Affine:
-    """Constants that need not be read: the numbers start + step i, of which an element's place in memory says i."""
+    """Constants start + step i that need not be read, because i follows from an element's position in memory."""
 
     def __init__(self, constants: Mapping[Value, Any]) -> None:
         self.known: dict[Value, tuple[int, int]] = {}
@@ -107,10 +109,11 @@ class Affine:
 
 
 class Form:
-    """Names, pointers, and how elements are read, computed and put. The space is cut in two: outer dimensions, of which
-    a row or nothing is made, and inner ones, whose elements are taken by packs."""
+    """Base of the forms. The space has two parts: outer dimensions, which are rows or nothing, and inner ones,
+    processed by packs.
+    """
 
-    #: how many dimensions of the kernel are outer ones
+    #: number of outer dimensions of the kernel
     outer = 0
 
     def __init__(self, kernel: Kernel, affine: Affine, guarded: bool) -> None:
@@ -126,7 +129,7 @@ class Form:
         shape, cut = kernel.shape, self.outer
         self.outer_sizes, outer = collapsed(shape[:cut], [key[2][:cut] for key in keys])
         self.inner_sizes, inner = collapsed(shape[cut:], [key[2][cut:] for key in keys])
-        #: the strides of each access over both
+        #: the strides of each access over both parts
         self.strides = {key: (o, i) for key, o, i in zip(keys, outer, inner, strict=True)}
         self.rows, self.row = prod(shape[:cut]), prod(shape[cut:])
         self.width = self._width()
@@ -140,7 +143,7 @@ class Form:
         raise NotImplementedError
 
     def _keys(self) -> list[Key]:
-        """All accesses to memory, element by element."""
+        """Return all accesses to memory, element by element."""
         kernel = self.kernel
         found: dict[Key, None] = {}
         for item in kernel.items:
@@ -159,13 +162,13 @@ class Form:
         return place.root, place.offset, place.strides
 
     def all_of(self, value: Value) -> Place:
-        """The elements of a value in the order of the kernel's space."""
+        """Return the access to all elements of a value in the order of the kernel's space."""
         found = whole(value).reshaped(self.kernel.shape)
         assert found is not None
         return found
 
     def _width(self) -> int:
-        """Elements of a pack: as many as 16 bytes of the narrowest operand have, where all of them lie so."""
+        """Return the elements of a pack: as many as 16 bytes of the narrowest operand, if all operands are aligned."""
         in_line = [key for key, (_, inner) in self.strides.items() if inner[-1] == 1 and key[0] not in self.affine]
         width = min(BYTES // min([key[0].dtype.itemsize for key in in_line], default=BYTES), 8)
         while width > 1:
@@ -185,13 +188,13 @@ class Form:
         return f"{letter}{self._names}"
 
     def pointer(self, value: Value | int) -> str:
-        """The name of a pointer among those of the function that is being written."""
+        """Return the name of a pointer of the function under construction."""
         if value not in self.pointers:
             self.pointers.append(value)
         return f"p{self.pointers.index(value)}"
 
     def launch(self, lines: Sequence[str], blocks: int, threads: int) -> None:
-        """Add a function of these lines, all of whose pointers are known."""
+        """Add a function of these lines, whose pointers are all known."""
         kernel = self.kernel
         written = {*kernel.stores, *kernel.targets, *[place.root for _, place in kernel.puts]}
         text = [f'extern "C" __global__ void __launch_bounds__({threads}) NAME(const Pointers<COUNT> a) {{']
@@ -209,7 +212,7 @@ class Form:
         self.pointers = []
 
     def taken_apart(self, name: str, sizes: Sequence[int], letter: str) -> tuple[list[str], list[str]]:
-        """Lines that take an index over some sizes apart, and the names of its parts."""
+        """Return lines that split an index over some sizes, and the names of its parts."""
         if len(sizes) <= 1:
             return [], [name] * len(sizes)
         lines: list[str] = []
@@ -223,7 +226,7 @@ class Form:
         return lines, [rest, *names]
 
     def place(self, key: Key, outer: Sequence[str], inner: Sequence[str]) -> str:
-        """Where an access finds an element, as an expression of indices."""
+        """Return the position of an access as an expression of indices."""
         strides = (*self.strides[key][0], *self.strides[key][1])
         terms = [f"{i} * {s}" if s != 1 else i for i, s in zip((*outer, *inner), strides, strict=True) if s]
         if any(s < 0 for s in strides):
@@ -231,7 +234,7 @@ class Form:
         return " + ".join([*terms, *([str(key[1])] if key[1] or not terms else [])])
 
     def inner_index(self, pack: str) -> tuple[list[str], list[str]]:
-        """The indices of a pack's first element, from the pack's number."""
+        """Return the indices of a pack's first element, from the pack's number."""
         sizes = [*self.inner_sizes[:-1], self.inner_sizes[-1] // self.width]
         lines, names = self.taken_apart(pack, sizes, "j")
         if self.width > 1:
@@ -239,7 +242,7 @@ class Form:
         return lines, names
 
     def step(self, key: Key) -> int:
-        """The stride of an access along the innermost dimension."""
+        """Return the stride of an access along the innermost dimension."""
         return self.strides[key][1][-1]
 
     def pack(self, value: Value) -> str:
@@ -249,7 +252,7 @@ class Form:
         return self.step(key) == 1 and self.width > 1
 
     def element(self, key: Key, kept: str, place: str) -> str:
-        """Element k of a pack, of which `kept` is what was loaded."""
+        """Return element k of a pack, whose loaded value is `kept`."""
         root, step = key[0], self.step(key)
         if root in self.affine:
             start, by = self.affine[root]
@@ -261,7 +264,7 @@ class Form:
         return f"wide({self.pointer(root)}[{place} + k * {step}])"
 
     def loaded(self, key: Key, place: str) -> str | None:
-        """What an access loads once for a pack; None if nothing."""
+        """Return the expression that an access loads once for a pack; None if there is none."""
         root = key[0]
         if root in self.affine:
             return None
@@ -270,7 +273,7 @@ class Form:
         return f"{self.pointer(root)}[{place}]" if self.step(key) == 0 or self.width == 1 else None
 
     def number_per_row(self, key: Key, name: str, outer: Sequence[str]) -> str:
-        """The line that reads what is the same along a row."""
+        """Return the line that reads a value that is constant along a row."""
         place, kind = self.place(key, outer, ["0"] * len(self.inner_sizes)), computed(key[0].dtype)
         if key[0] in self.affine:
             start, by = self.affine[key[0]]
@@ -278,7 +281,7 @@ class Form:
         return f"const {kind} {name} = wide({self.pointer(key[0])}[{place}]);"
 
     def arguments(self, item: Item, known: Mapping[Any, str]) -> list[Any]:
-        """The arguments of an item: (dtype, register), or numbers."""
+        """Return the arguments of an item: (dtype, register), or numbers."""
         found: list[Any] = []
         for argument, place in zip(item.instruction.arguments, item.reads, strict=True):
             if place is None:
@@ -292,13 +295,15 @@ class Form:
         return item.instruction.op.name in REDUCTIONS
 
     def memory_reads(self, items: Sequence[Item]) -> list[Key]:
-        """The accesses of some items, each once."""
+        """Return the accesses of some items, each once."""
         places = [p for item in items for p in item.reads if p is not None and p.root not in self.kernel.computed]
         return list(dict.fromkeys(self.key(p) for p in places))
 
     def computing(self, items: Sequence[Item], known: dict[Any, str], sums: Mapping[Value, str]) -> list[str]:
-        """The lines that compute element k: registers of elements and numbers per row are known, terms are joined to
-        the registers of sums."""
+        """Return the lines that compute element k.
+
+        Registers of elements and numbers per row are known. Terms are combined with the registers of sums.
+        """
         lines = Lines(self.fresh)
         for item in items:
             result, arguments = item.instruction.result, self.arguments(item, known)
@@ -311,7 +316,7 @@ class Form:
         return lines.lines
 
     def writes(self, values: Sequence[Value]) -> list[tuple[Value, Key]]:
-        """The values among some that are stored, and where."""
+        """Return the stored values among some, and their places."""
         kernel = self.kernel
         plain = [(v, self.key(self.all_of(v))) for v in values if v in kernel.stores and v not in kernel.row_values]
         return [*plain, *[(v, self.key(place)) for v, place in kernel.puts if v in values]]
@@ -319,7 +324,9 @@ class Form:
     def storing(
         self, values: Sequence[Value], outer: Sequence[str], inner: Sequence[str]
     ) -> tuple[list[str], dict[Value, list[str]], list[str]]:
-        """Lines before a pack, lines by value for element k (with %s for its register), and lines after the pack."""
+        """Return lines before a pack, lines by value for element k (with %s for its register), and lines after the
+        pack.
+        """
         before: list[str] = []
         each: dict[Value, list[str]] = {}
         after: list[str] = []
@@ -344,8 +351,10 @@ class Form:
         keeps: Mapping[Value, str],
         loaded: Mapping[Key, str] | None = None,
     ) -> list[str]:
-        """The lines for one pack: loads, the elements one by one, stores. `keeps` are values whose elements stay, as
-        `name[c]`, and `loaded` accesses that have been loaded before."""
+        """Return the lines for one pack: loads, the elements one by one, stores.
+
+        `keeps` are values whose elements stay, as `name[c]`, and `loaded` are accesses that have been loaded before.
+        """
         now, lines = dict(known), []
         for key in self.memory_reads(items):
             if key in now:
@@ -373,7 +382,7 @@ class Form:
 
 
 def joining(item: Item, a: str, b: str) -> str:
-    """Two terms of a reduction joined."""
+    """Return the combination of two terms of a reduction."""
     text = REDUCTIONS[item.instruction.op.name][0]
     return " ".join({"a": a, "b": b}.get(word, word) for word in text.split())
 
@@ -384,7 +393,7 @@ def join_function(item: Item) -> str:
 
 
 def first_term(item: Item) -> str:
-    """What is joined with the first term of a reduction."""
+    """Return the neutral element of a reduction."""
     kind, name = computed(item.instruction.result.dtype), REDUCTIONS[item.instruction.op.name][1]
     return f"Ends<{kind}>::{name}()" if name in ("lowest", "highest") else f"({kind}){name}"
 
@@ -396,7 +405,7 @@ def unrolled(name: str, count: int, lines: Sequence[str]) -> list[str]:
 
 
 def collapsed(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
-    """Sizes, and the strides of each access, with as few dimensions as can be, and at least one."""
+    """Return sizes, and the strides of each access, with as few dimensions as possible, and at least one."""
     sizes: list[int] = []
     kept: list[list[int]] = [[] for _ in strides]
     for d, n in enumerate(shape):

@@ -1,9 +1,9 @@
 """Fused kernels over rows.
 
-    Rows        Some threads take a row together and keep it in registers through all stages; what one stage has
-                summed, all of them know in the next. Sums over the rows, if there are any, are kept per thread, for a
-                thread has the same columns in each of its rows.
-    LongRows    One stage over rows too long for that: pieces of rows, which a second kernel joins.
+    Rows        Some threads share a row and keep it in registers through all stages. The sums of one stage are known to
+                all of them in the next. Sums over the rows, if there are any, are kept per thread, because a thread has
+                the same columns in each of its rows.
+    LongRows    One stage over rows too long for that: pieces of rows, which a second kernel combines.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ndgrad._src.compiler.cuda.fusion import Lines, computed, stored
 from ndgrad._src.compiler.lower.steps import Item
 from ndgrad._src.compiler.program.program import Value
 
-#: Pieces of a long row at most, and the elements of one at least.
+#: Maximum number of pieces of a long row, and minimum number of elements of each.
 ROW_PIECES, PIECE = 1024, 4096
 
 
 class Rows(Form):
-    """Some threads take a row together."""
+    """Form in which some threads share a row."""
 
     def outer_dims(self) -> int:
         return len(self.kernel.shape) - 1
@@ -33,7 +33,7 @@ class Rows(Form):
         stages = [[i for i in self.items if i.stage == s] for s in range(kernel.stages)]
         elements = [[i for i in stage if not i.per_row] for stage in stages]
         used = {key: [s for s, items in enumerate(elements) if key in self.memory_reads(items)] for key in self.strides}
-        #: what later stages read again stays in registers
+        #: values that later stages read again stay in registers
         again = [
             k
             for k, s in used.items()
@@ -74,7 +74,7 @@ class Rows(Form):
         join_parts(self, parts, blocks)
 
     def _shared_among(self, kept: int) -> tuple[int, int]:
-        """How many threads take a row together, and how many packs each."""
+        """Return the number of threads that share a row, and the packs of each."""
         packs = self.packs
         if packs <= 128:
             together = min(32, _power(packs))
@@ -95,7 +95,7 @@ class Rows(Form):
         kernel, width = self.kernel, self.width
         lines, outer = self.taken_apart("row", self.outer_sizes, "i")
         known: dict[Any, str] = {}
-        for key, (_, inner) in self.strides.items():  # what is a number per row is loaded once
+        for key, (_, inner) in self.strides.items():  # numbers per row are loaded once
             if not any(inner) and any(key in self.memory_reads(stage) for stage in stages):
                 known[key] = self.fresh("r")
                 lines.append(self.number_per_row(key, known[key], outer))
@@ -140,7 +140,7 @@ class Rows(Form):
         held: dict[Key, str],
         seen: set[Key],
     ) -> list[str]:
-        """One way through the row."""
+        """Write one pass over the row."""
         index, inner = self.inner_index("pack")
         kept = {v: f"{name}[c * {self.width} + k]" for v, name in keeps.items()}
         lines = list(index)
@@ -159,7 +159,7 @@ class Rows(Form):
         return unrolled("c", self._chunks, [f"const {self.index} pack = lane + c * {self._together};", *test])
 
     def _leave(self, totals: dict[Value, str], parts: dict[Value, int], groups: int) -> list[str]:
-        """Write what the threads have added up over their rows: a row per block."""
+        """Write the sums of the threads over their rows: a row per block."""
         lines: list[str] = []
         for value, name in totals.items():
             item, kind = self.kernel.computed[value], computed(value.dtype)
@@ -183,7 +183,7 @@ class Rows(Form):
 
 
 def _power(n: int) -> int:
-    """The least power of two that is not smaller."""
+    """Return the least power of two that is not smaller."""
     return 1 << max(n - 1, 0).bit_length()
 
 
@@ -191,7 +191,7 @@ def _power(n: int) -> int:
 
 
 class LongRows(Form):
-    """A block takes a piece of a row, in one stage."""
+    """Form in which a block processes a piece of a row, in one stage."""
 
     def outer_dims(self) -> int:
         return len(self.kernel.shape) - 1
@@ -200,7 +200,7 @@ class LongRows(Form):
         elements = [item for item in self.items if not item.per_row]
         reductions = [item for item in elements if self.is_reduction(item)]
         each = max(PIECE, -(-self.row // max(1, ROW_PIECES // self.rows)))
-        packs = -(-each // self.width)  # of a piece
+        packs = -(-each // self.width)  # packs of a piece
         pieces = -(-self.packs // packs)
         lines = [f"const unsigned int row = blockIdx.x / {pieces}, piece = blockIdx.x % {pieces};"]
         apart, outer = self.taken_apart("row", self.outer_sizes, "i")
@@ -229,7 +229,7 @@ class LongRows(Form):
         self._join(reductions, parts, pieces)
 
     def _join(self, reductions: list[Item], parts: dict[Value, int], pieces: int) -> None:
-        """The function that joins pieces, and computes what is a number per row."""
+        """Write the function that combines pieces, and computes the numbers per row."""
         lines = ["const unsigned int row = blockIdx.x;"]
         apart, outer = self.taken_apart("row", self.outer_sizes, "i")
         lines += apart

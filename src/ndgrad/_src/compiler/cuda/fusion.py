@@ -1,9 +1,10 @@
-"""Which instructions become parts of fused kernels on a device, and the lines of CUDA C++ of each.
+"""Select the instructions for fused kernels on a device, and write their lines of CUDA C++.
 
-The grouping is that of native code (ndgrad._src.compiler.lower.grouping); here is what kernels of a device can do. Formulas of
-floats are those of ndgrad._src.compiler.kernels.operations, written by ndgrad._src.compiler.cuda.values; of integers and booleans
-a few operators are enough, since networks have them as indices and masks. Halves are computed with in single precision
-and rounded where they are stored, or where the program casts to them.
+The grouping is that of native code (ndgrad._src.compiler.lower.grouping); this file has the features of a device's
+kernels. Formulas of floats are those of ndgrad._src.compiler.kernels.operations, written by
+ndgrad._src.compiler.cuda.values. For integers and booleans a few operators are enough, since networks use them as
+indices and masks. Halves are computed in single precision and rounded when they are stored, or when the program casts
+to them.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _INTEGERS = {
     "b": "signed char", "B": "unsigned char", "h": "short", "H": "unsigned short", "i": "int", "I": "unsigned int",
     "l": "long long", "L": "unsigned long long", "q": "long long", "Q": "unsigned long long",
 }  # fmt: skip
-#: The longest row that is kept in registers: of a block of 1024 threads, 16 elements each.
+#: Maximum length of a row that is kept in registers: a block of 1024 threads, 16 elements each.
 LONGEST_ROW = 16384
-#: Elements of kept values that a block of a thousand threads has registers for.
+#: Elements of kept values for which a block of a thousand threads has registers.
 _REGISTERS = 1024 * 80
 
 _COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
-#: Operators of integers: on numbers, and those whose result is a boolean.
+#: Operators of integers: with numbers as results, and with booleans.
 _OPERATORS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}", "abs": "({0} < 0 ? -{0} : {0})",
     "square": "{0} * {0}", "minimum": "({0} < {1} ? {0} : {1})", "maximum": "({0} > {1} ? {0} : {1})",
@@ -46,10 +47,10 @@ _ANSWERS = {
     "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
     "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "bool({0}) != bool({1})", "logical_not": "!{0}",
 }  # fmt: skip
-#: Operators that mean the same of booleans.
+#: Operators that mean the same for booleans.
 _OF_BOOLEANS = frozenset(("where", "keep", "masked_fill", "copy", "bitwise_and", "bitwise_or", "bitwise_xor", *_ANSWERS))
 
-#: The reductions by the names of their ops: how two terms are joined, and what is joined with the first.
+#: Reductions by the names of their ops: the combination of two terms, and the neutral element.
 REDUCTIONS = {
     "sum": ("a + b", "0"), "sum_all": ("a + b", "0"), "prod": ("a * b", "1"), "prod_all": ("a * b", "1"),
     "amax": ("a != a || a > b ? a : b", "lowest"), "max_all": ("a != a || a > b ? a : b", "lowest"),
@@ -59,25 +60,25 @@ REDUCTIONS = {
 
 
 def stored(dtype: np.dtype[Any]) -> str:
-    """The C type in which elements lie in memory."""
+    """Return the C type of elements in memory."""
     return STORED.get(dtype.char) or _INTEGERS[dtype.char]
 
 
 def computed(dtype: np.dtype[Any]) -> str:
-    """The C type in which elements are computed with."""
+    """Return the C type in which elements are computed."""
     return COMPUTED.get(dtype.char) or ("bool" if dtype.char == "?" else _INTEGERS[dtype.char])
 
 
 def is_type(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels know a dtype."""
+    """True if kernels support a dtype."""
     return (dtype.char in STORED or dtype.char in _INTEGERS) and dtype.isnative
 
 
-# ----- which instructions ---------------------------------------------------------------------------------------------
+# ----- selection ------------------------------------------------------------------------------------------------------
 
 
 def is_pointwise(instruction: Instruction) -> bool:
-    """Whether an instruction computes each element of its result from elements of its arguments, by a known op."""
+    """True if an instruction computes each element of its result from elements of its arguments, by a known op."""
     if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
         return False
     for a in instruction.arguments:
@@ -100,7 +101,9 @@ def is_pointwise(instruction: Instruction) -> bool:
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
-    """The dtype in which an instruction computes: that of its result, or which the arguments of a comparison share."""
+    """Return the dtype in which an instruction computes: that of its result, or the common one of a comparison's
+    arguments.
+    """
     if result(instruction.op.name, "float64") != "bool":
         return instruction.result.dtype
     try:
@@ -110,7 +113,7 @@ def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
 
 
 def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
-    """Whether all arguments are of the dtype that is computed in, or the op is a ufunc, which converts them."""
+    """True if all arguments have the dtype of the computation, or the op is a ufunc, which converts them."""
     if not hasattr(instruction.op.forward, "__code__"):
         return True
     conditions = OPERATIONS[instruction.op.name].conditions
@@ -120,7 +123,7 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
 
 
 def is_reduction(instruction: Instruction) -> bool:
-    """Whether an instruction reduces dimensions of its argument by a known op."""
+    """True if an instruction reduces dimensions of its argument by a known op."""
     name, values = instruction.op.name, list(instruction.values())
     if name not in REDUCTIONS or len(values) != 1 or not values[0].size:
         return False
@@ -135,7 +138,7 @@ def _may_keep(row: int, scratch: int, count: int) -> bool:
 
 
 def _may_add(kernel: Kernel, dims: tuple[int, ...]) -> bool:
-    """Sums over all leading dimensions: the same for all sums of a kernel, and its rows, if it has rows."""
+    """True for sums over all leading dimensions: the same for all sums of a kernel, and its rows, if it has rows."""
     count = len(dims)
     if dims != tuple(range(count)) or count == len(kernel.shape):
         return False
@@ -145,7 +148,7 @@ def _may_add(kernel: Kernel, dims: tuple[int, ...]) -> bool:
 
 
 def leading(kernel: Kernel, strides: Sequence[int]) -> int:
-    """How many leading dimensions a sum takes together, from where its terms are added to."""
+    """Return the number of leading dimensions that a sum combines, from the target of its terms."""
     count = 0
     while count < len(strides) and (strides[count] == 0 or kernel.shape[count] == 1):
         count += 1
@@ -161,7 +164,7 @@ DEVICE = Abilities(
 
 
 class Lines(CudaWriter):
-    """The lines of a kernel; names are new in all of it."""
+    """The lines of a kernel, with unique names."""
 
     def __init__(self, fresh: Callable[[], str]) -> None:
         super().__init__("float")
@@ -173,7 +176,9 @@ class Lines(CudaWriter):
         return name
 
     def cast(self, name: str, source: np.dtype[Any], target: np.dtype[Any], rounds: bool = False) -> str:
-        """A register of one dtype in another; `rounds`: to a half's digits, though it stays in single precision."""
+        """Convert a register from one dtype to another; `rounds`: to a half's digits, though it stays in single
+        precision.
+        """
         if rounds and target.char in "eE" and source.char != target.char:
             name = name if computed(source) == "float" else self.set(f"(float){name}", "float")
             return self.set(f"rounded<{stored(target)}>({name})", "float")
@@ -184,7 +189,7 @@ class Lines(CudaWriter):
         return self.set(f"({computed(target)}){name}", computed(target))
 
     def item(self, instruction: Instruction, arguments: Sequence[Any]) -> str:
-        """Write an instruction; arguments are (dtype, register), or numbers. The register of the result."""
+        """Write an instruction, and return the register of the result. Arguments are (dtype, register), or numbers."""
         name, dtype = instruction.op.name, instruction.result.dtype
         if name in _COPIES:
             a = arguments[0]
@@ -222,7 +227,7 @@ class Lines(CudaWriter):
 
 
 def literal(number: Any, dtype: np.dtype[Any]) -> str:
-    """A number in a dtype."""
+    """Return a number in a dtype."""
     number = number.item() if isinstance(number, np.generic) else number
     if dtype.char in COMPUTED:
         return CudaWriter(COMPUTED[dtype.char]).constant(float(number))

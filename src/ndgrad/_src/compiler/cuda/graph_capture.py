@@ -1,13 +1,12 @@
-"""A program of a device as a CUDA graph: its launches recorded once, and started together from then on.
+"""Record a program of a device as a CUDA graph: its launches are recorded once, and started together from then on.
 
-A graph runs on the memory that it was recorded with. An input that was in the same place in the last calls, as parameters
-and the state of an optimizer are, is read and written there; should it be elsewhere once, the graph is recorded anew with
-a buffer for it. All other inputs are copied into buffers before the graph runs, and what the host computes is brought
-there in one piece. Results are copied out, all by one kernel, each into new memory: what a call has returned no other
-call writes.
+A graph runs on the memory of its recording. An input that stayed in place during the last calls, such as parameters and
+the state of an optimizer, is read and written there. If it moves later, the graph is recorded again with a buffer for
+it. All other inputs are copied into buffers before the graph runs, and values from the host are copied in one piece.
+One kernel copies all results out, each into new memory, so that no call overwrites the results of another.
 
-What asks for values or brings data from the host cannot be recorded. Then the program runs step by step, as before, and
-`problem` says why.
+Steps that read values or copy data from the host cannot be recorded. Then the program runs step by step, and `problem`
+gives the reason.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from ndgrad._src.foundations.locks import make_lock
 if TYPE_CHECKING:
     from ndgrad._src.compiler.cuda.program import Arrays, DeviceProgram
 
-#: Calls before the one that is recorded: kernels are compiled then, and it is seen which inputs stay in their place.
+#: Number of calls before the recording. They compile kernels, and show which inputs stay in place.
 _WARMING = 2
-#: Launches from which on a graph pays, and the part of a program's traffic that copying its results may be.
+#: Minimum number of launches of a graph, and the largest share of a program's traffic for copying its results.
 _FEWEST, _COPIED = 4, 0.125
-#: Bytes of an input that is copied in no time.
+#: Maximum bytes of an input whose copy takes negligible time.
 _SMALL = 1 << 22
-#: Bytes that are copied in the time that a launch takes.
+#: Bytes that are copied in the time of a launch.
 _PER_LAUNCH = 1 << 22
-#: How often a program is recorded.
+#: Maximum number of recordings of a program.
 _MOST_RECORDINGS = 4
-#: Bytes at whose multiples what the host brings lies, and arrays that one kernel copies.
+#: Alignment of values from the host, and maximum number of arrays that one kernel copies.
 _ALIGNMENT, _TOGETHER = 16, 120
 #: Bytes that a block copies.
 _BLOCK = 16384
@@ -63,16 +62,16 @@ extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__
 
 
 class Capturing:
-    """The graph of a program, once there is one; till then, what is known about its inputs."""
+    """The graph of a program, or before it exists, the observations of its inputs."""
 
     def __init__(self, program: DeviceProgram) -> None:
         self.program = program
         self._calls = self._recordings = 0
-        #: the addresses of the inputs in the last call, and the numbers of those that do not stay
+        #: the addresses of the inputs in the last call, and the numbers of those that moved
         self._places: list[int] = []
         self._moving: set[int] = set()
         self._graph: _Graph | None = None
-        #: why there is none, and will be none
+        #: the reason why there will be no graph
         self.problem = self._unwanted()
         self._lock = make_lock()
 
@@ -82,7 +81,7 @@ class Capturing:
 
     @property
     def memory(self) -> int:
-        """The bytes that the graph holds."""
+        """Return the bytes that the graph holds."""
         return 0 if self._graph is None else self._graph.memory
 
     def _unwanted(self) -> str | None:
@@ -101,7 +100,7 @@ class Capturing:
         return None
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any] | None:
-        """The outputs by the graph; None if there is none for this call."""
+        """Return the outputs by the graph; None if there is none for this call."""
         if self.problem is not None or graph_recording.active is not None:
             return None
         with self._lock:
@@ -117,12 +116,13 @@ class Capturing:
             return None if graph is None else graph.run(inputs)
 
     def _recorded(self, inputs: Sequence[Any]) -> _Graph | None:
-        self._graph = None  # whose memory is free from here on
+        self._graph = None  # frees its memory
         self._recordings += 1
         if self._recordings > _MOST_RECORDINGS:
             self.problem = f"its inputs were somewhere else {_MOST_RECORDINGS} times"
             return None
-        if self._recordings > 1:  # what has moved once is not alone: first what is copied in no time, then all of it
+        # other inputs may move as well: copy first those that take negligible time, then all of them
+        if self._recordings > 1:
             largest = _SMALL if self._recordings == 2 else max(v.nbytes for v in self.program.original.inputs)
             written = {*self.program.in_place.values()}
             inputs_of = enumerate(self.program.original.inputs)
@@ -135,17 +135,17 @@ class Capturing:
 
 
 class _Graph:
-    """One recording, with the memory that it runs on."""
+    """One recording, with its memory."""
 
     def __init__(self, program: DeviceProgram, inputs: Sequence[Any], moving: frozenset[int]) -> None:
-        from ndgrad.cuda.graphs import CUDAGraph, graph  # which is for users, and built on all of this
+        from ndgrad.cuda.graphs import CUDAGraph, graph  # avoids an import cycle with the public package
 
         found = library.device_library
         self.program = program
         self.moving = moving
         self._graph = CUDAGraph()
         self._stream: Any = None
-        # what the calls before have left in the pool is as much again
+        # Earlier calls have left as much memory again in the pool.
         found.get_default_memory_pool().free_all_blocks()
         self._buffers: dict[int, Any] = {}
         arrays: Arrays = {}
@@ -167,16 +167,16 @@ class _Graph:
         program.prepare()
         with graph(self._graph):
             program.execute(arrays)
-        #: the arrays that results are in
+        #: the arrays of results
         self._arrays = arrays
 
     @property
     def memory(self) -> int:
-        """The bytes that it holds for itself."""
+        """Return the bytes that it holds for itself."""
         return int(self._graph._pool.total_bytes())
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs for these arrays."""
+        """Return the outputs for these arrays."""
         program, found = self.program, library.device_library
         host = program.on_the_host(inputs)
         stream = found.cuda.get_current_stream()
@@ -196,13 +196,13 @@ class _Graph:
         return out
 
     def _given(self, inputs: Sequence[Any]) -> dict[Value, Any]:
-        """By input: the array of this call where the graph has worked on that itself."""
+        """Return, by input, the array of this call if the graph has used it directly."""
         numbers, on_host = enumerate(self.program.original.inputs), self.program.on_host
         return {v: inputs[n] for n, v in numbers if not on_host[n] and n not in self._buffers}
 
 
 def copied(pairs: Sequence[tuple[Any, Any]]) -> None:
-    """Copy arrays into others of their shape and dtype: all that lie in order by one kernel."""
+    """Copy arrays into others of their shape and dtype: all contiguous ones by one kernel."""
     rest = []
     for to, source in pairs:
         if source.flags.c_contiguous and not (source.data.ptr | to.data.ptr) % _ALIGNMENT and source.nbytes:

@@ -1,15 +1,15 @@
-"""Attention of halves on tensor cores, a tile of queries and a tile of keys at a time: the weights are never in memory.
+"""Half-precision attention on tensor cores, one tile of queries and keys at a time: the weights are never in memory.
 
-A block has some rows, queries or keys, and goes through tiles of the others, of which the next one is copied into shared
-memory while products with this one are computed (tile_products.py). Blocks with most to do begin first. Of causal tiles only
-those that are seen are met, and only those on the diagonal masked. Weights are computed with the largest score so far taken
-out, and what was added up before is scaled whenever a larger one comes (Milakov and Gimelshein, "Online normalizer
-calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). Forward leaves the logarithm of each query's sum, from
-which reverse mode has the weights again:
+A block has some rows, queries or keys, and iterates over tiles of the others. The next tile is copied into shared
+memory while products with the current one are computed (tile_products.py). Blocks with the most work begin first.
+Causal attention skips hidden tiles, and masks only those on the diagonal. Weights are computed relative to the largest
+score so far, and earlier sums are rescaled whenever a larger one comes (Milakov and Gimelshein, "Online normalizer
+calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). The forward pass stores the logarithm of each
+query's sum, from which reverse mode recovers the weights:
 
     D = sum(g o)          s = q k' scale - logarithm      p = 2^s      h = p (g v' - D)
     gv = p' g             gk = scale h' q                 (a block takes a tile of keys through all queries)
-    gq = scale h k                                        (a block takes a tile of queries through all keys, and leaves D)
+    gq = scale h k                                        (a block takes a tile of queries through all keys; stores D)
 
 So every sum is added in a fixed order. Logarithms and exponentials are to base two. Sums are in single precision.
 """
@@ -28,7 +28,7 @@ from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.tile_products import products
 from ndgrad._src.compiler.cuda.values import PRELUDE, STORED
 
-#: The largest heads, and the pairs of tiles that a block has room for: what is met, and what comes next.
+#: The largest heads, and the pairs of tiles in a block's memory: the current and the next.
 _LARGEST, _STAGES = 128, 2
 
 _COMMON = """
@@ -355,8 +355,9 @@ _KERNELS = {"forward": _FORWARD, "of_queries": _OF_QUERIES, "of_keys": _OF_KEYS}
 
 
 class Form(NamedTuple):
-    """How a kernel is cut: the threads of a block, 16-row rounds of a warp, rows of a tile, how many of them are met at a time,
-    where the block's rows are, and how many blocks a processor is to hold."""
+    """Shape of a kernel: the threads of a block, 16-row rounds of a warp, rows of a tile, tiles per iteration, the
+    location of the block's rows, and blocks per multiprocessor.
+    """
 
     by_groups: bool
     threads: int
@@ -368,7 +369,7 @@ class Form(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The rows of a block."""
+        """Return the rows of a block."""
         return self.threads // 32 * 16 * self.rounds
 
 
@@ -387,13 +388,13 @@ _BY_GROUPS = {
 
 
 def form(name: str, size: int, has_groups: bool) -> Form:
-    """How a kernel is cut for a size of heads."""
+    """Return the shape of a kernel for a size of heads."""
     forms = _BY_GROUPS if has_groups and size in (64, 128) else _BY_WARPS
     return forms[name][size > 64]
 
 
 def source(name: str, char: str, size: int, cut: Form) -> str:
-    """The text of a kernel for a dtype and a size of heads."""
+    """Return the text of a kernel for a dtype and a size of heads."""
     lanes = 2 if size <= 16 else 4 if size <= 32 else 8 if size <= 64 else 16
     sizes = f"""
 typedef {STORED[char]} S;
@@ -406,7 +407,7 @@ enum {{ DIM = {size}, WIDTH = {-(-size // 16) * 16}, STEPS = WIDTH / 16, BLOCKS 
 
 
 def _shared(name: str, size: int, cut: Form) -> int:
-    """The bytes of shared memory that a block has: its rows, pairs of tiles, and numbers of rows."""
+    """Return the bytes of shared memory of a block: its rows, pairs of tiles, and numbers of rows."""
     row = 2 * (-(-size // 16) * 16 + (0 if cut.by_groups else 8))
     rows = cut.rows * (1 if name == "forward" else 2)
     numbers = {"forward": 0, "of_queries": cut.rows, "of_keys": 2 * _STAGES * cut.tile}[name]
@@ -427,12 +428,12 @@ def _new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def takes(q: Any, k: Any, v: Any, scale: float) -> bool:
-    """Whether there are kernels for such arrays: of halves."""
+    """True if there are kernels for such arrays, of half precision."""
     return q.dtype.char in "eE" and are_taken(q, k, v, scale, _LARGEST)
 
 
 def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[Any, Any]:
-    """softmax(q k' scale) v, and the logarithm of each query's sum."""
+    """Return softmax(q k' scale) v, and the logarithm of each query's sum."""
     q, k, v = as_heads(q), as_heads(k), as_heads(v)
     out = _new(q.shape, q.dtype)
     logs = _new(q.shape[:-1], launch.SINGLE)
@@ -443,13 +444,13 @@ def attention(q: Any, k: Any, v: Any, is_causal: bool, scale: float) -> tuple[An
 def attention_gradients(
     g: Any, q: Any, k: Any, v: Any, is_causal: bool, scale: float, out: Any, logs: Any
 ) -> tuple[Any, Any, Any]:
-    """The gradients in q, k and v, from the result and what forward has left besides."""
+    """Return the gradients in q, k and v, from the forward results."""
     g, q, k, v = as_heads(g), as_heads(q), as_heads(k), as_heads(v)
     out = out if out.flags.c_contiguous else in_order(out)
     sums = _new(q.shape[:-1], launch.SINGLE)
     made = [_new(a.shape, a.dtype) for a in (q, k, v)]
     buffers = (out, logs, sums, *made)
-    _start("of_queries", q.shape[2], q, k, v, g, buffers, is_causal, scale)  # which leaves the sums for the other one
+    _start("of_queries", q.shape[2], q, k, v, g, buffers, is_causal, scale)  # stores the sums for the other kernel
     _start("of_keys", k.shape[2], q, k, v, g, buffers, is_causal, scale)
     return made[0], made[1], made[2]
 

@@ -1,8 +1,9 @@
-"""Formulas over the memory of many arrays at once: the step of an optimizer is one kernel, however many parameters there
-are. The functions have the names and the meaning of those in ndgrad._src.compiler.kernels.eager.
+"""Formulas over the memory of many arrays at once: the step of an optimizer is one kernel, for any number of
+parameters.
 
-A block takes a piece of one array. Which one, and where the arrays lie, it reads from two tables on the device; the one
-with the addresses is sent again when gradients lie elsewhere than they did in the step before.
+The functions have the names and the meaning of those in ndgrad._src.compiler.kernels.eager. A block processes a piece
+of one array. It reads its array and the arrays' addresses from two tables on the device. The table of addresses is sent
+again when gradients have moved since the previous step.
 """
 
 from __future__ import annotations
@@ -35,28 +36,32 @@ class Table:
             self.device = launch.new(numbers.shape, numbers.dtype)
             self.send()
             return
-        # Not the graph's own memory, into which kernels that come earlier in it may write: it is sent before they run.
+        # Use memory outside the graph, because earlier kernels of the graph may write its own. The table is sent before
+        # they run.
         found = library.device_library
         with found.cuda.using_allocator(found.get_default_memory_pool().malloc):
             self.device = launch.new(numbers.shape, numbers.dtype)
         graph_recording.active.before_replay.append(self.send)
 
     def send(self) -> None:
-        """Have the device's copy hold what the host's does, for the kernels that are started from now on."""
+        """Update the device's copy from the host's, for the kernels that are started from now on."""
         cuda = library.device_library.cuda
         cuda.runtime.memcpyAsync(
             self.device.data.ptr, self.host.ctypes.data, self.host.nbytes, _TO_DEVICE, cuda.get_current_stream().ptr
-        )  # the driver has taken the numbers over when it returns
+        )  # the driver has copied the numbers when it returns
 
 
 def has_formula(signature: Signature, dtype: np.dtype[Any]) -> bool:
-    """Whether `formula_in_place` takes a formula."""
+    """True if `formula_in_place` supports a formula."""
     return can_be_written(signature, dtype.char)
 
 
 def formula_memory(sets: Sequence[Sequence[Any]]) -> tuple[Table, Table]:
-    """Where sets of arrays lie and in which pieces they are worked through, for `formula_in_place`. In each set the first are what
-    the formula's outputs are written to, the others its inputs; all are contiguous, of one dtype, and in each set of one size."""
+    """Return the addresses of sets of arrays, and the pieces of their processing, for `formula_in_place`.
+
+    In each set the formula's outputs are written to the first arrays, and the others are its inputs. All are
+    contiguous, of one dtype, and in each set of one size.
+    """
     addresses = Table(np.array([[a.data.ptr for a in arrays] for arrays in sets], np.int64))
     return addresses, _pieces(tuple([arrays[0].size for arrays in sets]), sets[0][0].data.device_id)
 
@@ -70,8 +75,9 @@ def formula_in_place(
     place: int = 0,
     others: Sequence[Any] = (),
 ) -> None:
-    """Run a formula on the sets of arrays of a table, with other arrays at one place of each set if there are any. Numbers
-    may be on the device."""
+    """Run a formula on the sets of arrays of a table, with other arrays at one position of each set if given. Numbers
+    may be on the device.
+    """
     if others:
         table = _with_others(table, place, [a.data.ptr for a in others])
     device = table.device.data.device_id
@@ -82,7 +88,9 @@ def formula_in_place(
 
 
 def _with_others(table: Table, place: int, addresses: list[int]) -> Table:
-    """A table with these addresses at one place. What is recorded gets one of its own, which later steps do not change."""
+    """Return a table with these addresses at one position. A recording gets its own table, which later steps do not
+    change.
+    """
     if graph_recording.active is not None:
         numbers = table.host.copy()
         numbers[:, place] = addresses
@@ -94,17 +102,17 @@ def _with_others(table: Table, place: int, addresses: list[int]) -> Table:
 
 
 def rouse(chunks: Any) -> None:
-    """Nothing: a device does not sleep."""
+    """Do nothing, because a device does not sleep."""
 
 
 def later_numbers(count: int) -> Table:
-    """Numbers for `formula_in_place` that are known when the work that is being recorded is run."""
+    """Return numbers for `formula_in_place` that become known when the recorded work is run."""
     return Table(np.zeros(count))
 
 
 @functools.lru_cache(maxsize=64)
 def _pieces(sizes: tuple[int, ...], device: int) -> Table:
-    """Pieces of arrays of these sizes: which array, the first element, the number of elements."""
+    """Return pieces of arrays of these sizes: the array, the first element, the number of elements."""
     pieces = [(n, begin, min(_PIECE, size - begin)) for n, size in enumerate(sizes) for begin in range(0, size, _PIECE)]
     return Table(np.array(pieces, np.int64).reshape(-1, 3))
 
@@ -115,7 +123,10 @@ def _kernel(signature: Signature, char: str, device: int, from_memory: bool) -> 
 
 
 def source(signature: Signature, char: str, from_memory: bool = False) -> str:
-    """The text of a kernel, whose numbers are in its argument or in the device's memory. Results may lie where operands do: a thread has read its elements when it writes them."""
+    """Return the text of a kernel, whose numbers are in its argument or in the device's memory.
+
+    Results may overwrite operands: a thread has read its elements when it writes them.
+    """
     inputs = sum(not node.op for node in signature.nodes)
     outputs, width = len(signature.outputs), BYTES * 8 // {"d": 64, "f": 32}.get(char, 16)
     lines, names = formula_lines(signature, char, (char,) * inputs)

@@ -1,10 +1,9 @@
-"""Indices out of bounds, found by the device itself: to look at them from the host would be to wait for all that was asked
-for before.
+"""Detect indices out of bounds on the device itself, because a check on the host would wait for all earlier work.
 
-A kernel that finds an index out of bounds leaves a note in memory that the host can read: the number of the call, and the
-index. The host reads it when values are brought there (ndgrad._src.arrays.device_faults), which waits for the device anyway. Until
-then, what was computed from such an index is NaN, zero or of another element, and steps of optimizers change nothing:
-they first ask a flag on the device that is set with the note.
+A kernel that finds an index out of bounds leaves a note in memory that the host can read: the number of the call, and
+the index. The host reads it when values are copied there (ndgrad._src.arrays.device_faults), which waits for the device
+anyway. Until then, values computed from such an index are NaN, zero or those of another element. Optimizer steps change
+nothing: they first check a flag on the device that is set with the note.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ INTEGERS = {
     "b": "signed char", "B": "unsigned char", "h": "short", "i": "int", "l": "long long", "q": "long long",
 }  # fmt: skip
 
-#: The same with what else may be looked at.
+#: The same with other types that may be checked.
 _NUMBERS = {**INTEGERS, "?": "bool", "f": "float", "d": "double"}
 
 NOTE = """
@@ -87,7 +86,7 @@ _WIDTHS = {16: "uint4", 8: "unsigned long long", 4: "unsigned int", 2: "unsigned
 
 
 class Notes:
-    """What one device may leave for the host, and the calls that it is about."""
+    """The notes of one device for the host, and the calls that they refer to."""
 
     def __init__(self) -> None:
         found = library.device_library
@@ -102,7 +101,7 @@ class Notes:
         self._is_pending = False
 
     def words(self, error: Callable[[int], Exception]) -> tuple[int, int, int]:
-        """What a kernel is told, for a call whose error is made by `error` from an index."""
+        """Return the words for a kernel, for a call whose exception is made by `error` from an index."""
         self._last += 1
         if graph_recording.active is None:
             self.calls[self._last] = error, user_frames()
@@ -113,13 +112,13 @@ class Notes:
         return int(self._memory.ptr), int(self.flag.data.ptr), self._last
 
     def expect(self) -> None:
-        """Ask the device when values are next brought to the host."""
+        """Check the device when values are next copied to the host."""
         if not self._is_pending:
             self._is_pending = True
             device_faults.pending.append(self.settle)
 
     def settle(self) -> None:
-        """Wait for the device, and raise what it has found."""
+        """Wait for the device, and raise the noted error."""
         self._is_pending = False
         with self.flag.device:
             library.device_library.cuda.get_current_stream().synchronize()
@@ -139,7 +138,7 @@ class Notes:
 
 @functools.lru_cache(maxsize=16)
 def notes(device: int) -> Notes:
-    """Those of a device."""
+    """Return the notes of a device."""
     return Notes()
 
 
@@ -151,12 +150,12 @@ def _kernel(name: str, char: str, device: int, width: int = 1) -> launch.Kernel:
 
 
 def takes(index: Any) -> bool:
-    """Whether the device can look at an array of indices."""
+    """True if the device can check an array of indices."""
     return index.dtype.char in INTEGERS and index._c_contiguous and index.size > 0
 
 
 def check(index: Any, low: int, high: int, error: Callable[[int], Exception]) -> bool:
-    """Have the device look for an index outside of [low, high); False if it cannot."""
+    """Let the device check for an index outside of [low, high). Return False if it cannot."""
     if not takes(index):
         return False
     device, count = index.data.device_id, index.size
@@ -166,14 +165,16 @@ def check(index: Any, low: int, high: int, error: Callable[[int], Exception]) ->
 
 
 def refuse_later(array: Any, error: Callable[[int], Exception]) -> None:
-    """Have the device look for a number 2 n + 1 among zeros: for `error`, of n."""
+    """Let the device search for a number 2 n + 1 among zeros; `error` takes n."""
     device, count = array.data.device_id, array.size
     words = count, array.data.ptr, 0, 0, *notes(device).words(error)
     _kernel("false", array.dtype.char, device)(-(-count // THREADS), THREADS, *words)
 
 
 def targets(index: Any, classes: int, ignored: int, error: Callable[[int], Exception]) -> tuple[Any, Any] | None:
-    """Class numbers with 0 in the place of those that are ignored, and which count; None if the device cannot look."""
+    """Return class numbers with 0 for ignored ones, and the mask of those that count; None if the device cannot check
+    them.
+    """
     if not takes(index):
         return None
     safe, counted = launch.new(index.shape, np.dtype(np.int64)), launch.new(index.shape, np.dtype(np.bool_))
@@ -184,7 +185,7 @@ def targets(index: Any, classes: int, ignored: int, error: Callable[[int], Excep
 
 
 def rows(table: Any, index: Any, error: Callable[[int], Exception]) -> Any:
-    """The rows of a table that indices name; None if it is for CuPy."""
+    """Return the rows of a table that indices name; None if it is left to CuPy."""
     if not takes(index) or not table._c_contiguous or not table.size or not table.ndim:
         return None
     size = table.nbytes // len(table)

@@ -1,8 +1,8 @@
-"""Kernels on the device: compiled once per device, and started with little ado.
+"""Kernels on the device: compiled once per device, and started with little overhead.
 
-A kernel takes one structure of 8-byte words, packed here; the driver is told where it lies. That is all that a call
-costs besides the driver itself: CuPy's own way from arguments to a launch takes as long as the launch.
-CuPy compiles by NVRTC and keeps what it has compiled on disk.
+A kernel takes one structure of 8-byte words, packed here, and the driver gets its address. A call has no other cost
+besides the driver: CuPy's own conversion of arguments takes as long as the launch. CuPy compiles by NVRTC and caches
+compiled code on disk.
 """
 
 from __future__ import annotations
@@ -18,28 +18,31 @@ import numpy as np
 from ndgrad._src.arrays import device_kernels, library
 from ndgrad._src.compiler.native import cache
 
-#: Where the contents of a bytes object lie behind its address.
+#: Offset of the contents of a bytes object.
 _CONTENTS = bytes.__basicsize__ - 1
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-#: Bytes of shared memory that a block may have without being asked for.
+#: Bytes of shared memory that a block may use without an explicit request.
 _SHARED = 48 << 10
 _pointer = struct.Struct("q").pack
 
 
 class KernelError(RuntimeError):
-    """NVRTC, or the driver, takes a kernel of ours for wrong."""
+    """Raised if NVRTC, or the driver, rejects a kernel."""
 
 
 class Kernel:
-    """A function on one device. The module that holds its code lives as long."""
+    """A function on one device. It keeps the module of its code alive."""
 
     __slots__ = ("_launch", "_module", "_shared", "_stream", "address", "grain", "pack")
 
     def __init__(self, code: str, layout: str, grain: int = 1, name: str = "kernel", shared: int = 0, exactly: str = "") -> None:
-        """`layout`: the words of its argument, for struct; `grain`: the elements of a block; `shared`: the bytes of shared
-        memory that a block has besides what its text declares; `exactly`: the kind of device that it uses instructions of
-        which others have not ("90a")."""
-        from cupy_backends.cuda.api import driver  # only where CuPy is
+        """Compile a kernel.
+
+        `layout`: the words of its argument, for struct; `grain`: the elements of a block; `shared`: additional bytes of
+        shared memory of a block; `exactly`: the kind of device ("90a") if the kernel uses instructions that others
+        lack.
+        """
+        from cupy_backends.cuda.api import driver  # needs CuPy
 
         found = library.device_library
         try:
@@ -53,7 +56,7 @@ class Kernel:
                 driver.funcSetAttribute(self.address, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         except MemoryError:
             raise
-        except Exception as error:  # of several classes: of NVRTC, of the driver
+        except Exception as error:  # errors of several classes: of NVRTC, of the driver
             raise KernelError(
                 f"a kernel of ndgrad's could not be made for this GPU: {type(error).__name__}: {str(error)[:400]}. Set "
                 "NDGRAD_DEVICE_KERNELS=0 to leave all to CuPy, and please report this. [nd-gpu]"
@@ -74,8 +77,8 @@ class Kernel:
 
 
 def _module_for(kind: str, code: str) -> Any:
-    """A module for one kind of devices, which CuPy cannot be asked for; kept on disk as native code is."""
-    from cupy_backends.cuda.libs import nvrtc  # only where CuPy is
+    """Return a module for one kind of device, which CuPy does not support. It is cached on disk like native code."""
+    from cupy_backends.cuda.libs import nvrtc  # needs CuPy
 
     options = ("-std=c++17", "-ftz=true", f"-arch=sm_{kind}")
     key = cache.key("cuda", str(nvrtc.getVersion()), *options, code)
@@ -97,13 +100,13 @@ def _module_for(kind: str, code: str) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def capability(device: int) -> int:
-    """Which instructions a device has: 90 for 9.0."""
+    """Return the instruction set of a device: 90 for 9.0."""
     return int(library.device_library.cuda.Device(device).compute_capability)
 
 
 @functools.lru_cache(maxsize=1)
 def problem() -> str | None:
-    """Why there are no kernels of our own here; None if there are."""
+    """Return the reason why ndgrad's kernels cannot be used here; None if they can."""
     try:
         from cupy_backends.cuda.api import driver
     except ImportError as error:
@@ -112,14 +115,16 @@ def problem() -> str | None:
 
 
 def can_be_made() -> bool:
-    """Whether kernels of our own can be used in this process, and are wanted (NDGRAD_DEVICE_KERNELS)."""
+    """True if ndgrad's kernels can be used in this process, and are enabled (NDGRAD_DEVICE_KERNELS)."""
     return device_kernels.kernels() is not None
 
 
 @functools.lru_cache(maxsize=1)
 def bare_array() -> Callable[[Any], Any] | None:
-    """What makes an array of CuPy's that `_init` has not seen yet; None if that cannot be done in its version. The class itself
-    does both, in Python, and takes twice as long."""
+    """Return a function that makes a CuPy array without calling `_init`; None if its version does not allow it.
+
+    The class itself does both, in Python, and takes twice as long.
+    """
     found = library.device_library
     try:
         from cupy._core.core import _ndarray_base
@@ -133,12 +138,12 @@ def bare_array() -> Callable[[Any], Any] | None:
 
 
 def room(size: int) -> Any:
-    """New memory of so many bytes, on the current device."""
+    """Return new memory of so many bytes, on the current device."""
     return library.device_library.cuda.alloc(size)
 
 
 def array(shape: tuple[int, ...], dtype: np.dtype[Any], memory: Any) -> Any:
-    """An array over memory."""
+    """Return an array over memory."""
     make, ndarray = bare_array(), library.device_library.ndarray
     if make is None:
         return ndarray(shape, dtype, memory)
@@ -148,17 +153,18 @@ def array(shape: tuple[int, ...], dtype: np.dtype[Any], memory: Any) -> Any:
 
 
 def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """A new array, not filled: at half the price of asking CuPy for one by its shape."""
+    """Return a new, uninitialised array, in half the time of CuPy's function."""
     return array(shape, dtype, library.device_library.cuda.alloc(prod(shape) * dtype.itemsize))
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:
-    """An array without gaps in another shape: at a third of the price of `reshape`. It does not know whose memory it is."""
+    """Return an array without gaps in another shape, in a third of the time of `reshape`. It does not record its base.
+    """
     return array(shape, x.dtype, x.data)
 
 
 def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that elements are added up in: halves in single precision."""
+    """Return the dtype in which elements are added: single precision for halves."""
     return DOUBLE if dtype.char == "d" else SINGLE
 
 
@@ -166,7 +172,7 @@ class Functions:
     """The functions of one module, each of which takes one structure of addresses."""
 
     def __init__(self, code: str) -> None:
-        from cupy_backends.cuda.api import driver  # only where CuPy is
+        from cupy_backends.cuda.api import driver  # needs CuPy
 
         found = library.device_library
         self._module = found.RawModule(code=code, options=("-std=c++17",))

@@ -1,8 +1,8 @@
-"""From operands that lie alike to the launch of a formula's kernel, as generated code.
+"""Generated code that launches a formula's kernel for operands of equal layout.
 
-This is the way of most calls on a device, and all of it is the CPU's time: so for a formula and the order of its operands
-(arrays and numbers) the lines are written out, with one look into a dictionary and no call between but the library's own.
-`print(start.__source__)` shows them. Other layouts, and kinds of arrays that are met for the first time, go to the general way.
+This is the path of most calls on a device, and all of it is CPU time. For a formula and the order of its operands
+(arrays and numbers) the lines are written out, with one dictionary lookup and no calls except the library's own.
+`print(start.__source__)` shows them. Other layouts, and new kinds of arrays, take the general path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ndgrad._src.arrays import library
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, THREADS
 
-#: Where the contents of a bytes object lie behind its address.
+#: Offset of the contents of a bytes object.
 CONTENTS = bytes.__basicsize__ - 1
 #: The kinds of operands.
 ARRAY, NUMBER = "a", "n"
@@ -25,9 +25,12 @@ ARRAY, NUMBER = "a", "n"
 def starter(
     kinds: str, known: dict[Any, tuple[Any, ...]], general: Callable[[list[Any], list[Any]], Any]
 ) -> Callable[..., Any]:
-    """The function of operands of these kinds. `known` has, by device, dtypes and whether all is aligned: a kernel's address, the packing of its
-    argument, the elements of a block, the result's dtype and the bytes of an element."""
-    from cupy_backends.cuda.api import driver  # only where CuPy is
+    """Return the launcher for operands of these kinds.
+
+    `known` maps (device, dtypes, True if all are aligned) to a kernel's address, the packing of its argument, the
+    elements of a block, the result's dtype and the bytes of an element.
+    """
+    from cupy_backends.cuda.api import driver  # needs CuPy
 
     found, bare = library.device_library, launch.bare_array()
     text = _source(kinds, bare is not None)
@@ -44,7 +47,7 @@ def starter(
     return made
 
 
-#: How an array is made over memory (see `launch.bare_array`).
+#: Lines that make an array over memory (see `launch.bare_array`).
 _ARRAY_LINES = {True: ("out = bare(ndarray)", "out._init(shape, dtype, memory)"), False: ("out = ndarray(shape, dtype, memory)",)}
 
 

@@ -1,9 +1,8 @@
-"""Products of matrices and of stacks of them by cuBLAS, called directly: CuPy has no stacks of bfloat16, none whose results
-are of another dtype than their operands, and takes longer to call. Halves are added up in single precision, and
-results may stay in it.
+"""Products of matrices and of stacks of them by cuBLAS, called directly.
 
-How a product is asked for depends on shapes, strides and dtypes alone. It is found out once for each kind, with the algorithm
-of cuBLASLt's where that has one.
+CuPy has no stacks of bfloat16, none whose results have another dtype than their operands, and takes longer to call.
+Halves are added in single precision, and results may stay in it. The parameters of a call depend only on shapes,
+strides and dtypes. They are determined once for each kind, with cuBLASLt's algorithm if it has one.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from ndgrad._src.compiler.cuda.columns import add_along
 from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.cublas import handle
 
-#: cuBLAS's numbers of dtypes, by their characters; and of the precisions that sums are taken in.
+#: cuBLAS's numbers of dtypes, by their characters, and of the precisions of sums.
 _TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
 _IN_SINGLE, _IN_TENSOR_FLOAT, _IN_DOUBLE = 68, 77, 70
 _BY_DEFAULT = -1
-#: Where one and zero lie, in single and in double precision.
+#: One and zero, in single and in double precision.
 _NUMBERS: list[Any] = [np.array([1, 0], np.float32), np.array([1, 0], np.float64)]
 _ONE, _ZERO = ([a.ctypes.data + i * a.itemsize for a in _NUMBERS] for i in (0, 1))
 
-#: Kinds of products that a thread remembers.
+#: Maximum number of kinds of products that a thread remembers.
 _MOST = 4096
 
 
 class _Asked(NamedTuple):
-    """How a kind of product is asked for."""
+    """The parameters of a kind of product."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     bytes: int
     #: by cuBLASLt; None if it has no algorithm
     by_plan: cublas_lt.Product | None
-    #: what cuBLAS is told before the address of b, between that and the one of a, and after that
+    #: cuBLAS's arguments before the address of b, between those of b and a, and after that
     head: tuple[Any, ...]
     middle: tuple[Any, ...]
     tail: tuple[Any, ...]
@@ -49,7 +48,7 @@ class _Asked(NamedTuple):
 
 
 class _Here(threading.local):
-    """What a thread has found out."""
+    """The kinds of products known to a thread."""
 
     def __init__(self) -> None:
         self.asked: dict[Any, _Asked | None] = {}
@@ -60,8 +59,12 @@ _unknown: Any = object()
 
 
 def product(a: Any, b: Any, bias: Any = None, b_transposed: bool = False, a_transposed: bool = False) -> Any:
-    """The product of rows (..., k), all leading dimensions of `a` as one, with a matrix (k, n), and a bias added to each row;
-    None if it is for CuPy. `b_transposed`: b is (n, k). `a_transposed`: all leading dimensions of both are summed over."""
+    """Return the product of rows (..., k) with a matrix (k, n), and a bias added to each row; None if it is left to
+    CuPy.
+
+    All leading dimensions of `a` are merged. `b_transposed`: b is (n, k). `a_transposed`: all leading dimensions of
+    both are summed over.
+    """
     a_at, b_at = a.data, b.data
     device, char = a_at.device_id, a.dtype.char
     tensor_float = char == "f" and _switches().allow_tf32
@@ -89,7 +92,7 @@ def product(a: Any, b: Any, bias: Any = None, b_transposed: bool = False, a_tran
 
 
 class _Lies(NamedTuple):
-    """A matrix: its sizes, whether columns lie side by side and not rows, and the step between lines."""
+    """A matrix: its sizes, True if columns are contiguous instead of rows, and the step between lines."""
 
     sizes: tuple[int, int]
     order: int
@@ -97,7 +100,7 @@ class _Lies(NamedTuple):
 
     @classmethod
     def of(cls, x: Any, transposed: bool) -> _Lies | None:
-        """All leading dimensions as one; None if they have no common step, or cuBLAS does not take it."""
+        """Merge all leading dimensions; None if they have no common step, or cuBLAS does not support it."""
         item = x.dtype.itemsize
         if x.ndim == 2:
             rows, (outer, inner) = x.shape[0], x.strides
@@ -131,7 +134,7 @@ def _ask(a: Any, b: Any, with_bias: bool, b_transposed: bool, a_transposed: bool
                 a.data.device_id, type, _precision(char), int(double), (m, n, k), left[1:], right[1:], (one, zero), with_bias
             )
         except (LookupError, RuntimeError):
-            plan = None  # cuBLAS has one, or says why not
+            plan = None  # cuBLAS has one, or raises the error
     head = (right.order, left.order, n, m, k, one)
     return _Asked(
         (m, n) if a_transposed else (*a.shape[:-1], n), a.dtype, m * n * a.dtype.itemsize, plan, head, (type, right.step),
@@ -140,8 +143,10 @@ def _ask(a: Any, b: Any, with_bias: bool, b_transposed: bool, a_transposed: bool
 
 
 def multiply(a: Any, b: Any, out: Any, a_transposed: bool = False, b_transposed: bool = False) -> None:
-    """out[i] = a[i] @ b[i]: stacks (N, m, k), (N, k, n) and (N, m, n), of which the first two may be transposed. The matrices of
-    the last lie without gaps, of each of the others the rows or the columns lie side by side."""
+    """Compute out[i] = a[i] @ b[i] for stacks (N, m, k), (N, k, n) and (N, m, n), the first two possibly transposed.
+
+    The matrices of `out` have no gaps; the others have contiguous rows or columns.
+    """
     count, m, n = out.shape
     k = a.shape[1] if a_transposed else a.shape[2]
     a_order, a_step = _laid_out(a)
@@ -159,21 +164,24 @@ def multiply(a: Any, b: Any, out: Any, a_transposed: bool = False, b_transposed:
 
 @functools.lru_cache(maxsize=1)
 def _switches() -> Any:
-    from ndgrad.backends import cuda  # which is for users, and imports much
+    from ndgrad.backends import cuda  # avoids importing the public package early
 
     return cuda.matmul
 
 
 def _precision(char: str) -> int:
-    """In which precision sums are taken; with `ndgrad.backends.cuda.matmul.allow_tf32` operands of single precision are
-    rounded to ten bits for the tensor cores."""
+    """Return the precision of sums.
+
+    With `ndgrad.backends.cuda.matmul.allow_tf32`, operands of single precision are rounded to ten bits for the tensor
+    cores.
+    """
     if char == "d":
         return _IN_DOUBLE
     return _IN_TENSOR_FLOAT if char == "f" and _switches().allow_tf32 else _IN_SINGLE
 
 
 def takes(a: Any) -> bool:
-    """Whether the rows or the columns of each matrix lie side by side."""
+    """True if the rows or the columns of each matrix are contiguous."""
     item, shape, strides = a.dtype.itemsize, a.shape, a.strides
     return a.dtype.char in _TYPES and (
         _is_order(shape, strides, -1, -2, item) or _is_order(shape, strides, -2, -1, item)
@@ -181,14 +189,14 @@ def takes(a: Any) -> bool:
 
 
 def _is_order(shape: tuple[int, ...], strides: tuple[int, ...], inner: int, outer: int, item: int) -> bool:
-    """Whether dimension `inner` has steps of one, and `outer` steps at least as long as a line."""
+    """True if dimension `inner` has steps of one, and `outer` steps at least as long as a line."""
     close = strides[inner] == item or shape[inner] == 1
     apart = strides[outer] >= item * shape[inner] or shape[outer] == 1
     return close and apart and strides[outer] % item == 0
 
 
 def _laid_out(a: Any) -> tuple[int, int]:
-    """cuBLAS's word for how matrices lie (as they are, or transposed), and the step between lines."""
+    """Return cuBLAS's layout of matrices (plain, or transposed), and the step between lines."""
     item, (rows, columns) = a.dtype.itemsize, a.shape[-2:]
     if _is_order(a.shape, a.strides, -1, -2, item):
         return 0, max(a.strides[-2] // item, columns) if rows > 1 else columns
@@ -199,7 +207,7 @@ def _laid_out(a: Any) -> tuple[int, int]:
 
 
 def linear(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """x w' + b; None if it is for CuPy."""
+    """Return x w' + b; None if it is left to CuPy."""
     x, w, b = operands
     if b is not None and (b.dtype != x.dtype or not b._c_contiguous):
         return None
@@ -207,17 +215,17 @@ def linear(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 
 def _rows(x: Any) -> Any:
-    """An array whose leading dimensions can be walked as one."""
+    """Return an array whose leading dimensions can be merged."""
     return x if x.ndim <= 2 or x._c_contiguous or not x.size else in_order(x)
 
 
 def summed_product(a: Any, b: Any) -> Any:
-    """a' b, where a is (..., m) and b (..., n), which is the gradient of a weight; None if it is for CuPy."""
+    """Return a' b, for a (..., m) and b (..., n), the gradient of a weight; None if it is left to CuPy."""
     return product(_rows(a), _rows(b), a_transposed=True)
 
 
 def matmul(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Products of matrices and of stacks of them; None if it is for CuPy."""
+    """Return products of matrices and of stacks of them; None if it is left to CuPy."""
     x, y = operands
     if y.ndim == 2 and x.ndim >= 2:
         return product(_rows(x), y)
@@ -233,7 +241,7 @@ def matmul(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 
 def _stack(x: Any) -> Any:
-    """(N, rows, columns) of which cuBLAS takes each matrix; None if there are no such numbers."""
+    """Return (N, rows, columns) whose matrices cuBLAS supports; None if there are no such numbers."""
     if x.dtype.char not in _TYPES:
         return None
     x = x if x.ndim == 3 else x.reshape(-1, *x.shape[-2:])

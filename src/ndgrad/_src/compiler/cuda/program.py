@@ -1,11 +1,11 @@
-"""A program on a device: fused kernels, with the device's functions of ops between them where an op has no kernel.
+"""A program on a device: fused kernels, and the device's functions for ops without a kernel.
 
-    parting     what the host computes, and what the device                                              (parting.py)
-    expanding   composite ops written out                                                                (expanding.py)
-    grouping    that of native code, with what kernels of a device can do               (lower/group.py, fusing.py)
-    kernels     each group as CUDA C++; groups of the same text are one function                          (fused.py)
-    run         step by step, memory from CuPy's pool, which has back what no later step needs
-    capture     the whole as a CUDA graph, once it has run a few times on memory that stays            (captured.py)
+    device_split    parts for the host and for the device
+    expand          composite ops decomposed
+    grouping        that of native code, with the features of a device's kernels     (lower/grouping.py, fusion.py)
+    fused           each group as CUDA C++; groups of the same text share a function
+    run             step by step, in memory from CuPy's pool, which is released after its last use
+    graph_capture   the whole as a CUDA graph, once it has run a few times on memory that stays
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ndgrad._src.compiler.lower.memory_places import Place
 from ndgrad._src.compiler.lower.steps import Call, Kernel
 from ndgrad._src.compiler.program.program import Program, Value
 
-#: Kernels that know nothing: every op is a call.
+#: Features without kernels: every op is a call.
 _NO_KERNELS = Abilities(
     is_type=lambda dtype: False, is_pointwise=lambda i: False, is_reduction=lambda i: False, has_routines=False
 )
-#: Bytes at whose multiples packs lie.
+#: Alignment of packs.
 _ALIGNMENT = 16
 
 Arrays = dict[Value, Any]
@@ -49,28 +49,29 @@ Arrays = dict[Value, Any]
 
 @dataclass(eq=False)
 class Step:
-    """What runs at one time: how it is called, and whose memory begins before it and ends after it."""
+    """One step of the program: its function, and the memory that begins before it and ends after it."""
 
     group: Kernel | Call | None
     run: Callable[[Arrays], None]
-    #: memory to be made before it, and that of it which begins as zeros
+    #: memory to allocate before it, and the part of it that begins as zeros
     new: list[Value] = field(default_factory=list)
     cleared: list[Value] = field(default_factory=list)
     dead: list[Value] = field(default_factory=list)
-    #: the names of the functions that were written for it
+    #: the names of its functions
     functions: list[str] = field(default_factory=list)
-    #: what it starts together with others that are alike, and these
+    #: kernels with the same text that it starts together
     lines: list[Line] = field(default_factory=list)
     members: list[Step] = field(default_factory=list)
 
     def written(self) -> list[Value]:
-        """The values that it stores, if it is a kernel."""
+        """Return the values that it stores, if it is a kernel."""
         return [v for s in (self, *self.members) if isinstance(s.group, Kernel) for v in s.group.stores]
 
 
 class DeviceProgram:
-    """A program whose inputs are on a device, but for some on the host: called with their arrays, it gives those of its
-    outputs, each in memory of its own."""
+    """A program whose inputs are on a device, except for some on the host. It maps arrays of inputs to arrays of
+    outputs, each in memory of its own.
+    """
 
     def __init__(
         self,
@@ -80,9 +81,12 @@ class DeviceProgram:
         later: Mapping[int, Callable[[int], Exception]] | None = None,
         strict: bool = False,
     ) -> None:
-        """`inputs`: arrays like those that it is called with; `writes`: the outputs that may be computed in the memory of
-        inputs; `later`: the outputs that must be zero, and what is raised if one is not, when the device has said so;
-        `strict`: op by op, as eager computes."""
+        """Compile a program.
+
+        `inputs`: arrays like those of its calls; `writes`: the outputs that may be computed in the memory of inputs;
+        `later`: the outputs that must be zero, and the exception that is raised once the device reports otherwise;
+        `strict`: op by op, as eager mode computes.
+        """
         self.original = program
         self.later = dict(later or {})
         self.on_host = tuple(not is_on_device(a) for a in inputs)
@@ -94,7 +98,7 @@ class DeviceProgram:
         self.program = parts.device
         if self.is_fused:
             self.program, checks = expanded(parts.device)
-        #: the value of each output, as far as the device computes it
+        #: the value of each output that the device computes
         shown = iter(self.program.outputs)
         self._outputs = [None if v in parts.on_host else next(shown) for v in program.outputs]
         self._notes = {self._outputs[n]: error for n, error in self.later.items()}
@@ -112,7 +116,7 @@ class DeviceProgram:
         self.in_place = self._written_in_place(everything, writes)
         self._runner: Any = None
         if parts.host is not None:
-            from ndgrad._src.compiler.runtime.backend import Runner  # which runs programs, and so this one
+            from ndgrad._src.compiler.runtime.backend import Runner  # avoids an import cycle
 
             self._runner = Runner(parts.host)
         self._lay_out(everything)
@@ -124,14 +128,14 @@ class DeviceProgram:
         self.capturing = Capturing(self)
 
     def takes(self, inputs: Sequence[Any]) -> bool:
-        """Whether it can be called with these arrays."""
+        """True if it can be called with these arrays."""
         here = all(is_on_device(a) is not there for a, there in zip(inputs, self.on_host, strict=True))
         return here and all(a.device.id == self.device for a, there in zip(inputs, self.on_host) if not there)
 
     # ----- making -----------------------------------------------------------------------------------------------------
 
     def _written_in_place(self, everything: Program, writes: Writes | None) -> dict[Value, Value]:
-        """The inputs in whose memory results lie, by result."""
+        """Return the inputs whose memory holds results, by result."""
         if writes is None or writes.conditions or not self.is_fused:
             return {}
         position = {v: n for n, v in enumerate(everything.inputs)}
@@ -145,7 +149,7 @@ class DeviceProgram:
         return written_in_place(everything, self.groups, Writes(targets), 0, True, noted).inputs
 
     def _lay_out(self, everything: Program) -> None:
-        """The steps, with the memory that each needs."""
+        """Return the steps, with the memory that each needs."""
         groups, affine = self.groups, Affine(self.program.constants)
         self.texts: dict[str, str] = {}
         self.steps: list[Step] = []
@@ -172,7 +176,7 @@ class DeviceProgram:
         self._needed_constants = self._constants_read(affine)
 
     def _notes_after(self, given: set[Value]) -> dict[int, list[Step]]:
-        """What the device is to look at, by the number of the step that computes it; -1 for what is given."""
+        """Return the values that the device checks, by the number of the step that computes them; -1 for inputs."""
         found: dict[int, list[Step]] = {}
         for value, error in self._notes.items():
             if value is None:
@@ -183,7 +187,7 @@ class DeviceProgram:
         return found
 
     def _constants_read(self, affine: Affine) -> list[Value]:
-        """The constants that must be in memory."""
+        """Return the constants that must be in memory."""
         groups, shown = self.groups, {place.root for place in self._roots.values()}
         used = {v for step in groups.steps for v in step.touched()} | shown
         by_calls = {p.root for s in groups.steps if isinstance(s, Call) for p in s.reads if p is not None} | shown
@@ -196,8 +200,9 @@ class DeviceProgram:
         return Step(kernel, partial(self._start, made, names), functions=names)
 
     def _join_alike(self, affine: Affine) -> None:
-        """Let elementwise kernels that are alike, as the updates of parameters are, start together, where nothing between
-        them has to do with them."""
+        """Start elementwise kernels of the same text together, such as the updates of parameters, if no step between
+        them depends on them.
+        """
         joined: list[Step] = []
         for step in self.steps:
             line = self._line(step, affine)
@@ -217,7 +222,7 @@ class DeviceProgram:
 
     @staticmethod
     def _alike(line: Line, step: Step, joined: list[Step]) -> Step | None:
-        """The step that one like it can be started with."""
+        """Return the step with which a step of the same text can be started."""
         for before in reversed(joined):
             if not isinstance(before.group, Kernel) or _meet(before, step):
                 return None
@@ -265,14 +270,14 @@ class DeviceProgram:
 
     @property
     def code(self) -> str:
-        """The source of all kernels."""
+        """Return the source of all kernels."""
         functions = [text.replace("NAME", name, 1) for text, name in self.texts.items()]
         return "\n".join([HEAD, *functions])
 
     # ----- running ----------------------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs for these arrays; None for what the device looks at by itself."""
+        """Return the outputs for these arrays; None for outputs that the device checks itself."""
         with library.device_library.cuda.Device(self.device):
             found = self.capturing(inputs)
             if found is not None:
@@ -284,7 +289,7 @@ class DeviceProgram:
             return self.collected(arrays, inputs, host, given)
 
     def on_the_host(self, inputs: Sequence[Any]) -> Arrays:
-        """What the host has and computes."""
+        """Return the inputs and results on the host."""
         host = {v: np.asarray(a) for v, a, there in zip(self.original.inputs, inputs, self.on_host) if there}
         if self._runner is not None:
             program = self._runner.program
@@ -292,7 +297,7 @@ class DeviceProgram:
         return host
 
     def given(self, inputs: Sequence[Any], host: Arrays) -> Arrays:
-        """The arrays of the device's inputs."""
+        """Return the arrays of the device's inputs."""
         found = library.device_library
         if self.parts.crossing:
             graph_recording.refuse(
@@ -305,7 +310,7 @@ class DeviceProgram:
         return arrays
 
     def prepare(self) -> None:
-        """Have what lasts from call to call, which cannot be made while a graph is recorded."""
+        """Create permanent objects, which cannot be created while a graph is recorded."""
         self.constants()
         self._flag()
 
@@ -315,11 +320,11 @@ class DeviceProgram:
             run()
 
     def running(self, arrays: Arrays) -> list[Callable[[], None]]:
-        """The steps as functions that run them on some arrays, in order."""
+        """Return the steps as functions that run them on some arrays, in order."""
         arrays.update(self.constants())
         for value, target in self.in_place.items():
             arrays[value] = arrays[target]
-        # from where on inputs are written, nothing may fail any more: all memory is there before
+        # Nothing may fail once inputs are written, so all memory is allocated before.
         written = (n for n, step in enumerate(self.steps) if any(v in self.in_place for v in step.written()))
         first = next(written, len(self.steps))
         runs: list[Callable[[], None]] = [partial(_run, step, arrays) for step in self.steps]
@@ -327,14 +332,17 @@ class DeviceProgram:
         return [*runs[:first], partial(_make, rest, arrays), *runs[first:]] if rest else runs
 
     def results(self) -> list[Place]:
-        """The places of the outputs that are new in each call."""
+        """Return the places of the outputs that are new in each call."""
         shown = [self._roots[v] for n, v in enumerate(self._outputs) if v is not None and n not in self.later]
         return [place for place in shown if place.root not in self.in_place]
 
     @functools.cached_property
     def _collecting(self) -> list[tuple[Place | None, int, bool]]:
-        """Of each output: its place, None for what the host has; the number of the input that it is written to, or -1; and
-        whether it may have its memory: nobody else's, and all of it."""
+        """Return for each output: its place, None for host values; the number of the input that it is written to, or
+        -1; and True if it may keep its memory.
+
+        An output may keep memory that is not shared, and that it fills.
+        """
         numbers, own = {v: n for n, v in enumerate(self.original.inputs)}, set(self._made)
         found: list[tuple[Place | None, int, bool]] = []
         for value in self._outputs:
@@ -352,8 +360,10 @@ class DeviceProgram:
         return found
 
     def prepared(self, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[list[Any], list[tuple[Any, Place]]]:
-        """The outputs before a graph runs, as far as they are known or new memory; and what is to be copied into that when
-        it has run. All that can fail is done by then. `given` are the arrays of inputs that the graph works on."""
+        """Return the outputs before a graph runs, as known values or new memory, and the copies to make after the run.
+
+        Everything that can fail is done by then. `given` are the arrays of inputs that the graph uses.
+        """
         found: list[Any] = []
         copies: list[tuple[Any, Place]] = []
         for n in range(len(self._collecting)):
@@ -365,8 +375,10 @@ class DeviceProgram:
         return found, copies
 
     def collected(self, arrays: Arrays, inputs: Sequence[Any], host: Arrays, given: Arrays) -> list[Any]:
-        """The outputs of a run, each in memory of its own: that of an input only where the program writes that. `given`
-        are the arrays of inputs that the program has worked on."""
+        """Return the outputs of a run, each in memory of its own, or in that of an input that the program writes.
+
+        `given` are the arrays of inputs that the program has used.
+        """
         found: list[Any] = []
         for n, (_, _, is_own) in enumerate(self._collecting):
             array, place = self._known(n, inputs, host, given)
@@ -377,8 +389,9 @@ class DeviceProgram:
         return found
 
     def _known(self, n: int, inputs: Sequence[Any], host: Arrays, given: Arrays) -> tuple[Any, Place | None]:
-        """An output that the device computes into no memory of its own: what somebody else makes later, what the host has
-        computed, an input that is written. For the others, the place where it is."""
+        """Return an output that has no memory of its own on the device: one made later, a host value, or a written
+        input. For the others, return its place.
+        """
         place, target, _ = self._collecting[n]
         if n in self.later:
             return None, None
@@ -390,11 +403,11 @@ class DeviceProgram:
 
     @staticmethod
     def shown(arrays: Arrays, place: Place) -> Any:
-        """An array that shows a place in its root."""
+        """Return an array that shows a place in its root."""
         return _shown(arrays, place)
 
     def constants(self) -> Arrays:
-        """The program's constants on the device."""
+        """Return the program's constants on the device."""
         if self._constants is None:
             bring = library.device_library.asarray
             self._constants = {
@@ -423,7 +436,7 @@ class DeviceProgram:
 
     @functools.cached_property
     def _fault(self) -> Any:
-        """The flag that the device sets when it has noted a fault; one that stays zero where it notes none."""
+        """Return the flag that the device sets when it has noted a fault; a constant zero if it notes none."""
         found = device_kernels.kernels()
         return library.device_library.zeros(1, np.uint64) if found is None else found.notes(self.device).flag
 
@@ -446,7 +459,7 @@ class DeviceProgram:
 
 
 def _make(values: Sequence[Value], arrays: Arrays) -> None:
-    """Memory for some values that have none yet."""
+    """Allocate memory for values that have none yet."""
     new = library.device_library.empty
     for value in values:
         if value not in arrays:
@@ -454,7 +467,7 @@ def _make(values: Sequence[Value], arrays: Arrays) -> None:
 
 
 def _run(step: Step, arrays: Arrays) -> None:
-    """One step, with the memory that begins and ends at it."""
+    """Run one step, with the memory that begins and ends at it."""
     _make(step.new, arrays)
     for value in step.cleared:
         arrays[value].fill(0)
@@ -464,7 +477,7 @@ def _run(step: Step, arrays: Arrays) -> None:
 
 
 def _meet(before: Step, after: Step) -> bool:
-    """Whether a step must come after another one: one writes what the other reads or writes."""
+    """True if a step must come after another one: one writes memory that the other reads or writes."""
     a, b = before.group, after.group
     if not isinstance(a, Kernel) or not isinstance(b, Kernel):
         return True
@@ -479,7 +492,7 @@ def _written(group: Any) -> list[Value]:
 
 
 def ready(array: Any) -> Any:
-    """An array as kernels take it: in C order, at an address where packs lie."""
+    """Return an array as kernels require it: in C order, at an aligned address."""
     if array.flags.c_contiguous and array.data.ptr % _ALIGNMENT == 0:
         return array
     return array.copy(order="C")
@@ -491,7 +504,7 @@ def _overlaps(a: Any, b: Any) -> bool:
 
 
 def _shown(arrays: Arrays, place: Place) -> Any:
-    """An array that shows a place in its root."""
+    """Return an array that shows a place in its root."""
     root = arrays[place.root]
     if place.is_whole:
         return root if root.shape == place.shape else root.reshape(place.shape)

@@ -1,7 +1,7 @@
-"""Random numbers drawn on a device: the kernels of ndgrad._src.arrays.philox, which has the same in functions of an array library.
+"""Draw random numbers on a device: the kernels of ndgrad._src.arrays.philox, which has the same as array functions.
 
-A thread makes one block of four words, and two or four numbers of it. A kernel that is recorded in a graph reads which draw it
-is from the device's memory, where the next one is written before each replay.
+A thread computes one block of four words, and two or four numbers from it. A kernel that is recorded in a graph reads
+the number of its draw from the device's memory, which is updated before each replay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __device__ inline Words philox(unsigned long long seed, unsigned long long numbe
 }}
 __device__ inline unsigned long long joined(unsigned int high, unsigned int low) {{ return (unsigned long long)high << 32 | low; }}
 """
-#: Of each kind: how many numbers a block gives, and the lines that make them of its words `c`.
+#: Kind -> the numbers per block, and the lines that compute them from its words `c`.
 _BETWEEN = "put(made.at[k], p + (q - p) * u); if (!(wide(made.at[k]) < q) && p < q) put(made.at[k], p);"
 _KINDS = {
     "uniform": (4, "for (int k = 0; k < 4; ++k) { const T u = T(c.at[k] >> SHIFT) * SCALE; " + _BETWEEN + " }"),
@@ -69,7 +69,7 @@ _KINDS = {
 
 
 def source(kind: str, char: str) -> str:
-    """The text of the kernel that draws numbers of a kind, of a dtype ("Q": words of 64 bits)."""
+    """Return the text of the kernel that draws numbers of a kind, of a dtype ("Q": words of 64 bits)."""
     each, lines = _KINDS[kind]
     digits = DIGITS.get(_NAMES.get(char, ""), 24)
     stored = "unsigned long long" if char == "Q" else STORED[char]
@@ -99,7 +99,7 @@ def _kernel(kind: str, char: str, device: int) -> launch.Kernel:
 
 
 def drawn(kind: str, generator: Any, shape: tuple[int, ...], dtype: np.dtype[Any], p: float = 0.0, q: float = 1.0) -> Any:
-    """Numbers of a kind in new memory; None if there is no kernel for the dtype."""
+    """Return numbers of a kind in new memory; None if there is no kernel for the dtype."""
     char = "Q" if kind == "whole" else dtype.char
     if kind in ("uniform", "normal"):
         if char not in COMPUTED:
@@ -122,7 +122,7 @@ def drawn(kind: str, generator: Any, shape: tuple[int, ...], dtype: np.dtype[Any
 
 
 def _later(generator: Any) -> int:
-    """Where the device finds the draw of a replay."""
+    """Return the address of the draw number of a replay."""
     assert graph_recording.active is not None
     words = np.zeros(2, np.uint64)
 
@@ -130,4 +130,4 @@ def _later(generator: Any) -> int:
         words[0], words[1] = generator.next()
 
     graph_recording.active.before_replay.append(refill)
-    return int(Table(words).device.data.ptr)  # which is sent before each replay, and lives as long
+    return int(Table(words).device.data.ptr)  # sent before each replay, and as long-lived

@@ -1,10 +1,10 @@
-"""Kernels over rows on a device: softmax, cross entropy and normalisation, under the names and with the meaning of those in
+"""Kernels over rows on a device: softmax, cross entropy and normalisation, with the names and the meaning of those in
 ndgrad._src.compiler.kernels.eager.
 
-A block takes a row. Its threads go over the row two or three times, of which all but the first read caches; sums and
-maxima of a thread are joined over the block by `all_sum` and `all_max`. Halves are summed in single precision. The sums
-over rows that the gradients of weights are go by pieces of rows, whose number depends on the sizes alone, so a result
-is the same in every run.
+A block processes a row. Its threads read the row two or three times, after the first time from caches. `all_sum` and
+`all_max` combine the sums and maxima of threads over the block. Halves are summed in single precision. Sums over rows,
+for the gradients of weights, are taken by pieces of rows. Their number depends only on the sizes, so a result is the
+same in every run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 __all__ = ["column_sum"]
 
-#: Threads of a block at most.
+#: Maximum number of threads of a block.
 _MOST_THREADS = 512
 
 _EACH = "#define EACH(i) for (long long i = threadIdx.x; i < a.length; i += blockDim.x)"
-#: Of each kernel: the fields of its argument besides the number of rows and their length, and its lines; `row` is the
-#: number of the row, `at` its first element.
+#: Kernel -> the fields of its argument besides the number of rows and their length, and its lines. `row` is the number
+#: of the row, `at` its first element.
 _SOURCES = {
     "softmax": (
         "S* out; const S* x;",
@@ -194,12 +194,12 @@ _SOURCES = {
     ),
 }
 
-#: Sums over the rows of a piece, for the gradients of weights and shifts: a thread takes a column. What is given for the
-#: numbers of rows is null where only g itself is summed.
+#: Sums over the rows of a piece, for the gradients of weights and shifts: a thread processes a column. The numbers per
+#: row are null if only g itself is summed.
 
 
 def rows_for(x: Any, *others: Any) -> Any:
-    """This module, if its kernels take these arrays: of one floating dtype, without gaps."""
+    """Return this module if its kernels support these arrays: of one floating dtype, without gaps."""
     if x.dtype.char not in COMPUTED or not x._c_contiguous or not x.size:
         return None
     for y in others:
@@ -231,7 +231,7 @@ def _run(name: str, x: Any, length: int, *words: Any) -> None:
 
 
 def run_rows(name: str, x: Any, length: int, *words: Any) -> None:
-    """The same, with arrays among the words of the argument."""
+    """Start a kernel over rows, with arrays among the words of the argument."""
     _run(name, x, length, *[w if w.__class__ is float else _at(w) for w in words])
 
 
@@ -240,7 +240,7 @@ def _like(x: Any) -> Any:
 
 
 def _at(x: Any) -> int:
-    """Where an array lies, 0 for none."""
+    """Return the address of an array, 0 for none."""
     return 0 if x is None else int(x.data.ptr)
 
 
@@ -248,22 +248,24 @@ def _at(x: Any) -> int:
 
 
 def softmax(x: Any) -> Any:
-    """Along the last dimension."""
+    """Return softmax along the last dimension."""
     out = _like(x)
     _run("softmax", x, x.shape[-1], _at(out), _at(x))
     return out
 
 
 def softmax_slope(t: Any, y: Any, scale: float = 1.0, out: Any = None) -> Any:
-    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    """Return (t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
     out = _like(t) if out is None else out
     _run("softmax_slope", t, t.shape[-1], _at(out), _at(t), _at(y), scale)
     return out
 
 
 def exponentials(x: Any, masked: bool) -> Any:
-    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
-    -inf, zeros, and the sum 1."""
+    """Replace x by e^(x - top) along the last dimension, and return the sums.
+
+    `masked`: a row of nothing but -inf becomes zeros, with the sum 1.
+    """
     shape = (*x.shape[:-1], 1)
     total = launch.new(shape, x.dtype)
     _run("exponentials", x, x.shape[-1], _at(x), _at(total), float(masked))
@@ -271,28 +273,28 @@ def exponentials(x: Any, masked: bool) -> Any:
 
 
 def log_softmax(x: Any) -> Any:
-    """Along the last dimension."""
+    """Return log_softmax along the last dimension."""
     out = _like(x)
     _run("log_softmax", x, x.shape[-1], _at(out), _at(x))
     return out
 
 
 def log_softmax_gradient(g: Any, out: Any) -> Any:
-    """g - exp(out) sum(g) along the last dimension."""
+    """Return g - exp(out) sum(g) along the last dimension."""
     made = _like(g)
     _run("log_softmax_gradient", g, g.shape[-1], _at(made), _at(g), _at(out))
     return made
 
 
 def cross_entropy(x: Any, target: Any) -> Any:
-    """logsumexp(x) - x[target] of each row."""
+    """Return logsumexp(x) - x[target] of each row."""
     out = launch.new((len(x),), x.dtype)
     _run("cross_entropy", x, x.shape[1], _at(out), _at(x), _at(target))
     return out
 
 
 def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
-    """(softmax(x) - one hot) g of each row."""
+    """Return (softmax(x) - one hot) g of each row."""
     out = _like(x)
     _run("cross_entropy_gradient", x, x.shape[1], _at(out), _at(x), _at(target), _at(g))
     return out
@@ -302,39 +304,39 @@ def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
 
 
 def layer_norm(x: Any, w: Any, b: Any, length: int, eps: float) -> Any:
-    """Over the last `length` elements; weights have as many."""
+    """Normalise over the last `length` elements; weights have as many."""
     out = _like(x)
     _run("layer_norm", x, length, _at(out), _at(x), _at(w), _at(b), eps)
     return out
 
 
 def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
-    """The same without a mean and a shift."""
+    """Normalise without a mean and a shift."""
     out = _like(x)
     _run("rms_norm", x, length, _at(out), _at(x), _at(w), eps)
     return out
 
 
 def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:
-    """The gradients in x, w and b, where w has the last sizes of x."""
+    """Return the gradients in x, w and b, for w with the last sizes of x."""
     out, numbers, step = _norm_gradient("layer_norm_gradient", g, x, w, eps)
     grad_w, grad_b = column_sums(g, x, numbers.ptr, numbers.ptr + step, w.size)
     return out, _shaped(grad_w, w.shape), _shaped(grad_b, w.shape)
 
 
 def rms_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any]:
-    """The gradients in x and w."""
+    """Return the gradients in x and w."""
     out, numbers, step = _norm_gradient("rms_norm_gradient", g, x, w, eps)
     return out, _shaped(column_sums(g, x, numbers.ptr, numbers.ptr + step, w.size)[0], w.shape)
 
 
 def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
-    """Itself if it can be, which the engine may keep as a gradient without a copy."""
+    """Return the array itself if possible, so that the engine can keep it as a gradient without a copy."""
     return a if a.shape == shape else a.reshape(shape)
 
 
 def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, int]:
-    """The gradient in x, and memory that holds the mean of each row, and so many bytes behind it the scales."""
+    """Return the gradient in x, and memory with the mean of each row, followed at an offset in bytes by the scales."""
     step = x.size // w.size * launch.summed_in(x.dtype).itemsize
     numbers, out = launch.room(2 * step), _like(x)
     _run(name, x, w.size, _at(out), _at(g), _at(x), _at(w), numbers.ptr, numbers.ptr + step, eps)

@@ -1,13 +1,14 @@
-"""The order of a program's instructions on a device, and what is computed again instead of being kept.
+"""Order a program's instructions for a device, and recompute values instead of keeping them.
 
-Kernels of a device are limited by memory, so a value that one computes for another much later is dear: it is written,
-takes room in between, and is read. Three things are done about that, none of which changes a result.
+Kernels of a device are limited by memory bandwidth. A value that one kernel computes for a much later one is expensive:
+it is written, occupies memory in between, and is read. Three measures address that, none of which changes a result.
 
-    kept least      Where most memory would be alive, which is between forward and backward, the fewest bytes are kept from
-                    which the rest can be computed again (ndgrad._src.compiler.program.partition).
-    sunk            An elementwise op comes right before its first reader, so that it joins that reader's kernel. What is
-                    made of indices and masks alone comes first: it is small, and kernels of floats would wait for it.
-    inlined         What is broadcast, and was only cast before, is cast by its reader.
+    kept least      At the point of most live memory, between forward and backward, the fewest bytes are kept from
+                    which the rest can be recomputed (ndgrad._src.compiler.program.partition).
+    sunk            An elementwise op comes right before its first reader, so that it joins that reader's kernel. Values
+                    computed only from indices and masks come first: they are small, and kernels of floats would wait
+                    for them.
+    inlined         A value that is cast and then broadcast is cast by its reader.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ from ndgrad._src.ops.vocabulary import find
 
 
 def scheduled(program: Program) -> Program:
-    """The program in an order that is good for a device."""
+    """Return the program in a good order for a device."""
     return _inlined(_sunk(_kept_least(_copied_once(program))))
 
 
 def _copied_once(program: Program) -> Program:
-    """A reshape that cannot be a view, since dimensions were put in another order, as a copy and a view of it: one copy
-    for all reshapes."""
+    """Split a reshape of permuted dimensions into a copy and a view, so that all reshapes share one copy."""
     permuted = {i.result for i in program.instructions if i.op.name == "permute"}
     copies: dict[Value, Value] = {}
     found: list[Instruction] = []
@@ -42,19 +42,19 @@ def _copied_once(program: Program) -> Program:
     return Program(program.inputs, program.outputs, found, program.constants, program.name)
 
 
-#: How many times more bytes a value has than those that are kept for it in any case.
+#: Minimum ratio of a value's bytes to the bytes that are kept for it in any case.
 _SMALL = 64
 
-# ----- what is computed again -----------------------------------------------------------------------------------------
+# ----- recomputation --------------------------------------------------------------------------------------------------
 
 
 class _MadeAgain:
-    """Values that are computed once more, with what they need: those of cheap instructions among `definitions`."""
+    """Values that are recomputed, with their operands, by cheap instructions among `definitions`."""
 
     def __init__(self, definitions: dict[Value, Instruction]) -> None:
         self._definitions = definitions
         self._made: dict[Value, Value] = {}
-        #: the instructions that are to run next
+        #: the instructions to run next
         self.new: list[Instruction] = []
 
     def _is_made_again(self, value: Argument) -> bool:
@@ -62,7 +62,9 @@ class _MadeAgain:
         return made is not None and is_cheap(made)
 
     def current(self, value: Argument) -> Argument:
-        """Current replacement of a value, made with all that it needs if it is not there. No recursion: programs are long."""
+        """Return the current replacement of a value, computed with its operands if missing. No recursion, because
+        programs are long.
+        """
         if not self._is_made_again(value):
             return value
         stack = [value]
@@ -83,7 +85,7 @@ class _MadeAgain:
 
 
 def _kept_least(program: Program) -> Program:
-    """Compute again what can be, behind the place where most is alive."""
+    """Recompute values after the point of most live memory, if possible."""
     instructions, cut = program.instructions, _fullest(program)
     definitions = program.definitions()
     defined = {v: n for n, i in enumerate(instructions) for v in i.results}
@@ -92,12 +94,12 @@ def _kept_least(program: Program) -> Program:
     if not read:
         return program
     free = {v for v in program.outputs if v in defined}
-    # numbers per row, which are next to nothing beside the rows
+    # Numbers per row are negligible compared to the rows.
     free |= {v for i in instructions for v in i.values() if v in defined and _SMALL * v.nbytes <= i.results[0].nbytes}
     there = _in_memory(program, cut)
-    # a result of a call is not kept where what was made of it right away is there as well
+    # A result of a call is not kept if a value computed directly from it is kept as well.
     dear = {v for i in instructions[:cut] if _is_call(i) for v in i.results}
-    # what calls read again, and lies in memory
+    # Values that later calls read are in memory anyway.
     free |= {v for i in behind if _is_call(i) for a in i.values() for v in _seen_in(a, definitions) if v in there}
     kept = {*least_kept(program, read, free, there - dear, dear), *free}
     again = _MadeAgain({v: definitions[v] for v, n in defined.items() if n < cut and v not in kept})
@@ -112,8 +114,9 @@ def _kept_least(program: Program) -> Program:
 
 
 def _in_memory(program: Program, cut: int) -> set[Value]:
-    """The values that lie in memory before a position in any case: calls read or make them, or stand between them and
-    one of their readers."""
+    """Return the values that are in memory before a position in any case: calls read or make them, or stand between
+    them and one of their readers.
+    """
     definitions, calls = program.definitions(), 0
     found: set[Value] = set()
     made: dict[Value, int] = {}
@@ -130,7 +133,7 @@ def _in_memory(program: Program, cut: int) -> set[Value]:
 
 
 def _seen_in(value: Value, definitions: dict[Value, Instruction]) -> list[Value]:
-    """A value, and those that it is a view of."""
+    """Return a value, and those that it is a view of."""
     found = [value]
     while (made := definitions.get(found[-1])) is not None and is_view(made):
         found.append(next(made.values()))
@@ -138,12 +141,12 @@ def _seen_in(value: Value, definitions: dict[Value, Instruction]) -> list[Value]
 
 
 def _is_call(instruction: Instruction) -> bool:
-    """Whether an op is no part of a kernel."""
+    """True if an op is no part of a kernel."""
     return not (is_view(instruction) or is_pointwise(instruction) or is_reduction(instruction))
 
 
 def _fullest(program: Program) -> int:
-    """The position before which most bytes of values wait for a later instruction."""
+    """Return the position at which most bytes of values wait for a later instruction."""
     last = program.last_uses()
     begins = {v: n for n, i in enumerate(program.instructions) if not is_view(i) for v in i.results}
     change = [0] * (len(program.instructions) + 2)
@@ -162,7 +165,7 @@ def _fullest(program: Program) -> int:
 
 
 def _sunk(program: Program) -> Program:
-    """Elementwise ops right before their first readers, and those of indices and masks alone in front."""
+    """Move elementwise ops right before their first readers, and those of indices and masks alone to the front."""
     early, rest = [], []
     known = {v for v in (*program.inputs, *program.constants) if v.dtype.kind in "iub"}
     for i in program.instructions:
@@ -179,7 +182,7 @@ def _sunk(program: Program) -> Program:
     made = {v: i for i in rest for v in i.results}
 
     def place(instruction: Instruction) -> None:
-        """Behind those that it reads and that have waited for it."""
+        """Place an instruction after its waiting operands."""
         stack = [instruction]
         while stack:
             top = stack[-1]
@@ -205,7 +208,7 @@ def _sunk(program: Program) -> Program:
 
 
 def _inlined(program: Program) -> Program:
-    """Casts of what is broadcast, done by those who read it: once for each element, which costs nothing."""
+    """Let the readers of broadcast values cast them: once for each element, at no cost."""
     casts = {i.result: i for i in program.instructions if i.op.name == "cast" and is_pointwise(i)}
     found: list[Instruction] = []
     inputs = {*program.inputs}

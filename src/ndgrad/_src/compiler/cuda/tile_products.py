@@ -1,16 +1,16 @@
-"""Products of tiles on tensor cores, as CUDA C++ that kernels are written with; sums are in single precision.
+"""Products of tiles on tensor cores, as CUDA C++ text for kernels. Sums are in single precision.
 
-A block has rows of its own in shared memory and meets tiles of other rows there. A warp has the sums of ROUNDS times 16 of
-the block's rows in registers, of which a lane holds two rows and, in each eight columns, two neighbours.
+A block has its own rows and tiles of other rows in shared memory. A warp has the sums of ROUNDS times 16 of the block's
+rows in registers. A lane holds two of these rows and, in each eight columns, two neighbours.
 
     start_with_rows(c, rows, tile)        c = rows tile'      the block's rows, and the rows of a tile
     start_with_columns(c, w, tile)        c += w tile         weights in registers, whose columns are the rows of a tile
-    wait_for_rows<n>(c), ..._columns      till c is there: all products that were started but the last n
+    wait_for_rows<n>(c), ..._columns      until c is ready: all started products except the last n
 
-There are two ways. By warps (devices from 8.0 on): each has its 16 or 32 rows, and operands come from shared memory into
-registers. Rows there are eight elements longer than need be, so that eight of them begin in different banks. By groups of
-four warps (devices 9.0): 64 rows together, and the tensor cores read tiles from shared memory themselves, where each
-eight rows of 128 bytes are a unit within which 16 bytes are exchanged by the row's number.
+There are two methods. By warps (devices from 8.0 on): each has its 16 or 32 rows, and operands are loaded from shared
+memory into registers. Rows there are padded by eight elements, so that eight of them begin in different banks. By
+groups of four warps (devices 9.0): they share 64 rows, and the tensor cores read tiles directly from shared memory.
+There each eight rows of 128 bytes are a unit, in which groups of 16 bytes are swizzled by the row's number.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ _COPY = (
 _SUMS = ", ".join(f'"+f"(c[{i // 4}][{i % 4}])' for i in range(32))
 _NAMES = ", ".join(f"%{i}" for i in range(32))
 _GROUP_MMA = "wgmma.mma_async.sync.aligned.m64n64k16.f32.KIND.KIND"
-#: Units of eight rows, 1024 bytes apart, in which 16 bytes are exchanged within 128.
+#: Units of eight rows, 1024 bytes apart, with 16-byte groups swizzled within 128 bytes.
 _DESCRIBED = (
     "return (unsigned int)__cvta_generic_to_shared(at) >> 4 & 0x3fffull | 1ull << 16 | 64ull << 32 | 1ull << 62;"
 )
@@ -202,8 +202,11 @@ _INSTRUCTIONS = {
 
 
 def products(char: str, by_groups: bool) -> str:
-    """The text for halves of a dtype. What uses it has said before what S, WIDTH, STEPS, BLOCKS, ROUNDS, OWN, ROWS, TILE and PART
-    are, and whether a block's rows are InRegisters or InMemory (LEFT)."""
+    """Return the text for halves of a dtype.
+
+    The kernel must define S, WIDTH, STEPS, BLOCKS, ROUNDS, OWN, ROWS, TILE and PART before it, and LEFT: a block's rows
+    are InRegisters or InMemory.
+    """
     text = _COMMON + (_BY_GROUPS if by_groups else _BY_WARPS)
     for name, instruction in _INSTRUCTIONS.items():
         text = text.replace(f"{{ {name} }}", f"{{ {instruction} }}", 1)

@@ -1,9 +1,9 @@
 """Formulas in CUDA C++: a writer for the values of ndgrad._src.compiler.kernels.maths.values.
 
-An op has one formula (ndgrad._src.compiler.kernels.operations). Its operators write LLVM's instructions or, with the writer
-here, lines such as `const float v3 = v1 * v2;`. Functions (exp, erf, ...) are those of CUDA's own library, at most two
-units in the last place off; PRELUDE has those that it lacks. Halves are computed with in single precision and rounded
-once, when they are stored.
+An op has one formula (ndgrad._src.compiler.kernels.operations). Its operators write LLVM's instructions or, with the
+writer here, lines such as `const float v3 = v1 * v2;`. Functions (exp, erf, ...) are those of CUDA's own library, with
+errors of at most two units in the last place. PRELUDE has the missing ones. Halves are computed in single precision and
+rounded once, when they are stored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from ndgrad._src.compiler.kernels.maths.values import Mask, Real, Writer
 from ndgrad._src.compiler.kernels.operations import OPERATIONS, supports
 from ndgrad._src.compiler.native.ir import Vector
 
-#: By the character of a dtype (float32, float64, float16, bfloat16): the type in which it is computed with, and the one in
-#: which it lies in memory.
+#: Character of a dtype (float32, float64, float16, bfloat16) -> the type of computation, and the type in memory.
 COMPUTED = {"f": "float", "d": "double", "e": "float", "E": "float"}
 STORED = {"f": "float", "d": "double", "e": "Half", "E": "Brain", "?": "bool"}
 
@@ -69,12 +68,12 @@ _FUNCTIONS = {
 _INTRINSICS = {"fabs": "fabs", "copysign": "copysign", "sqrt": "sqrt", "fma": "fma"} | {
     name: name for name in ("rint", "floor", "ceil", "trunc")
 }
-#: Ops whose formula looks at bits, or calls what CUDA has not, or in which halves have a number of their own, the largest.
+#: Ops whose formula uses bits, calls functions that CUDA lacks, or depends on the largest number of half precision.
 _ABSENT = frozenset(("digamma", "nan_to_num"))
 
 
 class CudaWriter(Writer):
-    """Where formulas are written as lines of CUDA C++."""
+    """Writer of formulas as lines of CUDA C++."""
 
     own = frozenset(("normal",))
 
@@ -126,12 +125,12 @@ class CudaWriter(Writer):
 
 
 def has_formula(op: str, **settings: Any) -> bool:
-    """Whether an op of floats can be written."""
+    """True if an op of floats can be written."""
     return op not in _ABSENT and supports(op, "float32", **settings)
 
 
 def write(w: CudaWriter, op: str, *values: Real | Mask | float, **settings: Any) -> Real | Mask:
-    """Write an op of the table; its result."""
+    """Write an op of the table, and return its result."""
     operation = OPERATIONS[op]
     given: list[Any] = []
     for place, value in enumerate(values):
@@ -140,7 +139,7 @@ def write(w: CudaWriter, op: str, *values: Real | Mask | float, **settings: Any)
         elif isinstance(value, Mask):
             given.append(value.choose(w.real(1.0), 0.0))
         elif op == "pow" and place == 1 and not isinstance(value, Real):
-            given.append(float(value))  # which may be short
+            given.append(float(value))  # may be of short precision
         else:
             given.append(w.real(value))
     if op.startswith("logical"):

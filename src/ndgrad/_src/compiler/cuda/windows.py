@@ -1,9 +1,9 @@
-"""Convolution and pooling on a device, under the names and with the meaning of those in ndgrad._src.compiler.kernels.arrays.
+"""Convolution and pooling on a device, with the names and the meaning of those in ndgrad._src.compiler.kernels.arrays.
 
-Convolution is cuDNN's, where that has a plan for it. Otherwise it is a product of matrices: the inputs that each output reads are laid out as columns by a kernel, and
-cuBLAS multiplies. Its adjoint in the input adds columns up again: each input gathers what it gave, so no two threads
-write to one place, and a result is the same in every run. Samples are taken so many at a time that columns have
-bounded room. Spatial dimensions are three in all kernels; those that are missing have the size one.
+cuDNN computes convolutions for which it has a plan. Otherwise a convolution is a product of matrices: a kernel lays out
+the inputs of each output as columns, and cuBLAS multiplies. The adjoint in the input adds columns. Each input gathers
+its contributions, so no two threads write to one place, and a result is the same in every run. Samples are processed in
+groups, so that columns have bounded size. All kernels have three spatial dimensions; missing ones have the size one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.products import multiply
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
-#: Bytes of the columns that are made at a time, and threads of a block.
+#: Maximum bytes of the columns at a time, and threads of a block.
 _ROOM = 1 << 29
 _THREADS = 256
 _PLACES = np.dtype(np.int64)
 
-#: Of each axis: its size, taps, stride, dilation, padding and outputs.
+#: For each axis: its size, taps, stride, dilation, padding and outputs.
 _GEOMETRY = """
 struct Axis { int size, taps, stride, dilation, padding, out; };
 struct Place { int d, h, w; };
@@ -45,8 +45,8 @@ __device__ inline int reader(Axis a, int at, int tap) {
 #define TAPS for (int d = 0; d < a.d.taps; ++d) for (int h = 0; h < a.h.taps; ++h) for (int w = 0; w < a.w.taps; ++w)
 """
 
-#: Of each kernel: the pointers of its argument, what a thread is for (an output or an input), and its lines: `plane` and
-#: `p` are where it is, `i` its number.
+#: Kernel -> the pointers of its argument, the element of a thread (an output or an input), and its lines: `plane` and
+#: `p` are its position, `i` its number.
 _SOURCES = {
     "columns": ("S* cols; const S* x;", "out", """
         const S* x = a.x + plane * size;
@@ -139,13 +139,14 @@ def _run(name: str, like: Any, count: int, axes: Sequence[Axis], *arrays: Any) -
 
 @functools.lru_cache(maxsize=1024)
 def _words(axes: tuple[Axis, ...]) -> tuple[int, ...]:
-    """Axes as kernels are told of them: three, of which the first may be of size one."""
+    """Return the words that describe axes to kernels: three, of which the first may be of size one."""
     three = (*[Axis(1, 1, 1, 1, 0, 1)] * (3 - len(axes)), *axes)
     return tuple([n for a in three for n in (a.size, a.taps, a.stride, a.dilation, a.before, a.out)])
 
 
 def windows_for(x: Any, *others: Any) -> Any:
-    """This module, if its kernels take these arrays: of one floating dtype, in up to three spatial dimensions."""
+    """Return this module if its kernels support these arrays: of one floating dtype, in up to three spatial dimensions.
+    """
     if x.dtype.char not in COMPUTED or not 3 <= x.ndim <= 5 or not 0 < x.size < 1 << 31:
         return None
     return None if any(y.dtype != x.dtype or not y.size for y in others) else sys.modules[__name__]
@@ -153,19 +154,19 @@ def windows_for(x: Any, *others: Any) -> Any:
 
 # ----- convolution ----------------------------------------------------------------------------------------------------
 
-#: Kinds of convolutions that are remembered.
+#: Maximum number of kinds of convolutions that are remembered.
 _MOST = 512
 
 
 class _Asked(NamedTuple):
-    """How a kind of convolution is asked for."""
+    """The parameters of a kind of convolution."""
 
-    #: of the result, and of what `conv` gives
+    #: shapes of the result, and of the result of `conv`
     shape: tuple[int, ...]
     output: tuple[int, ...]
     bytes: int
     axes: tuple[Axis, ...]
-    #: cuDNN's; None if it has none
+    #: cuDNN's plan; None if it has none
     plan: Any
 
 
@@ -176,7 +177,9 @@ def _ask(
     kind: str, like: Any, x: tuple[int, ...], w: tuple[int, ...], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], groups: int,
 ) -> _Asked:  # fmt: skip
-    """What there is for a convolution ("forward"), or one of its adjoints (in "input" or "weight"), of such shapes."""
+    """Return the parameters of a convolution ("forward"), or one of its adjoints (in "input" or "weight"), of such
+    shapes.
+    """
     key = (
         kind, x, w, stride, padding, dilation, groups, like.dtype.char, like.data.device_id, cudnn.convolution_switches()
     )  # fmt: skip
@@ -214,7 +217,7 @@ def conv_input_grad(
     g: Any, w: Any, x_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     groups: int,
 ) -> Any:  # fmt: skip
-    """The adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
+    """Return the adjoint of `conv` in x: g (N, M, *O) and w (M, C / groups, *K) give (N, C, *S)."""
     g, w = in_order(g), in_order(w)
     asked = _ask("input", g, tuple(x_shape), w.shape, stride, padding, dilation, groups)
     if g.shape != asked.output:
@@ -238,7 +241,7 @@ def conv_weight_grad(
     g: Any, x: Any, w_shape: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
     groups: int,
 ) -> Any:  # fmt: skip
-    """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    """Return the adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
     g, x = in_order(g), in_order(x)
     asked = _ask("weight", g, x.shape, tuple(w_shape), stride, padding, dilation, groups)
     if g.shape != asked.output:
@@ -259,12 +262,12 @@ def conv_weight_grad(
 
 
 def _aligned(a: Any) -> Any:
-    """An array that begins where cuDNN's engines may count on it: itself, or a copy."""
+    """Return an array with the alignment that cuDNN's engines require: itself, or a copy."""
     return a if not a.data.ptr % 16 else a.copy()
 
 
 def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
-    """Some samples at a time with the columns of their inputs, (N, groups, C / groups * taps, outputs)."""
+    """Yield groups of samples with the columns of their inputs, (N, groups, C / groups * taps, outputs)."""
     outs, taps = prod(a.out for a in axes), prod(a.taps for a in axes)
     for part in _parts(len(x), x.shape[1], axes, x.dtype.itemsize):
         inputs = x[part]
@@ -280,7 +283,9 @@ def _parts(samples: int, channels: int, axes: Sequence[Axis], itemsize: int) -> 
 
 
 def _multiply(a: Any, b: Any, out: Any) -> None:
-    """The products of matrices (samples, groups, rows, columns), of which the first may be the same for all samples."""
+    """Compute the products of matrices (samples, groups, rows, columns), of which the first may be the same for all
+    samples.
+    """
     samples, groups = out.shape[:2]
     a = library.device_library.broadcast_to(a, (samples, *a.shape[-3:]))
     if samples < groups:
@@ -295,7 +300,7 @@ def _multiply(a: Any, b: Any, out: Any) -> None:
 
 
 def max_pool(x: Any, axes: Sequence[Axis]) -> tuple[Any, Any]:
-    """The maxima of x (N, C, *S) over windows, and their places in the planes."""
+    """Return the maxima of x (N, C, *S) over windows, and their places in the planes."""
     shape = (*x.shape[:2], *[a.out for a in axes])
     out, places = launch.new(shape, x.dtype), launch.new(shape, _PLACES)
     _run("max_pool", x, out.size, axes, out, places, x)
@@ -312,21 +317,22 @@ def max_pool_grad(g: Any, places: Any, axes: Sequence[Axis]) -> Any:
 
 
 def avg_pool(x: Any, axes: Sequence[Axis], counts: Any) -> Any:
-    """The means of x (N, C, *S) over windows, with the divisors of `pooling_counts`."""
+    """Return the means of x (N, C, *S) over windows, with the divisors of `pooling_counts`."""
     out = launch.new((*x.shape[:2], *(a.out for a in axes)), x.dtype)
     _run("avg_pool", x, out.size, axes, out, x, counts)
     return out
 
 
 def avg_pool_grad(g: Any, axes: Sequence[Axis], counts: Any) -> Any:
-    """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
+    """Return the adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
     out = launch.new((*g.shape[:2], *(a.size for a in axes)), g.dtype)
     _run("avg_pool_grad", g, out.size, axes, out, g, counts)
     return out
 
 
 def pooling_counts(counts: Sequence[Any], override: int | None = None) -> Any:
-    """What averages divide by, from the counts of each axis for each of its outputs, or a given number for all."""
+    """Return the divisors of averages, from the counts of each axis for each of its outputs, or a given number for all.
+    """
     return _counts(tuple([tuple(c.tolist()) for c in counts]), override)
 
 

@@ -1,8 +1,8 @@
-"""Elementwise ops that are formulas of several functions, most of them of networks: what their forwards in ops say.
+"""Formulas of elementwise ops that combine several functions, most of them for networks: the same as their forwards in
+ops.
 
-Values are `Real`; each formula has the operations of the eager one in the same order, so that results differ by the
-errors of the functions called alone, and choices (`where`, `clip`) are made on the same conditions, also for NaN and
-infinities.
+Values are `Real`. Each formula has the operations of the eager one in the same order. Results therefore differ only by
+the errors of the called functions. Choices (`where`, `clip`) use the same conditions, also for NaN and infinities.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ndgrad._src.compiler.kernels.maths.values import Real, absolute, sqrt
 
 
 def call(name: str, *arguments: Real) -> Real:
-    """A function of the maths library."""
+    """Call a function of the maths library."""
     w = arguments[0].w
     own = w.call(name, *arguments)
     return Real(w, emit(w.f, name, w.type, *map(str, arguments))) if own is None else own
 
 
 def clipped(x: Real, low: float | Real, high: float | Real) -> Real:
-    """`high` where the bounds cross; a NaN stays."""
+    """Clip x; `high` if the bounds cross. A NaN stays."""
     return minimum(maximum(x, x.w.real(low)), x.w.real(high))
 
 
@@ -32,7 +32,8 @@ def clipped(x: Real, low: float | Real, high: float | Real) -> Real:
 
 
 def pow(x: Real, exponent: Real | float) -> Real:
-    """The short ways of the eager op for constant exponents, which are exact or a hundred times quicker."""
+    """Return a power. Constant exponents use the shortcuts of the eager op, which are exact or a hundred times quicker.
+    """
     if isinstance(exponent, Real):
         return call("pow", x, exponent)
     short = _SHORT_POWERS.get(exponent)
@@ -72,7 +73,7 @@ def rounded(x: Real, decimals: int = 0) -> Real:
 
 
 def logaddexp(x: Real, y: Real) -> Real:
-    """Equal numbers, infinite ones among them, give x + log 2."""
+    """Return log(e^x + e^y). Equal numbers, including infinite ones, give x + log 2."""
     apart = call("log1p", call("exp", -absolute(x - y)))
     return x.equals(y).choose(x + math.log(2), maximum(x, y) + apart)
 
@@ -83,7 +84,7 @@ def logaddexp2(x: Real, y: Real) -> Real:
 
 
 def times_log(name: str, one: float, x: Real, y: Real) -> Real:
-    """x log(y), 0 where x is 0 and y a number."""
+    """Return x log(y), 0 where x is 0 and y a number."""
     safe = (x.equals(0.0) & y.equals(y)).choose(one, y)
     return x * call(name, safe)
 
@@ -103,7 +104,7 @@ def entr(x: Real) -> Real:
     return x.is_nan().choose(x, inside)
 
 
-# ----- made of straight lines -----------------------------------------------------------------------------------------
+# ----- piecewise linear -----------------------------------------------------------------------------------------------
 
 
 def relu(x: Real) -> Real:
@@ -186,7 +187,7 @@ _C, _K = math.sqrt(2 / math.pi), 0.044715
 
 
 def normal(x: Real) -> Real:
-    """The normal distribution function."""
+    """Return the normal distribution function."""
     if "normal" in x.w.own:
         return call("normal", x)
     if x.w.single:
@@ -195,7 +196,9 @@ def normal(x: Real) -> Real:
 
 
 def _gate(x: Real) -> Real:
-    """The same for the gate of gelu: in single precision to 1e-7, as in the eager op, at a third of the price."""
+    """Return the normal distribution function for the gate of gelu: in single precision to 1e-7, as in the eager op, at
+    a third of the cost.
+    """
     return call("erf", x * math.sqrt(0.5)) * 0.5 + 0.5 if x.w.single else normal(x)
 
 
@@ -223,7 +226,7 @@ def sinc(x: Real, order: int = 0) -> Real:
 
 
 def binary_cross_entropy(x: Real, y: Real) -> Real:
-    """Logarithms are cut off at -100."""
+    """Return the loss, with logarithms bounded below by -100."""
     least = x.w.real(-100.0)
     return (y - 1.0) * maximum(call("log1p", -x), least) - y * maximum(call("log", x), least)
 

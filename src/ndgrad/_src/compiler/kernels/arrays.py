@@ -1,9 +1,9 @@
 """The kernels on NumPy arrays: products, convolutions and pooling on the threads of the pool.
 
-Arrays are float32 or float64, all of one dtype and contiguous (but for products, which take any strides); outputs are
-new. Each function means what its namesake in ndgrad._src.arrays does, and expects settings that were checked there.
-`available(dtype)` says whether they can be used here: llvmlite is there, and what the kernels compute agrees with
-NumPy on this machine.
+Arrays are float32 or float64, all of one dtype and contiguous (except for products, which take any strides). Outputs
+are new. Each function means the same as its namesake in ndgrad._src.arrays, and expects settings that were checked
+there. `available(dtype)` is True if they can be used here: llvmlite is installed, and the kernels agree with NumPy on
+this machine.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _making = make_lock()
 
 
 def code(kind: str, element: str) -> target.Code:
-    """The compiled library of one kind of kernels ("product", "conv", "pool", "slices") for an LLVM type."""
+    """Return the compiled library of one kind of kernels ("product", "conv", "pool", "slices") for an LLVM type."""
     made = _codes.get((kind, element))
     if made is None:
-        with phase("LLVM"), _making:  # a second thread waits for what the first one makes
+        with phase("LLVM"), _making:  # a second thread waits for the first one's library
             made = _codes.get((kind, element))
             if made is None:
                 made = target.Code(module(_LIBRARIES[kind](kind, element, target.host())), level=0)
@@ -55,14 +55,15 @@ def _address(kind: str, element: str, name: str) -> int:
 
 @functools.cache
 def tile(element: str) -> TileShape:
-    """The tile of an LLVM type on this machine."""
+    """Return the tile of an LLVM type on this machine."""
     return tile_shape(target.host(), element)
 
 
 @functools.cache
 def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")) -> bool:
-    """Whether the kernels of these kinds can be used for a dtype on this machine: what they compute there is
-    compared with NumPy once."""
+    """True if the kernels of these kinds can be used for a dtype on this machine. Their results are compared with NumPy
+    once.
+    """
     if not target.available() or dtype not in (np.float32, np.float64) or not dtype.isnative:
         return False
     element = TYPES[dtype.name]
@@ -76,8 +77,9 @@ _own = threading.local()
 
 
 def _scratch(name: str, count: int) -> int:
-    """The address of `count` bytes, aligned to a cache line, that this thread keeps: fresh memory costs
-    more than a small product."""
+    """Return the address of `count` bytes, aligned to a cache line, that this thread keeps. Fresh memory costs more
+    than a small product.
+    """
     held: Array | None = getattr(_own, name, None)
     if held is None or held.size < count + 64:
         held = np.empty(count + 64, np.uint8)
@@ -87,7 +89,9 @@ def _scratch(name: str, count: int) -> int:
 
 
 def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, scratch: int = -1) -> None:
-    """Chunks of a kernel on the pool; with `scratch` bytes for each worker, whose address goes before the last word."""
+    """Run chunks of a kernel on the pool. With `scratch`, each worker has so many bytes, whose address precedes the
+    last word.
+    """
     if chunks <= 0:
         return
     threads = 1 if chunks == 1 else max(1, min(chunks, allowed.max_threads))
@@ -102,22 +106,22 @@ def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, 
 
 
 class ProductSizes(NamedTuple):
-    """How a product is cut into pieces."""
+    """The division of a product into pieces."""
 
     chunks: int
-    #: the chunks along its rows and its columns
+    #: the numbers of chunks along its rows and its columns
     down: int
     across: int
     #: bytes of the buffer of each worker
     buffer: int
-    #: bytes of a matrix that is packed ahead (0: it is not), and the pieces of that
+    #: bytes of a matrix that is packed ahead (0: it is not), and the pieces of that packing
     ahead: int
     ahead_chunks: int
 
 
 @functools.lru_cache(maxsize=4096)
 def product_sizes(element: str, m: int, n: int, k: int, ahead: bool) -> ProductSizes:
-    """How a product is cut; `ahead`: whether B may be packed ahead."""
+    """Return the division of a product; `ahead`: True if B may be packed ahead."""
 
     def ask(what: str, *sizes: int) -> int:
         function = code("product", element).function(f"product_{what}", ctypes.c_int64, *[ctypes.c_int64] * len(sizes))
@@ -129,7 +133,7 @@ def product_sizes(element: str, m: int, n: int, k: int, ahead: bool) -> ProductS
 
 
 def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = False) -> Array:
-    """The product of matrices (..., M, K) and (..., K, N), as np.matmul's; `out` has contiguous rows."""
+    """Return the product of matrices (..., M, K) and (..., K, N), like np.matmul; `out` has contiguous rows."""
     (m, k), n = a.shape[-2:], b.shape[-1]
     if b.shape[-2] != k or a.dtype != b.dtype:
         raise ValueError(
@@ -184,8 +188,9 @@ def window_table(
     in_last: bool = False,
     out_last: bool = False,
 ) -> windows.Table:
-    """The table of a convolution ("forward"), its "input gradient" or its "weight gradient", for
-    images in either order."""
+    """Return the table of a convolution ("forward"), its "input gradient" or its "weight gradient", for images in
+    either order.
+    """
     shape = tile(element)
     make = windows.input_gradient if what == "input gradient" else windows.forward
     of_weight = shape.rows if what == "weight gradient" else 0
@@ -193,14 +198,14 @@ def window_table(
 
 
 def conv_sizes(x_shape: Sequence[int], w_shape: Sequence[int], groups: int) -> tuple[int, int, int, int]:
-    """Images, groups, and the channels of a group in and out."""
+    """Return the number of images and groups, and the channels of a group in and out."""
     return (x_shape[0], groups, w_shape[1], w_shape[0] // groups)
 
 
 def conv_axes(
     x: Sequence[int], w: Sequence[int], stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
 ) -> tuple[windows.Axis, ...]:
-    """The windows of a convolution along each axis, from the shapes of images and weight."""
+    """Return the windows of a convolution along each axis, from the shapes of images and weight."""
     settings = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
     return tuple(windows.Axis(n, k, s, d, p, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in settings)
 
@@ -208,7 +213,7 @@ def conv_axes(
 def conv(
     x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
 ) -> Array:
-    """x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
+    """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     axes = conv_axes(x.shape, w.shape, stride, padding, dilation)
     out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
     if not (x.size and w.size and out.size):
@@ -227,7 +232,7 @@ def conv_input_grad(
     dilation: Sequence[int],
     groups: int = 1,
 ) -> Array:
-    """The adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
+    """Return the adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
     axes = conv_axes(x_shape, w.shape, stride, padding, dilation)
     out = np.empty(tuple(x_shape), g.dtype)
     if not (g.size and w.size and out.size):
@@ -254,7 +259,7 @@ def conv_weight_grad(
     dilation: Sequence[int],
     groups: int = 1,
 ) -> Array:
-    """The adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
+    """Return the adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
     if not (x.size and g.size and prod(w_shape)):
         return np.zeros(tuple(w_shape), x.dtype)
     axes, element = conv_axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
@@ -268,7 +273,7 @@ def conv_weight_grad(
 
 
 def weight_sum_chunks(w_shape: Sequence[int], element: str) -> int:
-    """The chunks in which the parts of a weight's gradient are added up."""
+    """Return the number of chunks in which the parts of a weight's gradient are added."""
     return -(-prod(w_shape[1:]) // tile(element).type.lanes)
 
 
@@ -281,7 +286,7 @@ def _pooling_table(axes: tuple[windows.Axis, ...]) -> NDArray[np.int64]:
 
 
 def max_pool(x: Array, axes: Sequence[windows.Axis]) -> tuple[Array, NDArray[np.int64]]:
-    """The maxima of x (N, C, *S) over windows, and their places in the planes."""
+    """Return the maxima of x (N, C, *S) over windows, and their places in the planes."""
     shape = (*x.shape[:2], *(a.out for a in axes))
     out, places = np.empty(shape, x.dtype), np.empty(shape, np.int64)
     words = [_pooling_table(tuple(axes)).ctypes.data, x.ctypes.data, out.ctypes.data, places.ctypes.data]
@@ -298,7 +303,7 @@ def max_pool_grad(g: Array, places: NDArray[np.int64], axes: Sequence[windows.Ax
 
 
 def avg_pool(x: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) -> Array:
-    """The means of x (N, C, *S) over windows, with the divisors of pooling.average_counts."""
+    """Return the means of x (N, C, *S) over windows, with the divisors of pooling.average_counts."""
     out = np.empty((*x.shape[:2], *(a.out for a in axes)), x.dtype)
     words = [_pooling_table(tuple(axes)).ctypes.data, counts.ctypes.data, x.ctypes.data, out.ctypes.data]
     _run("pool", TYPES[x.dtype.name], "pool_average", words, prod(x.shape[:2]) if out.size else 0)
@@ -306,7 +311,7 @@ def avg_pool(x: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) 
 
 
 def avg_pool_grad(g: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int64]) -> Array:
-    """The adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
+    """Return the adjoint of `avg_pool`: g (N, C, *O) gives (N, C, *S)."""
     out = np.empty((*g.shape[:2], *(a.size for a in axes)), g.dtype)
     words = [_pooling_table(tuple(axes)).ctypes.data, counts.ctypes.data, g.ctypes.data, out.ctypes.data]
     _run("pool", TYPES[g.dtype.name], "pool_average_gradient", words, prod(g.shape[:2]) if out.size else 0)
@@ -314,7 +319,8 @@ def avg_pool_grad(g: Array, axes: Sequence[windows.Axis], counts: NDArray[np.int
 
 
 def pooling_counts(counts: Sequence[NDArray[np.intp]], override: int | None = None) -> NDArray[np.int64]:
-    """What averages divide by, from the counts of each axis for each of its outputs, or a given number for all."""
+    """Return the divisors of averages, from the counts of each axis for each of its outputs, or a given number for all.
+    """
     return pooling.average_counts(counts, override)
 
 
@@ -322,7 +328,7 @@ def pooling_counts(counts: Sequence[NDArray[np.intp]], override: int | None = No
 
 
 def take_slices(x: Array, index: NDArray[np.int64], dim: int = 0) -> Array:
-    """The slices of x along a dimension that an index within it names."""
+    """Return the slices of x along a dimension that an index within it names."""
     out = np.empty((*x.shape[:dim], *index.shape, *x.shape[dim + 1 :]), x.dtype)
     if not out.size:
         return out
@@ -335,8 +341,9 @@ def take_slices(x: Array, index: NDArray[np.int64], dim: int = 0) -> Array:
 def put_slices(
     x: Array | None, g: Array, index: NDArray[np.int64], length: int, dim: int = 0, adds: bool = True
 ) -> Array:
-    """x, or zeros with `length` along a dimension, to whose slices those of g are added, or which they replace, in the
-    order of the index."""
+    """Return x, or zeros with `length` along a dimension, with the slices of g added or written in the order of the
+    index.
+    """
     out = np.empty((*g.shape[:dim], length, *g.shape[dim + index.ndim :]), g.dtype)
     if not (out.size and g.size):
         return np.zeros_like(out) if x is None else x.copy()
@@ -348,7 +355,7 @@ def put_slices(
     return out
 
 
-# ----- what is checked before the first use -----
+# ----- checks before the first use -----
 
 
 def _check_products(dtype: np.dtype[Any], library: target.Code) -> str | None:

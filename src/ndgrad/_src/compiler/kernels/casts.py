@@ -1,9 +1,9 @@
 """Casts between dtypes, with the values that NumPy gives on x86.
 
-Floats are truncated towards 0 on their way to integers. What does not fit (and NaN) has no meaning in C, where
-NumPy's casts are written; here it is, on every machine, what x86 makes of it: the least int64 or int32; narrower
-types are the low bits of the int32; an unsigned number of 32 or 64 bits has the bits of the signed one below 2^31 or
-2^63, and from there on those of what is above that, with the highest bit turned. Anything but 0 is true.
+Floats are truncated towards 0 when they become integers. Numbers out of range (and NaN) are undefined in C, in which
+NumPy's casts are written. Here they give the values of x86 on every machine. The result is the least int64 or int32,
+and narrower types are the low bits of the int32. An unsigned number of 32 or 64 bits has the bits of the signed one
+below 2^31 or 2^63. From there on it has those of the excess, with the highest bit flipped. Anything but 0 is true.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FLOATS = ("float32", "float64")
 
 
 def cast(f: Function, value: str, source: str, target: str, lanes: int = 1) -> str:
-    """A value of one dtype as another."""
+    """Return a value of one dtype as another."""
     if source == target:
         return value
     have, want = Vector(TYPES[source], lanes), Vector(TYPES[target], lanes)
@@ -57,7 +57,7 @@ def _to_integer(f: Function, value: str, have: Vector, target: str, lanes: int) 
 
 
 def _truncated(f: Function, value: str, have: Vector, width: int, lanes: int) -> str:
-    """A float as a signed integer; the least one where it does not fit."""
+    """Return a float as a signed integer; the least one if it does not fit."""
     want = Vector(f"i{width}", lanes)
     limit = 2.0 ** (width - 1)
     below = f.set(f"fcmp olt {have} {value}, {have.constant(limit)}")

@@ -1,21 +1,21 @@
 """Convolutions over the tiles of matrix products, without a matrix of patches.
 
-Inside, channels come last. A pixel of the input is then a row of numbers, the next pixel lies a fixed step further,
-and so do the next tap along x, y and z: a tile of output pixels times output channels is a matrix product whose k
-runs through four nested loops,
+Internally, channels come last. A pixel of the input is then a row of numbers. The next pixel and the next taps along x,
+y and z are at fixed steps. A tile of output pixels times output channels is a matrix product whose k runs through four
+nested loops,
 
     out[x, :] = sum_z sum_y sum_x' sum_c   in[z, y, x * step + x', c] W[z, y, x', c, :]
 
-all with fixed steps in memory (tiles.py, `levels`). The input is copied once, image by image, into a buffer with its
-zeros around it and channels last; images come and go as (N, C, *S), or with channels last if asked. Everything is
-read from a table (windows.py). Where output channels are few, they are the rows of a tile instead, and nothing is
-transposed (planes.py).
+all with fixed steps in memory (tiles.py, `levels`). The input is copied once, image by image, into a buffer with zero
+padding and channels last. Images are passed as (N, C, *S), or with channels last if requested. All sizes are read from
+a table (windows.py). Few output channels are the rows of a tile instead, and nothing is transposed
+(plane_convolution.py).
 
     void {prefix}_weights(ptr table, ptr W, ptr packed, i64 begin, i64 end)              first: strips begin..end of the weight
     void {prefix}_correlate(ptr table, ptr X, ptr packed, ptr Y, ptr context, ptr buffer, i64 begin, i64 end)
                                                                                          chunks begin..end; a buffer for each thread
 
-The same function is the forward pass and the gradient of the input; the table says which. The epilogue sees `row` as
+The same function is the forward pass and the gradient of the input, depending on the table. The epilogue sees `row` as
 the number of the output pixel in (N, *S) and `column` as the output channel; only the forward pass runs it on
 consecutive pixels.
 
@@ -47,7 +47,7 @@ CORRELATE = "ptr %table, ptr %X, ptr %packed, ptr %Y, ptr %context, ptr %buffer,
 
 
 def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None = None) -> list[Function | str]:
-    """All functions of convolutions, for `ir.module`."""
+    """Return all functions of convolutions, for `ir.module`."""
     tile = tile_shape(target, element)
     kinds = [(tile.vectors, False), *((v, True) for v in range(1, tile.vectors + 1))]
     sizes = [(r, v, m) for r in range(1, tile.rows + 1) for v, m in kinds]
@@ -74,14 +74,14 @@ def library(prefix: str, element: str, target: Target, epilogue: Epilogue | None
 
 
 def _weights(prefix: str, tile: TileShape) -> Function:
-    """W into strips: packed[entry][group][strip][taps z, y, x][channel][columns of the strip]."""
+    """Write the packing of W into strips: packed[entry][group][strip][taps z, y, x][channel][columns of the strip]."""
     f = Function(f"{prefix}_weights", WEIGHTS, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
     depthwise = f.compare("ne", t["depthwise"], 0)
     with f.when(f.compare("ne", t["planes"], 0)):
-        # As it is; the only chunk is the first.
+        # Copy the weight unchanged; the only chunk is the first.
         count = f.mul(f.mul(t["groups"], t["weight_group"]), size)
         f.call_void("llvm.memcpy.p0.p0.i64", "ptr %packed", "ptr %W", f"i64 {count}", "i1 false")
         f.returns()
@@ -91,8 +91,8 @@ def _weights(prefix: str, tile: TileShape) -> Function:
     with f.loop(t["entries"]) as entry, f.loop(f.choose(depthwise, 0, t["groups"])) as group:
         e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
         base = f.add(e["packed"], f.mul(f.mul(group, e["depth"]), padded))
-        # A column of the forward pass lies in one piece, [channel][taps]; those of its adjoint,
-        # whose taps descend, do not.
+        # A column of the forward pass is contiguous, [channel][taps]. Columns of its adjoint, whose taps descend, are
+        # not.
         forward = f.both(f.compare("sgt", e["tap_step_x"], 0), f.compare("sge", e["depth"], lanes))
         with f.loop("%end", start="%begin") as number:
             j = f.mul(number, tile.columns)
@@ -109,7 +109,7 @@ def _weights(prefix: str, tile: TileShape) -> Function:
 
 
 def _filters(f: Function, tile: TileShape, t: Fields) -> None:
-    """The filters of a depthwise convolution: packed[entry][taps z, y, x][channel]."""
+    """Write the filters of a depthwise convolution: packed[entry][taps z, y, x][channel]."""
     size, lanes, one = SIZES[tile.type.element], tile.type.lanes, Vector(tile.type.element)
     padded = f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes)
     with f.loop(t["entries"]) as entry:
@@ -126,7 +126,7 @@ def _filters(f: Function, tile: TileShape, t: Fields) -> None:
 def _columns_in_one_piece(
     f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str
 ) -> None:
-    """Squares of lanes columns and lanes neighbours of [channel][taps], transposed in registers."""
+    """Transpose squares of lanes columns and lanes neighbours of [channel][taps] in registers."""
     size, lanes = SIZES[tile.type.element], tile.type.lanes
     with f.loop(e["depth"], step=str(lanes)) as turn:
         k = f.least(turn, f.sub(e["depth"], lanes))
@@ -136,7 +136,7 @@ def _columns_in_one_piece(
             tap = f.sub(f.add(k, n), f.mul(channel, t["weight_channel"]))
             rows.append(f.ahead(strip, f.mul(f.add(f.mul(tap, t["channels"]), channel), across)))
         with f.loop(width, step=str(lanes)) as j:
-            # Columns that do not exist are read from the last one that does; nobody looks at them.
+            # Missing columns are read from the last existing one and ignored.
             places = [f.least(f.add(j, n), f.sub(width, 1)) for n in range(lanes)]
             loads = [
                 f.load(tile.type, f.ahead(column, f.mul(f.add(f.mul(p, t["weight_column"]), k), size))) for p in places
@@ -148,7 +148,7 @@ def _columns_in_one_piece(
 def _columns_by_element(
     f: Function, tile: TileShape, t: Fields, e: Fields, strip: str, column: str, width: str, across: str
 ) -> None:
-    """Channel by channel, so that the taps of a channel, which are neighbours in W, are read together."""
+    """Write channel by channel, so that the taps of a channel, which are neighbours in W, are read together."""
     size, one = SIZES[tile.type.element], Vector(tile.type.element)
     step = f.mul(t["weight_column"], size)
     with f.loop(t["channels"]) as k:
@@ -201,7 +201,7 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
         with f.loop(together) as i:
             source, target = f.ahead("%X", f.mul(f.add(n, i), image)), f.ahead("%buffer", f.mul(i, held))
             f.call_void(f"{prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
-        pixels = f.mul(f.add(f.mul(n, t["out_z"]), z0), positions)  # before those of this chunk
+        pixels = f.mul(f.add(f.mul(n, t["out_z"]), z0), positions)  # number of pixels before those of this chunk
         out = f.choose(last, f.ahead("%Y", f.mul(pixels, out_pixel)), staging, "ptr")
         with f.loop(t["entries"]) as entry:
             e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
@@ -220,12 +220,12 @@ def _correlate(prefix: str, tile: TileShape) -> Function:
             row0 = f.add(
                 f.add(pixels, f.mul(e["place_z"], positions)), f.add(f.mul(e["place_y"], t["out_x"]), e["place_x"])
             )
-            # Taps along x and channels are one loop where neighbouring pixels are neighbouring taps.
+            # Taps along x and channels are one loop if neighbouring pixels are neighbouring taps.
             joined = f.both(
                 f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)),
                 f.compare("eq", t["channel_block"], t["channels"]),
             )
-            # what both ways of going through an image are given
+            # Arguments of both traversals of an image.
             space = {
                 "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
                 "z": count, "y": e["count_y"], "x": e["count_x"],

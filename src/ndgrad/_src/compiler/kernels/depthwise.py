@@ -1,10 +1,9 @@
-"""Depthwise convolutions: one filter for each channel, so that nothing is shared between channels and
-there is no matrix product.
+"""Depthwise convolutions: one filter for each channel. Channels share nothing, so there is no matrix product.
 
     out[p, c] = sum over taps t   in[p * step + t, c] W[t, c]
 
 With channels last this is elementwise in c: vectors along channels, a few pixels at a time, whose sums stay in
-registers while the taps go by. The gradient of the weight is elementwise in c too,   dW[t, c] = sum over pixels p
+registers during the loop over taps. The gradient of the weight is elementwise in c too,   dW[t, c] = sum over pixels p
 in[p * step + t, c] g[p, c].
 """
 
@@ -15,7 +14,7 @@ from ndgrad._src.compiler.kernels.tile_walk import WALK
 from ndgrad._src.compiler.kernels.tiles import Epilogue, Tile, multiply_add
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
-#: Pixels at a time, as many as there are; and sums over pixels.
+#: Numbers of pixels processed at a time, the largest possible first; and number of sums over pixels.
 _PIXELS, _SUMS = (8, 4, 2, 1), 4
 
 _KERNEL = ", ".join([
@@ -26,8 +25,9 @@ _KERNEL = ", ".join([
 
 
 def depthwise_functions(prefix: str, type: Vector, epilogue: Epilogue | None) -> list[Function]:
-    """`{prefix}_depthwise(walk, A, B, C, context)`: a walk (walk.py) whose columns are
-    channels of A as well as of C."""
+    """Write `{prefix}_depthwise(walk, A, B, C, context)`: a walk (tile_walk.py) whose columns are channels of A as well
+    as of C.
+    """
     kernels = [_kernel(prefix, type, pixels, masked, epilogue) for pixels in _PIXELS for masked in (False, True)]
     return [*kernels, _walk(prefix, type), _gradient(prefix, type)]
 
@@ -40,7 +40,7 @@ def _kernel(prefix: str, type: Vector, pixels: int, masked: bool, epilogue: Epil
     offsets = ["0", *(f.mul("%rsA", i) for i in range(1, pixels))]
 
     def nest(level: int, a: str, b: str, values: list[str]) -> tuple[str, list[str]]:
-        """The loops over taps along z, y and x: where B ends, and the sums."""
+        """Write the loops over taps along z, y and x. Return the end of B, and the sums."""
         sums, at_b = [f.carried(type, value) for value in values], f.carried("ptr", b)
         with f.loop(f"%K{level}", carried=[*sums, at_b]) as tap:
             here = f.ahead(a, f.mul(tap, f"%a{level}"))
@@ -106,11 +106,10 @@ def _walk(prefix: str, type: Vector) -> Function:
 
 
 def _gradient(prefix: str, type: Vector) -> Function:
-    """`{prefix}_depthwise_gradient(walk, A, B, C, context)`: positions z, y, x are taps; k runs
-    over pixels; C[channel][tap].
+    """Write `{prefix}_depthwise_gradient(walk, A, B, C, context)`: positions z, y, x are taps; k runs over pixels;
+    C[channel][tap].
 
-    A has pixels in steps csA, a1, a2, a3; B (the gradient of the output) has them one after the
-    other, `row_b` bytes apart.
+    A has pixels in steps csA, a1, a2, a3. B (the gradient of the output) has them consecutively, `row_b` bytes apart.
     """
     f = Function(
         f"{prefix}_depthwise_gradient",
@@ -142,8 +141,10 @@ def _gradient(prefix: str, type: Vector) -> Function:
 def _over_pixels(
     f: Function, type: Vector, w: Fields, level: int, a: str, b: str, sums: list[str]
 ) -> tuple[str, list[str]]:
-    """The loops over images and pixels along z, y and x: where B ends, and the sums. Along x, several sums take turns,
-    so that none waits for itself."""
+    """Write the loops over images and pixels along z, y and x. Return the end of B, and the sums.
+
+    Along x, several sums alternate, so that none waits for itself.
+    """
     count, step = (w["K"], w["csA"]) if level == 0 else (w[f"K{level}"], w[f"a{level}"])
     if level:
         carried, at_b = [f.carried(type, value) for value in sums], f.carried("ptr", b)

@@ -1,9 +1,9 @@
-"""Kernels for eager ops, on NumPy arrays: `ndgrad._src.arrays.native_kernels` says for which.
+"""Kernels for eager ops, on NumPy arrays, selected by `ndgrad._src.arrays.native_kernels`.
 
-Each function means what its namesake among the ops does, takes contiguous arrays of one floating dtype and gives new
-ones. Code is made when a kernel is first used, per dtype, and kept for the process and on disk. It takes addresses from
-array objects themselves, since asking NumPy for one takes longer than a small kernel; where objects are laid out in
-another way than CPython's and NumPy's, no kernel is used.
+Each function means the same as its namesake among the ops, takes contiguous arrays of one floating dtype and returns
+new ones. Code is compiled at the first use of a kernel, per dtype, and cached in the process and on disk. It takes
+addresses from array objects directly, since asking NumPy for an address takes longer than a small kernel. If objects
+are not laid out as in CPython and NumPy, no kernel is used.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from ndgrad._src.compiler.native.selftest import difference, problem
 
 Array = NDArray[Any]
 
-#: Elements of a chunk, and elements from which on a second thread is worth its waking.
+#: Elements of a chunk, and minimum number of elements for a second thread.
 _CHUNK = 16384
 _SHARED = 32768
-#: Elements between the beginnings of pieces are a multiple of this: no two threads write to one line of memory.
+#: The starts of pieces are multiples of this many elements, so that no two threads write to one cache line.
 _LINES = 256
 
 
 def native_kernels() -> Any:
-    """This module, if kernels can be used in this process: arrays are laid out as expected, and rows and formulas
-    pass their check on this machine."""
+    """Return this module if kernels can be used in this process: arrays have the expected layout, and rows and formulas
+    pass their check on this machine.
+    """
     if not target.available() or layout.problem() is not None:
         return None
     for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -52,7 +53,7 @@ def native_kernels() -> Any:
 
 
 def _check(dtype: np.dtype[Any], code: target.Code) -> str | None:
-    """What is wrong with rows and formulas on this machine, compared with NumPy."""
+    """Return the problem with rows and formulas on this machine, compared with NumPy."""
     x = np.random.default_rng(0).standard_normal((37, 61)).astype(dtype)
     wide = x.astype(np.float64)
     e = np.exp(wide - wide.max(1, keepdims=True))
@@ -84,13 +85,13 @@ def _code(functions: Sequence[Function | str]) -> target.Code:
 
 @functools.cache
 def convolutions(dtype: np.dtype[Any]) -> Any:
-    """The module with convolutions, if they pass their check on this machine."""
+    """Return the module with convolutions, if they pass their check on this machine."""
     return arrays if arrays.available(dtype, ("conv",)) else None
 
 
 @functools.cache
 def pooling(dtype: np.dtype[Any]) -> Any:
-    """The same for pooling over evenly spaced windows."""
+    """Return the module with pooling over evenly spaced windows, if it passes its check on this machine."""
     return arrays if arrays.available(dtype, ("pool",)) else None
 
 
@@ -119,8 +120,10 @@ def _elementwise(
 
 
 def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
-    """An op of the table, with results of its operands' dtype, on arrays of one shape or of one element. One function
-    serves all values of settings that are floats."""
+    """Apply an op of the table, with results of its operands' dtype, to arrays of one shape or of one element.
+
+    One function serves all values of float settings.
+    """
     x = operands[0]
     floats: tuple[str, ...] = ()
     if settings:
@@ -148,13 +151,14 @@ def _row_kernel(name: str, dtype: np.dtype[Any]) -> tuple[target.Code, int, stru
 
 
 def _grain(rows: int, length: int) -> int:
-    """Rows of a chunk."""
+    """Return the number of rows of a chunk."""
     return max(1, min(-(-_CHUNK // max(length, 1)), rows))
 
 
 class Geometry(NamedTuple):
-    """How the elements of an array fall into rows: each `segments` times `length` elements, at steps from row to row
-    and segment to segment."""
+    """The rows of an array: each has `segments` times `length` elements, at steps from row to row and segment to
+    segment.
+    """
 
     rows: int
     segments: int
@@ -164,15 +168,16 @@ class Geometry(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Of a row."""
+        """Return the number of elements of a row."""
         return self.segments * self.length
 
 
 def _over_rows(
     name: str, rows: Geometry, operands: Sequence[tuple[Array, int]], parameters: Sequence[float] = (), grain: int = 0
 ) -> None:
-    """Run a kernel. Each operand is an array with its step from row to row; those with the step of the rows
-    go on by their segments."""
+    """Run a kernel. Each operand is an array with its step from row to row. Operands with the step of the rows also
+    advance by segments.
+    """
     _, address, packed = _row_kernel(name, operands[0][0].dtype)
     grain = grain or _grain(rows.rows, rows.elements)
     places = [
@@ -186,7 +191,7 @@ def _over_rows(
 
 
 def _lines(name: str, *operands: Array) -> Array:
-    """A kernel whose operands are all elements, along the last dimension."""
+    """Run a kernel whose operands are all elements, along the last dimension."""
     x = operands[0]
     out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[-1])
     _over_rows(name, rows, [(a, rows.length) for a in (out, *operands)])
@@ -198,12 +203,12 @@ def _last(x: Array, length: int) -> Geometry:
 
 
 def softmax(x: Array) -> Array:
-    """Along the last dimension."""
+    """Return softmax along the last dimension."""
     return _lines("softmax", x)
 
 
 def softmax_slope(t: Array, y: Array, scale: float = 1.0, out: Array | None = None) -> Array:
-    """(t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
+    """Return (t - sum(t y)) y scale along the last dimension, in new memory or in that of t."""
     rows = _last(t, t.shape[-1])
     out = np.empty(t.shape, t.dtype) if out is None else out
     _over_rows("softmax_slope", rows, [(a, rows.length) for a in (out, t, y)], (scale,))
@@ -211,8 +216,10 @@ def softmax_slope(t: Array, y: Array, scale: float = 1.0, out: Array | None = No
 
 
 def exponentials(x: Array, masked: bool) -> Array:
-    """x becomes e^(x - top) along the last dimension, in place; the sums of that. `masked`: of nothing but
-    -inf, zeros, and the sum 1."""
+    """Replace x by e^(x - top) along the last dimension, and return the sums.
+
+    `masked`: a row of nothing but -inf becomes zeros, with the sum 1.
+    """
     rows = _last(x, x.shape[-1])
     total = np.empty((*x.shape[:-1], 1), x.dtype)
     _over_rows("exponentials", rows, [(x, rows.length), (x, rows.length), (total, 1)], (float(masked),))
@@ -220,17 +227,17 @@ def exponentials(x: Array, masked: bool) -> Array:
 
 
 def log_softmax(x: Array) -> Array:
-    """Along the last dimension."""
+    """Return log_softmax along the last dimension."""
     return _lines("log_softmax", x)
 
 
 def log_softmax_gradient(g: Array, out: Array) -> Array:
-    """g - exp(out) sum(g) along the last dimension."""
+    """Return g - exp(out) sum(g) along the last dimension."""
     return _lines("log_softmax_gradient", g, out)
 
 
 def cross_entropy(x: Array, target: NDArray[np.int64]) -> Array:
-    """logsumexp(x) - x[target] of each row."""
+    """Return logsumexp(x) - x[target] of each row."""
     rows = _last(x, x.shape[1])
     out = np.empty(rows.rows, x.dtype)
     _over_rows("cross_entropy", rows, [(out, 1), (x, rows.length), (target, 1)])
@@ -238,7 +245,7 @@ def cross_entropy(x: Array, target: NDArray[np.int64]) -> Array:
 
 
 def cross_entropy_gradient(x: Array, target: NDArray[np.int64], g: Array) -> Array:
-    """(softmax(x) - one hot) g of each row."""
+    """Return (softmax(x) - one hot) g of each row."""
     out, rows = np.empty(x.shape, x.dtype), _last(x, x.shape[1])
     _over_rows("cross_entropy_gradient", rows, [(out, rows.length), (x, rows.length), (target, 1), (g, 1)])
     return out
@@ -248,7 +255,7 @@ def cross_entropy_gradient(x: Array, target: NDArray[np.int64], g: Array) -> Arr
 
 
 def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: float) -> Array:
-    """Over the last `length` elements; weights have as many."""
+    """Normalise over the last `length` elements; weights have as many."""
     out, rows = np.empty(x.shape, x.dtype), _last(x, length)
     w = np.ones(length, x.dtype) if w is None else w
     b = np.zeros(length, x.dtype) if b is None else b
@@ -257,7 +264,7 @@ def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: flo
 
 
 def rms_norm(x: Array, w: Array | None, length: int, eps: float) -> Array:
-    """The same without a mean and a shift."""
+    """Normalise without a mean and a shift."""
     out, rows = np.empty(x.shape, x.dtype), _last(x, length)
     w = np.ones(length, x.dtype) if w is None else w
     _over_rows("rms_norm", rows, [(out, length), (x, length), (w, 0)], (1 / length, eps))
@@ -265,22 +272,22 @@ def rms_norm(x: Array, w: Array | None, length: int, eps: float) -> Array:
 
 
 def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array, Array]:
-    """The gradients in x, w and b, where w has the last sizes of x."""
+    """Return the gradients in x, w and b, for w with the last sizes of x."""
     out, (grad_w, grad_b) = _norm_gradient("layer_norm_gradient", 2, g, x, w, eps)
     return out, grad_w, grad_b
 
 
 def rms_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
-    """The gradients in x and w."""
+    """Return the gradients in x and w."""
     out, (grad_w,) = _norm_gradient("rms_norm_gradient", 1, g, x, w, eps)
     return out, grad_w
 
 
 def _norm_gradient(name: str, weights: int, g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array]:
-    """The gradient in x, and those in the weights."""
+    """Return the gradient in x, and those in the weights."""
     rows = _last(x, w.size)
-    # The sums over rows are taken in a few pieces, whose number depends on the sizes alone: the result does not depend
-    # on threads.
+    # Sums over rows are taken in a few pieces. Their number depends only on the sizes, so the result does not depend on
+    # threads.
     grain = max(_grain(rows.rows, rows.length), -(-rows.rows // 64))
     out = np.empty(x.shape, x.dtype)
     sums = np.zeros((weights, -(-rows.rows // grain), rows.length), x.dtype)
@@ -290,28 +297,28 @@ def _norm_gradient(name: str, weights: int, g: Array, x: Array, w: Array, eps: f
 
 
 def moments(x: Array, rows: Geometry) -> tuple[Array, Array]:
-    """The mean and the variance of each row."""
+    """Return the mean and the variance of each row."""
     mean, variance = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
     _over_rows("moments", rows, [(mean, 1), (variance, 1), (x, rows.row_step)], (1 / rows.elements,))
     return mean, variance
 
 
 def affine(x: Array, mean: Array, scale: Array, shift: Array, rows: Geometry) -> Array:
-    """(x - mean) scale + shift, each but x a number per row."""
+    """Return (x - mean) scale + shift; all but x are numbers per row."""
     out = np.empty(x.shape, x.dtype)
     _over_rows("affine", rows, [(out, rows.row_step), (x, rows.row_step), (mean, 1), (scale, 1), (shift, 1)])
     return out
 
 
 def centred_sums(g: Array, x: Array, mean: Array, rows: Geometry) -> tuple[Array, Array]:
-    """sum(g) and sum(g (x - mean)) of each row."""
+    """Return sum(g) and sum(g (x - mean)) of each row."""
     total, moment = np.empty(rows.rows, x.dtype), np.empty(rows.rows, x.dtype)
     _over_rows("norm_sums", rows, [(total, 1), (moment, 1), (g, rows.row_step), (x, rows.row_step), (mean, 1)])
     return total, moment
 
 
 def combined(g: Array, x: Array, mean: Array, scale: Array, slope: Array, shift: Array, rows: Geometry) -> Array:
-    """g scale + (x - mean) slope + shift, each but g and x a number per row."""
+    """Return g scale + (x - mean) slope + shift; all but g and x are numbers per row."""
     out = np.empty(x.shape, x.dtype)
     elements = [(a, rows.row_step) for a in (out, g, x)]
     _over_rows("norm_combine", rows, [*elements, *((a, 1) for a in (mean, scale, slope, shift))])
@@ -328,7 +335,7 @@ def _scan(how: str, dtype: np.dtype[Any], abreast: int) -> tuple[target.Code, in
 
 
 def scan(how: str, reverse: bool, dim: int, *operands: Array) -> Array:
-    """A running "sum" or "product" of x, or the "linear" recurrence of x and a, along a dimension."""
+    """Return a running "sum" or "product" of x, or the "linear" recurrence of x and a, along a dimension."""
     x = operands[0]
     out, length = np.empty(x.shape, x.dtype), x.shape[dim]
     lines, inner = x.size // length, math.prod(x.shape[dim + 1 :])
@@ -363,7 +370,7 @@ def _formula(
 def formula(
     signature: Signature, numbers: Sequence[float], shape: tuple[int, ...], operands: Sequence[Array]
 ) -> Array | None:
-    """What a formula gives, for operands of this shape or of one element; None where it has no native code."""
+    """Return the results of a formula, for operands of this shape or of one element; None if it has no native code."""
     dtype = operands[0].dtype
     found = _formula(signature, dtype, tuple([a.size == 1 for a in operands]))
     if found is None:
@@ -382,7 +389,7 @@ def _in_place(signature: Signature, dtype: np.dtype[Any]) -> tuple[target.Code, 
 
 
 class Chunks(NamedTuple):
-    """Pieces of many arrays: for each, which array, the first element, the number of elements."""
+    """Pieces of many arrays: for each, the array, the first element, the number of elements."""
 
     pieces: NDArray[np.int64]
     threads: int
@@ -390,10 +397,10 @@ class Chunks(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def _chunks(sizes: tuple[int, ...], threads: int) -> Chunks:
-    """Pieces of arrays of these sizes.
+    """Return pieces of arrays of these sizes.
 
-    Each thread has its part of each array that is large, and some of the small ones, so that it meets the same memory in
-    each run (Note [Each chunk has a home], in ndgrad._src.compiler.native.pool); pieces without elements make parts equal.
+    Each thread has its part of each large array, and some of the small ones, so that it meets the same memory in each
+    run (Note [Each chunk has a home], in ndgrad._src.compiler.native.pool). Empty pieces make parts equal.
     """
     threads = 1 if sum(sizes) < _SHARED else threads
     parts: list[list[tuple[int, int, int]]] = [[] for _ in range(threads)]
@@ -417,19 +424,22 @@ def _chunks(sizes: tuple[int, ...], threads: int) -> Chunks:
 
 
 def has_formula(signature: Signature, dtype: np.dtype[Any]) -> bool:
-    """Whether `formula_in_place` takes a formula."""
+    """True if `formula_in_place` supports a formula."""
     return supports(signature, dtype.name)
 
 
 def formula_memory(sets: Sequence[Sequence[Array]]) -> tuple[NDArray[np.int64], Chunks]:
-    """Where sets of arrays lie and in which pieces they are worked through, for `formula_in_place`. In each set the first are what
-    the formula's outputs are written to, the others its inputs; all are contiguous, of one dtype, and in each set of one size."""
+    """Return the addresses of sets of arrays, and the pieces of their processing, for `formula_in_place`.
+
+    In each set the formula's outputs are written to the first arrays, and the others are its inputs. All are
+    contiguous, of one dtype, and in each set of one size.
+    """
     table = np.array([[id(a) + layout.DATA for a in arrays] for arrays in sets], np.int64)
     return table, _chunks(tuple([arrays[0].size for arrays in sets]), allowed.max_threads)
 
 
 def rouse(chunks: Chunks) -> None:
-    """Wake the workers that will be needed: a formula is about to be run over these pieces."""
+    """Wake the workers, because a formula is about to run over these pieces."""
     if chunks.threads > 1:
         pool.pool().rouse(chunks.threads)
 
@@ -443,7 +453,7 @@ def formula_in_place(
     place: int = 0,
     others: Sequence[Array] = (),
 ) -> None:
-    """Run a formula on the sets of arrays of a table, with other arrays at one place of each set if there are any."""
+    """Run a formula on the sets of arrays of a table, with other arrays at one position of each set if given."""
     if others:
         table[:, place] = [id(a) + layout.DATA for a in others]
     _, address, packed = _in_place(signature, dtype)

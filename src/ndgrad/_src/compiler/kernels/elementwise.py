@@ -2,13 +2,13 @@
 
     void name(ptr argument, i64 chunk, i64 worker)
 
-`argument` is a list of 8-byte words: the number of elements, the elements of a chunk, for each operand, results first,
-where its address stands (in the array object: see ndgrad._src.compiler.kernels.eager), and the parameters, numbers in double
-precision. An operand may be one number, which is the same for all elements.
+`argument` is a list of 8-byte words: the number of elements, the elements of a chunk, the location of each operand's
+address, results first (in the array object: see ndgrad._src.compiler.kernels.eager), and the parameters, numbers in
+double precision. An operand may be one number, which is the same for all elements.
 
-The last vector of an array begins so that it ends with the array: some elements are computed twice, to the same values. So
-there is one loop and no remainder, and outputs must not be inputs too. An array must have as many elements as a vector
-at least: it is for those who call to see to that (`native.SMALLEST`).
+The last vector of an array begins so that it ends with the array: some elements are computed twice, to the same values.
+So there is one loop and no remainder, and outputs must not be inputs too. An array must have at least as many elements
+as a vector, which the caller ensures (`native.SMALLEST`).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from collections.abc import Callable, Sequence
 
 from ndgrad._src.compiler.native.ir import Function, Vector
 
-#: Writes a formula, of operands and parameters in registers of so many lanes; the names of the results.
+#: Writes a formula, of operands and parameters in registers of so many lanes, and returns the names of the results.
 Write = Callable[[Function, int, Sequence[str], Sequence[str]], Sequence[str]]
 
 
 def word(f: Function, number: int, type: str = "i64") -> str:
-    """A word of the argument."""
+    """Load a word of the argument."""
     return f.set(f"load {type}, ptr {f.ahead('%argument', 8 * number)}")
 
 
 def data(f: Function, number: int) -> str:
-    """The address of an array's first element, from the word that says where it stands."""
+    """Return the address of an array's first element, from the word with the location of the address."""
     return f.set(f"load ptr, ptr {word(f, number, 'ptr')}")
 
 
 def parameter(f: Function, number: int, type: Vector) -> str:
-    """A word that is a number in double precision, in all lanes."""
+    """Return a word that is a number in double precision, in all lanes."""
     value = word(f, number, "double")
     return f.splat(value if type.element == "double" else f.set(f"fptrunc double {value} to {type.element}"), type)
 
@@ -40,8 +40,10 @@ def parameter(f: Function, number: int, type: Vector) -> str:
 def loop_function(
     name: str, type: Vector, results: Sequence[str], operands: Sequence[tuple[str, bool]], parameters: int, write: Write
 ) -> Function:
-    """A loop over vectors like `type`, which parameters have. `results` and `operands` are LLVM's types; with each
-    operand, whether it is one number."""
+    """Write a loop over vectors like `type`, the type of parameters.
+
+    `results` and `operands` are LLVM's types; each operand comes with True if it is one number.
+    """
     lanes = type.lanes
     f = Function(name, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     count, grain = word(f, 0), word(f, 1)

@@ -1,13 +1,13 @@
 """Notes of floating-point errors for formulas that choose infinities and NaNs instead of computing them.
 
-A division by zero sets a bit of the processor's floating-point status. The formula of log chooses -inf at zero, and sets
-none. Code that follows such a formula compares its result with infinity. If a lane is infinite or NaN though the
+A division by zero sets a bit of the processor's floating-point status. The formula of log selects -inf at zero, and
+sets none. Code after such a formula compares its result with infinity. If a lane is infinite or NaN though the
 arguments are finite, it sets the bit that NumPy's function sets (see ndgrad._src.compiler.lower.float_errors).
 
     note(f, "log", Vector("double", 4), result, [x])
 
-The comparison is a function of the module, which LLVM puts in place: one comparison, and a branch that is not taken. Where
-a formula itself compares its argument with the end of its domain, the same comparison costs nothing more (`_DOMAINS`).
+The comparison is a function of the module, which LLVM inlines: one comparison, and a branch that is not taken. If a
+formula itself compares its argument with the end of its domain, the same comparison is free (`_DOMAINS`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INFINITE = {
     **dict.fromkeys("floor_divide trunc_divide remainder fmod".split(), DIVIDE),
     "pow": OVERFLOW | DIVIDE,
 }
-#: Arguments whose results are finite, of formulas that ask this themselves; NaN is not among them.
+#: Op -> test for arguments with finite results, for formulas that make this comparison themselves. NaN fails the test.
 _DOMAINS: dict[str, Callable[[Real], Mask]] = {
     **dict.fromkeys(["exp", "expm1"], lambda x: x <= LIMITS[x.w.precision][0]),
     **dict.fromkeys(["log", "log2", "log10"], lambda x: x > 0.0),
@@ -71,7 +71,7 @@ def _begun(name: str, type: Vector, parameters: Sequence[str]) -> Function:
 
 
 def _write_rare(f: Function, is_rare: str, write: Callable[[], None]) -> Function:
-    """Write code for a condition that is nearly never true, and the end of a function."""
+    """Write code for a condition that is hardly ever true, and the end of a function."""
     f.branch(is_rare, "rare", "done")
     f.label("rare")
     write()

@@ -2,11 +2,11 @@
 
     void name(ptr argument, i64 chunk, i64 worker)
 
-In place, a chunk is a piece of one of many arrays. The words of the argument are where two tables stand, then
-the numbers of the formula:
+In place, a chunk is a piece of one of many arrays. The words of the argument are the addresses of two tables, then the
+numbers of the formula:
 
     chunks    for each: the number of the arrays, the first element, the number of elements
-    arrays    for each set of arrays that belong together: where the address of each stands, results first
+    arrays    for each set of related arrays: the locations of their addresses, results first
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ndgrad._src.compiler.native.ir import TYPES, Function, Vector
 def write_formula(
     f: Function, dtype: str, lanes: int, signature: Signature, inputs: Sequence[str], numbers: Sequence[str]
 ) -> list[str]:
-    """Write a formula of operands in registers; the names of its outputs."""
+    """Write a formula of operands in registers, and return the names of its outputs."""
     waiting, w = iter(inputs), Writer(f, Vector(TYPES[dtype], lanes), fma=False)
     names: list[str] = []
     kinds: list[str] = []
@@ -50,19 +50,19 @@ def write_formula(
 
 
 def _kind(node: Node, dtype: str) -> str:
-    """The dtype in which a node computes."""
+    """Return the dtype in which a node computes."""
     return "bool" if node.op.startswith("logical") else dtype
 
 
 def supports(signature: Signature, dtype: str) -> bool:
-    """Whether all of a formula has native code."""
+    """True if all of a formula has native code."""
     return all(
         operations.supports(node.op, _kind(node, dtype), **dict(node.settings)) for node in signature.nodes if node.op
     )
 
 
 def in_place_function(name: str, dtype: str, lanes: int, signature: Signature) -> Function:
-    """A formula whose results replace some of its operands, or are new, over many arrays."""
+    """Write a formula over many arrays, whose results replace some of its operands, or are new."""
     type = Vector(TYPES[dtype], lanes)
     inputs = sum(1 for node in signature.nodes if not node.op)
     each = len(signature.outputs) + inputs

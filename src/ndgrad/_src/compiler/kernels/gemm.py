@@ -1,8 +1,8 @@
 """Matrix products of any size and stride:   C[M, N] (+)= A[M, K] B[K, N].
 
 The order of loops is Goto's. A block of k and columns of B is packed into strips as wide as a tile; for each block of
-rows, strip after strip of B (which fits the first-level cache) meets all rows of the block of A (which fits the
-second level), tile by tile (tiles.py):
+rows, strip after strip of B (which fits the first-level cache) meets all rows of the block of A (which fits the second
+level), tile by tile (tiles.py):
 
     for columns in chunks:                  C's columns of one chunk, or of several whole ones
         for k in blocks:                    so that a strip of B stays in the first-level cache
@@ -12,12 +12,11 @@ second level), tile by tile (tiles.py):
                 for strip in columns:
                     for tile in rows:       registers
 
-Narrow products (a few rows or a few columns) take other roads: thin.py.
+Narrow products (a few rows or a few columns) take other paths: thin_products.py.
 
-Note [B is packed ahead]
-A piece of the work packs its rows of A and its columns of B. Pieces side by side pack the same A, and pieces one above the
-other the same B: with many of them that is a tenth of the time. So where C is high, pieces are as wide as C (or as a block
-of B may be), and B is packed before, once, by all threads together.
+Note [B is packed ahead] A piece of the work packs its rows of A and its columns of B. Pieces of the same rows pack the
+same A, and pieces of the same columns the same B. With many pieces that is a tenth of the time. If C has many rows,
+pieces are therefore as wide as C (or as a block of B may be), and all threads together pack B once in advance.
 
 Interface in native code, for an element type float or double (`f32`, `f64`) and a prefix of the library:
 
@@ -25,22 +24,22 @@ Interface in native code, for an element type float or double (`f32`, `f64`) and
                   i64 accumulate, ptr context, ptr packed, ptr buffer, i64 begin, i64 end)
     void {prefix}_batch(i64 dims, ptr table, the same arguments)
     i64  {prefix}_bytes(i64 M, i64 N, i64 K)
-    i64  {prefix}_ahead(i64 M, i64 N, i64 K)                    bytes of a B that should be packed ahead, 0 if it should not
-    i64  {prefix}_chunks(i64 M, i64 N, i64 K, i64 ahead)        `ahead`: whether it is
+    i64  {prefix}_ahead(i64 M, i64 N, i64 K)                    bytes of a B to pack ahead, 0 for none
+    i64  {prefix}_chunks(i64 M, i64 N, i64 K, i64 ahead)        `ahead`: 1 if it is
     i64  {prefix}_down(the same), {prefix}_across(the same)     chunks along M and N; those along M run fastest
     i64  {prefix}_ahead_chunks(i64 N)
     void {prefix}_ahead_pack(i64 N, i64 K, ptr B, i64 rsB, i64 csB, ptr packed, i64 begin, i64 end)
 
 rs and cs are strides of rows and columns in elements, of either sign or zero; C has unit stride along its columns and
-rsC between rows, and must not overlap A or B. `accumulate` is 0 or 1. `context` goes to the epilogue. The work is cut
-into `chunks` pieces that write different parts of C; a call does those from `begin` to `end`, and threads may run
-different pieces at once, each with a `buffer` of its own of `bytes` bytes (64-byte aligned). `packed` is null, or what
-`ahead_pack` has written, which all pieces read. `{prefix}_work`, `{prefix}_batch_work` and `{prefix}_ahead_pack_work` are
-the same for the pool of threads (work.py).
+rsC between rows, and must not overlap A or B. `accumulate` is 0 or 1. `context` is passed to the epilogue. The work is
+cut into `chunks` pieces that write different parts of C. A call computes those from `begin` to `end`. Threads may run
+different pieces at once, each with its own `buffer` of `bytes` bytes (64-byte aligned). `packed` is null, or the output
+of `ahead_pack`, which all pieces read. `{prefix}_work`, `{prefix}_batch_work` and `{prefix}_ahead_pack_work` are the
+same for the pool of threads (pool_work.py).
 
-A batch, of which nothing is packed ahead, has `dims` dimensions, each a line of the table: i64 length, and the strides of A, B and C (in elements; 0
-repeats a matrix). Its work has chunks(M, N, K) pieces for each product, one product after the other. The epilogue
-sees rows counted through the whole batch.
+A batch, for which nothing is packed ahead, has `dims` dimensions, each a line of the table: i64 length, and the strides
+of A, B and C (in elements; 0 repeats a matrix). Its work has chunks(M, N, K) pieces for each product, one product after
+the other. The epilogue sees row numbers that count through the whole batch.
 """
 
 from __future__ import annotations
@@ -72,10 +71,10 @@ class Blocking:
     """Sizes of blocks, in elements."""
 
     tile: TileShape
-    k: int  # of a strip of B
-    rows: int  # of a block of A
-    columns: int  # of a packed block of B
-    pack_above: int = 8  # strips of B from which on a block of A in rows is worth packing
+    k: int  # k of a strip of B
+    rows: int  # rows of a block of A
+    columns: int  # columns of a packed block of B
+    pack_above: int = 8  # minimum number of strips of B for packing a block of A stored in rows
 
     @property
     def size(self) -> int:
@@ -83,8 +82,9 @@ class Blocking:
 
 
 def blocking(tile: TileShape, strip_bytes: int = 3 * 2**13, block_bytes: int = 2**18, columns: int = 2048) -> Blocking:
-    """Blocks for a processor: a strip of B for half of the first-level cache, a block of A for a part
-    of the second level's."""
+    """Return blocks for a processor: a strip of B for half of the first-level cache, a block of A for a part of the
+    second level's.
+    """
     size = SIZES[tile.type.element]
     k = max(256, strip_bytes // (tile.columns * size) // 8 * 8)
     rows = max(1, block_bytes // (k * size) // tile.rows) * tile.rows
@@ -95,7 +95,7 @@ def blocking(tile: TileShape, strip_bytes: int = 3 * 2**13, block_bytes: int = 2
 def library(
     prefix: str, element: str, target: Target, epilogue: Epilogue | None = None, plan: Blocking | None = None
 ) -> list[Function | str]:
-    """All functions of a matrix product, for `ir.module`; the epilogue becomes part of its micro-kernels."""
+    """Return all functions of a matrix product, for `ir.module`. The epilogue becomes part of its micro-kernels."""
     plan = plan or blocking(tile_shape(target, element))
     tile = plan.tile
     names = [tile_name(f"{prefix}_tile", *sizes) for sizes in _tile_sizes(tile)]
@@ -128,12 +128,13 @@ def library(
 
 
 def _tile_sizes(tile: TileShape) -> list[tuple[int, int, bool, str]]:
-    """All tiles down to one row and a part of a vector, in the order of the table: only full ones go without
-    a mask, to have fewer."""
+    """Return all tiles down to one row and a part of a vector, in the order of the table. Only full tiles have a
+    version without a mask, to have fewer.
+    """
     kinds = [(tile.vectors, False), *((v, True) for v in range(1, tile.vectors + 1))]
     sizes = [(r, v, m, "") for r in range(1, tile.rows + 1) for v, m in kinds]
     whole = (tile.rows, tile.vectors, False)
-    # With many registers LLVM loads several k of A at once, and then has none left for them.
+    # With many registers LLVM loads several k of A at once, and then runs out of registers.
     return [*sizes, (*whole, "p"), (*whole, "k" if tile.rows * tile.vectors <= 12 else "")]
 
 
@@ -150,8 +151,10 @@ _BLOCK = f"{_OPERANDS}, i64 %accumulate, ptr %context, ptr %packed, i64 %padded,
 
 
 def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
-    """Rows and columns of C by one thread; strides in bytes; `%row` and `%column` are the
-    block's place in the whole C, `%padded` the columns of a B that is packed ahead."""
+    """Write rows and columns of C for one thread; strides in bytes.
+
+    `%row` and `%column` are the block's position in the whole C, `%padded` the columns of a B that is packed ahead.
+    """
     f = Function(f"{prefix}_block", _BLOCK, linkage="internal", attributes="nounwind")
     tile, size = plan.tile, plan.size
     thin = f.call("i1", f"{prefix}_thin", *handed_on(_BLOCK))
@@ -159,7 +162,7 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
     f.branch(thin, done, onward)
     f.label(done)
     if finishes:
-        # The sums stand in C: a product without k that adds to C runs the epilogue over it.
+        # The sums are in C already: a product with K = 0 that adds to C runs the epilogue over it.
         f.call_void(f"{prefix}_block", *handed_on(_BLOCK, {"%K": "0", "%accumulate": "1"}))
     f.returns()
     f.label(onward)
@@ -167,8 +170,7 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
     ahead = f.set("icmp ne ptr %packed, null")
     direct = f.both(f.compare("eq", "%csB", size), f.compare("sle", "%M", 2 * tile.rows))
     direct = f.both(direct, f.negated(ahead))
-    # A transposed A is read in short pieces, each from another page: worth packing when several
-    # strips of B will read it.
+    # A transposed A is read in short pieces, each from another page. Packing pays if several strips of B read it.
     packs_a = f.compare(
         "sgt", "%N", f.choose(f.compare("eq", "%csA", size), plan.pack_above * tile.columns, 2 * tile.columns)
     )
@@ -183,7 +185,8 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
         again = f.choose(f.compare("sgt", block, 0), ACCUMULATE, "%accumulate")
         mode = f.set(f"or i64 {again}, {f.choose(f.compare('sle', left, depth), LAST, 0)}")
         along_rows = f.compare("sle", f.mul(depth, "%N"), 2**14 // size)
-        # A single block of rows reads each strip once: pack a few at a time, which then are still in the cache.
+        # A single block of rows reads each strip once. Pack a few strips at a time, so that they are still in the
+        # cache.
         few = f.both(f.compare("sle", "%M", plan.rows), f.negated(f.either(f.either(along_rows, direct), ahead)))
         place = f.mul(f.add(f.mul(k, "%padded"), f.mul("%column", depth)), size)
         buffer_b = f.choose(ahead, f.ahead("%packed", place), own_b, "ptr")
@@ -225,13 +228,13 @@ def _block(prefix: str, plan: Blocking, tiles: int, finishes: bool) -> Function:
 
 
 def _blocks_of_k(f: Function, plan: Blocking) -> tuple[str, str]:
-    """How many blocks of k there are, and the k of each: equal, and a whole number of vectors."""
+    """Return the number of blocks of k, and the k of each: equal, and a whole number of vectors."""
     count = f.most(1, _divided(f, "%K", plan.k))
     return count, _rounded_up(f, _divided(f, "%K", count), 8)
 
 
 class _Strips(NamedTuple):
-    """The names of what the tiles of a block of rows are made from."""
+    """The names of the operands of the tiles of a block of rows."""
 
     direct: str
     packs_a: str
@@ -250,13 +253,17 @@ class _Strips(NamedTuple):
 
 
 def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _Strips) -> None:
-    """All tiles of a block of rows. Strip after strip of B, and within it from row to row; with few k, where B as a
-    whole fits the first-level cache, row after row, so that C is written in the order of memory."""
+    """Write all tiles of a block of rows, strip after strip of B, and within a strip from row to row.
+
+    With few k, if all of B fits the first-level cache, the order is row after row, so that C is written in memory
+    order.
+    """
     tile, size, lanes = plan.tile, plan.size, plan.tile.type.lanes
     direct, packs_a, along_rows, depth, high, wide = (
         strips.direct, strips.packs_a, strips.along_rows, strips.depth, strips.high, strips.wide,
     )  # fmt: skip
-    # While a strip of B is used, each tile fetches its share of the next one: with many columns they come from far.
+    # While a strip of B is used, each tile prefetches its share of the next one. With many columns the strips are far
+    # apart.
     strip = f.mul(depth, tile.columns * size)
     share = f.div(f.add(strip, f.sub(high, 1)), high)
     far = f.both(f.compare("sgt", f.mul(depth, wide), 2**18 // size), f.negated(direct))
@@ -277,7 +284,7 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
             "ptr",
         )
         step_b = f.choose(direct, "%rsB", f.mul(vectors, lanes * size))
-        # Rows. A last tile of one or two would wait for its few sums: share the last rows evenly instead.
+        # Rows. A last tile of one or two rows would wait for its few sums, so the last rows are divided evenly instead.
         # (Packed strips are cut already.)
         left = f.sub(high, at)
         uneven = f.both(f.compare("sgt", left, tile.rows), f.compare("slt", left, tile.rows + 3))
@@ -313,22 +320,25 @@ def _all_tiles(f: Function, prefix: str, plan: Blocking, tiles: int, strips: _St
 
 # ----- chunks -----
 
-#: Multiply-adds that are worth handing to another thread: about 5 us of work.
+#: Minimum multiply-adds for another thread: about 5 us of work.
 _CHUNK = 2**18
 
 
-#: Pieces into which a large product is cut: several for each thread, since some come late; not more, since
-#: each packs its operands anew.
+#: Number of pieces of a large product: several for each thread, since some start late, but no more, since each packs
+#: its operands anew.
 _PIECES = max(8, min(64, 4 * (os.cpu_count() or 2)))
 
 
-#: What decides how a product is cut.
+#: The parameters that decide the division of a product.
 _SIZES = "i64 %M, i64 %N, i64 %K, i64 %ahead"
 
 
 def _grid(prefix: str, plan: Blocking) -> Function:
-    """How many chunks there are {down, across}. A piece packs its rows of A and its columns of B, so it should be about
-    as high as it is wide, unless B is packed ahead; but not so small that it would not be worth a thread's while."""
+    """Write the numbers of chunks {down, across}.
+
+    A piece packs its rows of A and its columns of B, so it should be about as high as it is wide, unless B is packed
+    ahead. It should also be large enough for a thread.
+    """
     f = Function(f"{prefix}_grid", _SIZES, "{ i64, i64 }", linkage="internal", attributes="nounwind")
     tile = plan.tile
     area = f.mul(f.most("%M", 1), f.most("%N", 1))
@@ -347,13 +357,15 @@ def _grid(prefix: str, plan: Blocking) -> Function:
 
 
 def _power_of_two(f: Function, a: str) -> str:
-    """One near a size: the pieces down and across are then as many as were wanted, and threads share them evenly."""
+    """Return a power of two near a size, so that the pieces down and across have the requested number, and threads
+    share them evenly.
+    """
     zeros = f.call("i64", "llvm.ctlz.i64", f"i64 {f.most(1, f.div(f.mul(a, 3), 2))}", "i1 false")
     return f.set(f"shl i64 1, {f.sub(63, zeros)}")
 
 
 def _divided(f: Function, a: str | int, b: str | int) -> str:
-    """The quotient of sizes, rounded up."""
+    """Return the quotient of sizes, rounded up."""
     return f.div(f.add(a, f.sub(b, 1)), b)
 
 
@@ -362,18 +374,18 @@ def _rounded_up(f: Function, a: str, step: int) -> str:
 
 
 def _chunk_counts(f: Function, prefix: str, ahead: str = "%ahead") -> tuple[str, str]:
-    """(chunks along M, chunks along N)."""
+    """Return (chunks along M, chunks along N)."""
     grid = f.call("{ i64, i64 }", f"{prefix}_grid", *handed_on(_SIZES, {"%ahead": ahead}))
     return f.set(f"extractvalue {{ i64, i64 }} {grid}, 0"), f.set(f"extractvalue {{ i64, i64 }} {grid}, 1")
 
 
 def piece_begins(f: Function, number: str | int, pieces: str | int, size: str | int, step: int) -> str:
-    """Where a piece begins, of those that a size is cut into: as evenly as tiles of `step` allow."""
+    """Return the beginning of a piece of a size, cut as evenly as tiles of `step` allow."""
     return f.least(size, f.mul(f.div(f.mul(number, _divided(f, size, step)), pieces), step))
 
 
 def _is_small(f: Function, plan: Blocking) -> str:
-    """Whether a product is a single chunk: then there is nothing to divide by."""
+    """True if a product is a single chunk, so that no division is needed."""
     return f.both(f.compare("sle", f.mul(f.mul("%M", "%N"), "%K"), _CHUNK), f.compare("sle", "%N", plan.columns))
 
 
@@ -390,7 +402,7 @@ def _chunks(prefix: str, plan: Blocking) -> Function:
 
 
 def _count(prefix: str, plan: Blocking, name: str) -> Function:
-    """The chunks along M or along N."""
+    """Return the number of chunks along M or along N."""
     f = Function(f"{prefix}_{name}", _SIZES, "i64", attributes="nounwind")
     with f.when(_is_small(f, plan)):
         f.returns("i64 1")
@@ -401,7 +413,8 @@ def _count(prefix: str, plan: Blocking, name: str) -> Function:
 
 
 def _bytes(prefix: str, plan: Blocking) -> Function:
-    """Room for a block of A and a block of B, with slack for vectors that are stored beyond a strip's end."""
+    """Return the bytes for a block of A and a block of B, with slack for vectors that are stored beyond a strip's end.
+    """
     f = Function(f"{prefix}_bytes", "i64 %M, i64 %N, i64 %K", "i64", attributes="nounwind")
     lanes = plan.tile.type.lanes
     deep = f.least(f.add("%K", 8), plan.k + 8)
@@ -414,17 +427,17 @@ def _bytes(prefix: str, plan: Blocking) -> Function:
 
 # ----- packing ahead -----
 
-#: Multiply-adds, and tiles one above the other, from which on B is packed ahead (Note [B is packed ahead]).
+#: Minimum multiply-adds, and minimum tiles along M, for packing B ahead (Note [B is packed ahead]).
 _AHEAD = 2**23
 _AHEAD_TILES = 24
-#: Strips that a chunk packs.
+#: Number of strips that a chunk packs.
 _AHEAD_STRIPS = 4
 
 AHEAD = "i64 %N, i64 %K, ptr %B, i64 %rsB, i64 %csB, ptr %packed, i64 %begin, i64 %end"
 
 
 def _padded(f: Function, plan: Blocking) -> str:
-    """The columns of B in whole vectors."""
+    """Return the columns of B in whole vectors."""
     return _rounded_up(f, "%N", plan.tile.type.lanes)
 
 
@@ -445,7 +458,7 @@ def _ahead_chunks(prefix: str, plan: Blocking) -> Function:
 
 
 def _ahead_pack(prefix: str, plan: Blocking) -> Function:
-    """All blocks of k of some strips: packed[block of k][strip][k][column]."""
+    """Write the packing of all blocks of k of some strips: packed[block of k][strip][k][column]."""
     f = Function(f"{prefix}_ahead_pack", AHEAD, attributes="nounwind")
     size, group = plan.size, _AHEAD_STRIPS * plan.tile.columns
     count, deep = _blocks_of_k(f, plan)
@@ -479,8 +492,9 @@ def _product(prefix: str) -> Function:
 
 
 def _batch(prefix: str, plan: Blocking) -> Function:
-    """Products over all indices of the batch: the last dimension runs fastest; of each product as
-    many chunks as there are."""
+    """Write products over all indices of the batch. The last dimension runs fastest, and each product has all its
+    chunks.
+    """
     f = Function(f"{prefix}_batch", BATCH, attributes="nounwind")
     each = f.most(1, f.call("i64", f"{prefix}_chunks", "i64 %M", "i64 %N", "i64 %K", "i64 0"))
     chunk = f.carried("i64", "%begin")
@@ -507,7 +521,7 @@ def _batch(prefix: str, plan: Blocking) -> Function:
 
 
 def _part(prefix: str, plan: Blocking) -> Function:
-    """Chunks of one product, whose rows are counted from `%row0` on."""
+    """Write chunks of one product, whose rows are counted from `%row0` on."""
     f = Function(f"{prefix}_part", f"{PRODUCT}, i64 %row0", linkage="internal", attributes="nounwind")
     size = plan.size
     strides = {name: f.mul(f"%{name}", size) for name in ("rsA", "csA", "rsB", "csB", "rsC")}
@@ -523,8 +537,8 @@ def _part(prefix: str, plan: Blocking) -> Function:
     wide = _rounded_up(f, _divided(f, "%N", across), tile.columns)
     chunk = f.carried("i64", "%begin")
     with f.when(f.compare("slt", "%begin", "%end")), f.until([chunk]) as chunks_left:
-        # From a chunk on: the rest of its columns' chunks, or as many whole columns of chunks as
-        # a packed block of B holds.
+        # Starting from a chunk, take the rest of its column of chunks, or as many whole columns of chunks as a packed
+        # block of B holds.
         left = f.sub("%end", chunk.name)
         group = f.div(chunk.name, down)
         first = f.sub(chunk.name, f.mul(group, down))

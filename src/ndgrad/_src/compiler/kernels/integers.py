@@ -1,10 +1,9 @@
 """Integers and booleans of any NumPy dtype, with NumPy's arithmetic: it wraps around, and dividing by zero gives 0.
 
-A `Whole` is a vector of them; its dtype says whether it has signs. A boolean is a byte, 0 or 1. Division is truncated
-in the processor and rounded down in Python and NumPy, and neither by zero nor of the least number by -1 may be asked
-of the processor, which would stop the program. Up to 32 bits, quotients are computed in double precision, which is
-exact there and has vector instructions. NumPy warns where a divisor is zero; native code does not, and the values are
-NumPy's.
+A `Whole` is a vector of them; its dtype decides if it has signs. A boolean is a byte, 0 or 1. Division truncates in the
+processor and rounds down in Python and NumPy. The processor must never divide by zero, or the least number by -1, which
+would stop the program. Up to 32 bits, quotients are computed in double precision, which is exact there and has vector
+instructions. NumPy warns if a divisor is zero. Native code does not, but the values are NumPy's.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Whole:
     def _with(self, op: str, other: Whole | int) -> Whole:
         return self.like(self.f.set(f"{op} {self.type} {self}, {self.like(other)}"))
 
-    # A boolean's + and * are `or` and `and`, as in NumPy.
+    # The + and * of booleans are `or` and `and`, as in NumPy.
 
     def __add__(self, other: Whole | int) -> Whole:
         return self._with("or" if self.dtype == "bool" else "add", other)
@@ -93,7 +92,7 @@ class Whole:
 
 
 def _signed(value: int, width: int) -> int:
-    """LLVM's constants are signed."""
+    """Return a constant as signed, as LLVM requires."""
     half = 1 << (width - 1)
     return (int(value) + half) % (2 * half) - half
 
@@ -103,13 +102,13 @@ def mask(f: Function, lanes: int, name: str) -> Mask:
 
 
 def truth(f: Function, lanes: int, value: str) -> Mask:
-    """Where a boolean, stored as a byte, is true."""
+    """Return the condition that a boolean, stored as a byte, is true."""
     type = Vector("i8", lanes)
     return mask(f, lanes, f.set(f"icmp ne {type} {value}, {type.constant(0)}"))
 
 
 def boolean(condition: Mask) -> str:
-    """A condition as bytes."""
+    """Return a condition as bytes."""
     w = condition.w
     return w.f.set(f"zext {w.type.mask} {condition} to {Vector('i8', w.type.lanes)}")
 
@@ -124,14 +123,14 @@ def choose(condition: Mask, yes: Whole, no: Whole | int) -> Whole:
 
 
 def _truncated(x: Whole, y: Whole) -> Whole:
-    """x / y rounded towards 0; 0 where y is 0."""
+    """Return x / y rounded towards 0; 0 where y is 0."""
     zero = y.equals(0)
     if x.width <= 32:
         wide = Vector("double", x.lanes)
         to = "sitofp" if x.signed else "uitofp"
         safe = choose(zero, x.like(1), y)
         a, b = (x.f.set(f"{to} {x.type} {v} to {wide}") for v in (x, safe))
-        # the least number divided by -1 does not fit: it wraps around, through a wider integer
+        # The least number divided by -1 does not fit. It wraps around, through a wider integer.
         long = Vector("i64", x.lanes)
         divided = x.f.set(f"fptosi {wide} {x.f.set(f'fdiv {wide} {a}, {b}')} to {long}")
         return choose(zero, x.like(0), x.like(x.f.set(f"trunc {long} {divided} to {x.type}")))
@@ -147,12 +146,12 @@ def trunc_divide(x: Whole, y: Whole) -> Whole:
 
 
 def fmod(x: Whole, y: Whole) -> Whole:
-    """What truncated division leaves, with the sign of x; 0 where y is 0."""
+    """Return the remainder of truncated division, with the sign of x; 0 where y is 0."""
     return choose(y.equals(0), x.like(0), x - _truncated(x, y) * y)
 
 
 def remainder(x: Whole, y: Whole) -> Whole:
-    """What division rounded down leaves, with the sign of y; 0 where y is 0."""
+    """Return the remainder of division rounded down, with the sign of y; 0 where y is 0."""
     left = fmod(x, y)
     if not x.signed:
         return left
@@ -160,7 +159,7 @@ def remainder(x: Whole, y: Whole) -> Whole:
 
 
 def floor_divide(x: Whole, y: Whole) -> Whole:
-    """Division rounded down; 0 where y is 0."""
+    """Return the quotient rounded down; 0 where y is 0."""
     quotient = _truncated(x, y)
     if not x.signed:
         return quotient
@@ -176,13 +175,13 @@ def _other_side(left: Whole, y: Whole) -> Mask:
 
 
 def left_shift(x: Whole, y: Whole) -> Whole:
-    """0 where y is not between 0 and the width."""
+    """Return x << y, and 0 where y is not between 0 and the width."""
     inside = _within(y)
     return choose(inside, x._with("shl", choose(inside, y, 0)), 0)
 
 
 def right_shift(x: Whole, y: Whole) -> Whole:
-    """Where y is not between 0 and the width: 0, or -1 for a negative x."""
+    """Return x >> y. If y is not between 0 and the width: 0, or -1 for a negative x."""
     if not x.signed:
         inside = _within(y)
         return choose(inside, x._with("lshr", choose(inside, y, 0)), 0)

@@ -1,5 +1,5 @@
-"""Changing the order of dimensions in memory: transposes of matrices, and images with channels first into images with
-channels last and zeros around them.
+"""Change the order of dimensions in memory: transpose matrices, and convert images with channels first into padded
+images with channels last.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
 
 def transpose_function(name: str, type: Vector, narrow: Sequence[int] = ()) -> Function:
-    """`void name(R, C, X, sx, Y, sy)`: Y[j, i] = X[i, j] for R rows i and C columns j; sx, sy: bytes from
-    row to row of X and of Y.
+    """Write `void name(R, C, X, sx, Y, sy)`: Y[j, i] = X[i, j] for R rows i and C columns j; sx, sy: bytes from row to
+    row of X and of Y.
 
-    Squares of lanes x lanes go through registers; the last ones overlap those before. So do matrices of fewer rows, if
-    their number is one of `narrow`. Others go element by element.
+    Squares of lanes x lanes are transposed in registers; the last ones overlap those before. So are matrices of fewer
+    rows, if their number is one of `narrow`. Others are copied element by element.
     """
     f = Function(
         name,
@@ -67,11 +67,10 @@ def transpose_function(name: str, type: Vector, narrow: Sequence[int] = ()) -> F
 
 
 def gather_function(name: str, prefix: str, type: Vector) -> Function:
-    """`void name(table, X, P, first)`: an image X, from plane `first` along z on, into P[strip, z, y, x, channel of the
-    strip] with zeros where X ends.
+    """Write `void name(table, X, P, first)`: an image X, from plane `first` along z on, into P[strip, z, y, x, channel
+    of the strip] with zeros beyond X.
 
-    X is (channels, z, y, x), or (z, y, x, channels) if the table says `in_last`; the sizes stand
-    in the table (windows.py).
+    X is (channels, z, y, x), or (z, y, x, channels) if the table has `in_last`. The table has the sizes (windows.py).
     """
     f = Function(
         name, "ptr %table, ptr noalias %X, ptr noalias %P, i64 %first", linkage="internal", attributes="nounwind"
@@ -87,7 +86,7 @@ def gather_function(name: str, prefix: str, type: Vector) -> Function:
     with f.when(f.compare("ne", t["padded"], 0)):
         f.call_void("llvm.memset.p0.i64", "ptr %P", "i8 0", f"i64 {f.mul(held, strips)}", "i1 false")
     channel = f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), size)
-    # The part of a row that exists.
+    # The existing part of a row.
     start, stop = f.most(t["low_x"], 0), f.least(f.add(t["low_x"], t["extent_x"]), t["in_x"])
     length = f.most(f.sub(stop, start), 0)
     last = f.compare("ne", t["in_last"], 0)

@@ -5,10 +5,10 @@
     emit(f, "leaky_relu", "float32", 8, x, negative_slope=0.1)
     emit(f, "lt", "int32", 8, x, y)                                # the result is a bool: <8 x i8>
 
-Names and settings are those of the op table (ndgrad.ops), and so is the meaning. `dtype` is the dtype in which the op
-computes: operands of other dtypes are cast first (`casts.cast`), as NumPy does. Booleans are bytes, 0 or 1. A number
-may stand for an operand that is the same everywhere. `error` is the bound on the error, in units in the last place,
-where an op is one function; a formula of several has theirs together.
+Names, settings and meaning are those of the op table (ndgrad.ops). `dtype` is the dtype in which the op computes:
+operands of other dtypes are cast first (`casts.cast`), as NumPy does. Booleans are bytes, 0 or 1. A number may replace
+an operand that is the same everywhere. `error` is the bound on the error, in units in the last place, if an op is one
+function. The errors of a formula of several functions add up.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _KINDS = {"float32": "f", "float64": "f", "bool": "b"}
 
 @dataclass(frozen=True)
 class Operation:
-    """An elementwise op: how many operands it takes, the kinds of dtypes it computes in, and its formula."""
+    """An elementwise op: the number of its operands, the kinds of dtypes it computes in, and its formula."""
 
     operands: int
     kinds: str
     formula: Callable[..., Any]
-    #: Operands that are booleans whatever the others are.
+    #: Operands that are always booleans.
     conditions: tuple[int, ...] = ()
-    #: Settings and the values of each that have native code, where not all have.
+    #: Values of settings that have native code, if not all have.
     only: dict[str, tuple[Any, ...]] | None = None
 
 
@@ -72,7 +72,7 @@ def _nonzero(x: Any) -> Mask:
 
 
 def _constantly(value: int) -> Callable[..., Mask]:
-    """The same answer for every integer."""
+    """Return a formula with the same answer for every integer."""
     return lambda x: x.equals(x) if value else x.differs(x)
 
 
@@ -131,7 +131,7 @@ OPERATIONS: dict[str, Operation] = {
     "conj": Operation(1, _N, lambda x: x),
     "copy": Operation(2, _ALL, lambda x, y: y),
     "clone": Operation(1, _ALL, lambda x: x),
-    # rounding and signs; integers stay as they are
+    # rounding and signs; integers are unchanged
     "round": Operation(1, _N, _by_kind(formulas.rounded, lambda x, decimals=0: x)),
     "floor": Operation(1, _ALL, _by_kind(_function("floor"), lambda x: x)),
     "ceil": Operation(1, _ALL, _by_kind(_function("ceil"), lambda x: x)),
@@ -219,7 +219,7 @@ OPERATIONS: dict[str, Operation] = {
     "smooth_l1": Operation(2, _F, formulas.smooth_l1),
 }
 
-#: Ops that are functions of the maths library by themselves.
+#: Ops that are single functions of the maths library.
 _FUNCTIONS = (
     "exp exp2 expm1 log log2 log10 log1p sqrt cbrt hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
     "atanh sigmoid erf erfc erfinv lgamma digamma"
@@ -228,7 +228,7 @@ OPERATIONS.update({name: Operation(FORMULAS[name].arity, _F, _function(name)) fo
 
 
 def supports(op: str, dtype: str, **settings: Any) -> bool:
-    """Whether an op has native code in a dtype, with these settings."""
+    """True if an op has native code in a dtype, with these settings."""
     operation = OPERATIONS.get(op)
     if operation is None or dtype not in TYPES or _kind(dtype) not in operation.kinds:
         return False
@@ -236,7 +236,8 @@ def supports(op: str, dtype: str, **settings: Any) -> bool:
 
 
 def error(op: str) -> float | None:
-    """The largest error of an op in floats, in units in the last place; None for a formula of several functions."""
+    """Return the largest error of an op in floats, in units in the last place; None for a formula of several functions.
+    """
     if op in FORMULAS:
         return FORMULAS[op].ulp
     if op in ("add", "sub", "mul", "div", "reciprocal", "square"):
@@ -245,12 +246,12 @@ def error(op: str) -> float | None:
 
 
 def result(op: str, dtype: str) -> str:
-    """The dtype of an op's result, when it computes in `dtype`."""
+    """Return the dtype of an op's result, when it computes in `dtype`."""
     return "bool" if op in _ANSWERS else dtype
 
 
 def emit(f: Function, op: str, dtype: str, lanes: int, *values: str | float, **settings: Any) -> str:
-    """Write an op; the name of its result, `lanes` elements of the dtype that `result` says."""
+    """Write an op, and return the name of its result: `lanes` elements of the dtype of `result`."""
     operation = OPERATIONS.get(op)
     if operation is None or not supports(op, dtype, **settings):
         given = f" with {settings}" if settings else ""
@@ -277,7 +278,7 @@ def _operand(f: Function, operation: Operation, place: int, value: str | float, 
     return Writer(f, Vector(TYPES[dtype], lanes), fma=False).real(value)
 
 
-#: Ops that change nothing but signs, or choose.
+#: Ops that only change signs, or choose.
 _EXACT = frozenset("neg conj copy clone sgn where keep masked_fill clamp clamp_min clamp_max relu heaviside".split())
 
 #: Ops whose results are booleans.

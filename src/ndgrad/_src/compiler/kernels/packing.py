@@ -1,15 +1,15 @@
-"""Packing: copying a block of a matrix into strips that a micro-kernel reads from front to back.
+"""Pack a block of a matrix into strips that a micro-kernel reads from front to back.
 
-A strip holds `width` neighbours for each k:   strip[k][w] = X[k, first + w],   and strips follow each other, K *
-width elements apart. For B a strip is as wide as a tile, for A as high; so one set of functions packs both, X
-standing for B or for the transpose of A. Which function depends on the direction in which X is contiguous:
+A strip holds `width` neighbours for each k:   strip[k][w] = X[k, first + w],   and strips follow each other, K * width
+elements apart. For B a strip is as wide as a tile, for A as high; so one set of functions packs both, with X being B or
+the transpose of A. The function depends on the direction in which X is contiguous:
 
-    along w    rows of a strip are loaded and stored as they are
+    along w    rows of a strip are loaded and stored unchanged
     along k    squares of lanes x lanes elements are transposed in registers
     neither    one element at a time
 
-Packing costs one pass over X, and pays as soon as the block is read several times: strips need no translation of far
-addresses, do not compete for the same lines of the cache, and are fetched ahead by the processor.
+Packing costs one pass over X, and pays as soon as the block is read several times. Strips need no translation of far
+addresses, do not compete for the same cache lines, and are prefetched by the processor.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from collections.abc import Sequence
 
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
-#: Bytes of a row that are read in one go.
+#: Bytes of a row that are read at once.
 _PIECE_BYTES = 256
 
 _PARAMETERS = "i64 %K, i64 %W, ptr noalias %X, i64 %sk, i64 %sw, ptr noalias %P"
 
 
 def transposed(f: Function, type: Vector, rows: Sequence[str]) -> list[str]:
-    """The transpose of lanes x lanes elements, by exchanging blocks of 1, 2, 4, ... elements between pairs of rows."""
+    """Return the transpose of lanes x lanes elements, by exchanging blocks of 1, 2, 4, ... elements between pairs of
+    rows.
+    """
     lanes, result = type.lanes, list(rows)
     step = 1
     while step < lanes:
@@ -42,16 +44,16 @@ def transposed(f: Function, type: Vector, rows: Sequence[str]) -> list[str]:
 
 
 def shuffled(f: Function, type: Vector, a: str, b: str, lanes: Sequence[int]) -> str:
-    """Lanes chosen from two vectors, numbered through both."""
+    """Return lanes chosen from two vectors, numbered through both."""
     numbers = ", ".join(f"i32 {n}" for n in lanes)
     return f.set(f"shufflevector {type} {a}, {type} {b}, <{len(lanes)} x i32> <{numbers}>")
 
 
 def pack_functions(prefix: str, type: Vector, width: int, padded: bool) -> list[Function]:
-    """`{prefix}(K, W, X, sk, sw, P)`: pack K x W elements into strips of `width`; strides in bytes.
+    """Write `{prefix}(K, W, X, sk, sw, P)`: pack K x W elements into strips of `width`; strides in bytes.
 
-    The last strip may have fewer columns. If `padded`, it is as wide as the whole vectors that hold them (as B needs
-    it), and the padding holds anything; otherwise just as wide as its columns (as A needs it).
+    The last strip may have fewer columns. If `padded`, it is as wide as the whole vectors that hold them (for B), and
+    the padding is arbitrary. Otherwise it is exactly as wide as its columns (for A).
     """
     along, across, any_ = (make(prefix, type, width, padded) for make in (pack_along, _across, _one_by_one))
     f = Function(prefix, _PARAMETERS, linkage="internal", attributes="nounwind")
@@ -71,7 +73,7 @@ def pack_functions(prefix: str, type: Vector, width: int, padded: bool) -> list[
 
 
 def _strip_width(f: Function, type: Vector, width: int, padded: bool, left: str) -> str:
-    """The width of a strip of which `left` columns are left, in elements."""
+    """Return the width of a strip with `left` remaining columns, in elements."""
     if not padded:
         return f.least(width, left)
     vectors = f.div(f.add(left, type.lanes - 1), type.lanes)
@@ -79,8 +81,11 @@ def _strip_width(f: Function, type: Vector, width: int, padded: bool, left: str)
 
 
 def pack_along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
-    """`{prefix}_along`, for an X that is contiguous along w: a few strips at a time, so that X is read in pieces of some
-    lines, and the places that are written to do not compete for the same lines of the cache."""
+    """Write `{prefix}_along`, for an X that is contiguous along w.
+
+    It packs a few strips at a time, so that X is read in pieces of some lines, and the written places do not compete
+    for the same cache lines.
+    """
     f = Function(f"{prefix}_along", _PARAMETERS, linkage="internal", attributes="nounwind")
     size = SIZES[type.element]
     together = max(1, _PIECE_BYTES // (width * size))
@@ -97,7 +102,7 @@ def pack_along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
                     here = f.ahead(place, offset)
                     for at, piece in pieces(type, width):
                         f.store(piece, f.load(piece, f.ahead(row, n * width * size + at)), f.ahead(here, at))
-    # The last strip, of fewer columns, by masked vectors.
+    # Pack the last strip, of fewer columns, by masked vectors.
     rest = f.sub("%W", f.mul(full, width))
     step = f.mul(_strip_width(f, type, width, padded, rest), size)
     source, target = f.ahead("%X", f.mul(full, width * size)), f.ahead("%P", f.mul(full, strip))
@@ -111,7 +116,7 @@ def pack_along(prefix: str, type: Vector, width: int, padded: bool) -> Function:
 
 
 def pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
-    """A row of `width` elements as whole vectors, and what is left as smaller ones: (offset in bytes, type)."""
+    """Return a row of `width` elements as whole vectors and smaller ones for the rest: (offset in bytes, type)."""
     found, offset, lanes = [], 0, type.lanes
     while width:
         while lanes > width:
@@ -122,10 +127,11 @@ def pieces(type: Vector, width: int) -> list[tuple[int, Vector]]:
 
 
 def _across(prefix: str, type: Vector, width: int, padded: bool) -> Function:
-    """X is contiguous along k: transpose squares of lanes x lanes elements in registers. K is at least `lanes`.
+    """Write the packing of an X that is contiguous along k: transpose squares of lanes x lanes elements in registers. K
+    is at least `lanes`.
 
-    Whole vectors are stored, in ascending order of memory: what a row has too much, the next row overwrites. Columns
-    that do not exist are read from the last one that does, and nobody looks at them.
+    Whole vectors are stored, in ascending order of memory. The next row overwrites the excess of a row. Missing columns
+    are read from the last existing one and ignored.
     """
     f = Function(f"{prefix}_across", _PARAMETERS, linkage="internal", attributes="nounwind")
     size, lanes = SIZES[type.element], type.lanes

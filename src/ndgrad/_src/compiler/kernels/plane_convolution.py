@@ -1,14 +1,14 @@
-"""Convolutions with few output channels, over images as they come: channels first.
+"""Convolutions with few output channels, over images with channels first.
 
-A tile has whole vectors of columns. Where output channels are the columns (convolution.py), six of them fill three
-quarters of one vector, and a tile of one vector is too small to keep the processor busy. With stride 1 the tile can
-be turned round: output channels are its rows, pixels of a row of the image its columns,
+A tile has whole vectors of columns. If output channels are the columns (convolution.py), six of them fill three
+quarters of one vector, and a tile of one vector is too small to keep the processor busy. With stride 1 the tile can be
+transposed: output channels are its rows, pixels of a row of the image its columns,
 
     out[o, x] = sum_c sum_z sum_y sum_x'   W[o, c, z, y, x'] in[c, z, y, x + x']
 
-which is the same micro-kernel: A is the weight as it lies in memory, B the input, whose "row" k is the image from tap
-k on, so that neighbouring columns are neighbouring pixels. Nothing is transposed; the input is copied only where it
-has zeros around it. `windows.table` decides by how much of the vectors either way would use.
+The micro-kernel is the same. A is the weight as stored in memory. B is the input, whose "row" k is the image from tap k
+on, so that neighbouring columns are neighbouring pixels. Nothing is transposed, and the input is copied only if it is
+padded. `windows.table` decides by the share of the vectors that either form would use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PARAMETERS = "ptr %table, ptr %X, ptr %W, ptr %Y, ptr %buffer, i64 %chunk"
 
 
 def planes_function(prefix: str, tile: TileShape) -> Function:
-    """`void {prefix}_planes(table, X, W, Y, buffer, chunk)`: chunk = (image, block of planes along z)."""
+    """Write `void {prefix}_planes(table, X, W, Y, buffer, chunk)`: chunk = (image, block of planes along z)."""
     f = Function(f"{prefix}_planes", PARAMETERS, linkage="internal", attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
@@ -44,7 +44,7 @@ def planes_function(prefix: str, tile: TileShape) -> Function:
     row = f.choose(padded, f.mul(t["extent_x"], size), in_row)
     plane = f.choose(padded, f.mul(t["extent_y"], row), in_plane)
     channel = f.choose(padded, f.mul(t["extent_z"], plane), in_channel)
-    # Without zeros around it nothing is read before the image begins: the first planes, rows and columns are all >= 0.
+    # Without padding nothing is read before the image begins: the first planes, rows and columns are all >= 0.
     inside = f.add(f.add(f.mul(first, in_plane), f.mul(t["low_y"], in_row)), f.mul(t["low_x"], size))
     source = f.choose(padded, "%buffer", f.ahead(x, inside), "ptr")
 
@@ -76,7 +76,8 @@ def _rows_of_tiles(
     f: Function, prefix: str, tile: TileShape, t: Fields, steps: dict[str, str], left: str, w: str, b: str, c: str,
     out_channel: str,
 ) -> None:  # fmt: skip
-    """All output channels of a group for a tile's pixels, of which `left` exist, in tiles of about equal heights."""
+    """Write all output channels of a group for a tile's pixels, of which `left` exist, in tiles of about equal heights.
+    """
     size, lanes, kinds = SIZES[tile.type.element], tile.type.lanes, tile.vectors + 1
     width = f.least(tile.columns, left)
     vectors = f.div(f.add(width, lanes - 1), lanes)
@@ -99,8 +100,9 @@ def _rows_of_tiles(
 
 
 def padded_planes_function(prefix: str, tile: TileShape) -> Function:
-    """`void {prefix}_padded_planes(table, X, P, first)`: an image (channels, z, y, x), from plane `first` along z on,
-    into P with zeros where it ends."""
+    """Write `void {prefix}_padded_planes(table, X, P, first)`: an image (channels, z, y, x), from plane `first` along z
+    on, into P with zeros beyond its end.
+    """
     f = Function(
         f"{prefix}_padded_planes", "ptr %table, ptr noalias %X, ptr noalias %P, i64 %first", linkage="internal",
         attributes="nounwind",

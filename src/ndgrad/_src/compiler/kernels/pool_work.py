@@ -1,7 +1,7 @@
-"""Kernels as work for the pool of threads.
+"""Wrap kernels as work for the pool of threads.
 
-A kernel takes many arguments and a range of chunks; the pool calls `void work(ptr argument, i64 chunk, i64 worker)`.
-Between them stands a function of a few instructions that reads the kernel's arguments from memory:
+A kernel takes many arguments and a range of chunks; the pool calls `void work(ptr argument, i64 chunk, i64 worker)`. A
+function of a few instructions connects them, which reads the kernel's arguments from memory:
 
     argument = 8-byte words: the parameters of the kernel in their order, without `begin` and `end`, and at the end the bytes between
                the buffers of two workers, if there is a `buffer`
@@ -15,13 +15,13 @@ from ndgrad._src.compiler.native.ir import Function
 
 
 def words(parameters: str) -> list[str]:
-    """The names of the words of a kernel's argument."""
+    """Return the names of the words of a kernel's argument."""
     names = [word.split()[-1].lstrip("%") for word in parameters.split(", ")]
     return [n for n in names if n not in ("begin", "end")] + (["buffer_step"] if "buffer" in names else [])
 
 
 def work_function(kernel: str, parameters: str) -> Function:
-    """`void {kernel}_work(ptr argument, i64 chunk, i64 worker)` for a kernel with these parameters."""
+    """Write `void {kernel}_work(ptr argument, i64 chunk, i64 worker)` for a kernel with these parameters."""
     f = Function(f"{kernel}_work", "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     types = {word.split()[-1].lstrip("%"): word.split()[0] for word in parameters.split(", ")} | {"buffer_step": "i64"}
     values = {

@@ -2,20 +2,20 @@
 (z, y, x), as in windows.py.
 
 Along z and y the taps of a window that lie inside the plane are a range, found once per row of outputs. Along x,
-outputs whose windows lie wholly inside are done a vector at a time, or half a vector where there are fewer; the last
+outputs whose windows lie wholly inside are computed a vector at a time, or half a vector if there are fewer. The last
 vector overlaps the one before. With stride 1 a tap of neighbouring outputs is one load, with stride 2 two loads and a
-shuffle, else one load per lane. The outputs at the edges are done one by one.
+shuffle, else one load per lane. The outputs at the edges are computed one by one.
 
-The maximum is the first of equal ones, and the last NaN, as everywhere in ndgrad; with it goes its place in the
-plane. An average divides by the number of taps inside, or inside the padding, or by a given number: the counts come
-from the caller, for each axis.
+The maximum is the first of equal ones, and the last NaN, as everywhere in ndgrad. Its place in the plane is stored,
+too. An average divides by the number of taps inside, or inside the padding, or by a given number. The caller provides
+the counts for each axis.
 
     void {prefix}_max(ptr table, ptr X, ptr Y, ptr I, i64 begin, i64 end)       planes begin..end of X into Y, places (i64) into I
     void {prefix}_max_gradient(ptr table, ptr G, ptr I, ptr dX, i64 begin, i64 end)
     void {prefix}_average(ptr table, ptr counts, ptr X, ptr Y, i64 begin, i64 end)
     void {prefix}_average_gradient(ptr table, ptr counts, ptr G, ptr dX, i64 begin, i64 end)
 
-`counts` holds the numbers to divide by as i64: those of z, then y, then x; their product is the divisor of an output.
+`counts` holds the divisors as i64: those of z, then y, then x; their product is the divisor of an output.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ TABLE = [*(f"{what}_{a}" for what in ("in", "out", "taps", "stride", "dilation",
 
 
 def pooling_table(axes: Sequence[Axis], channels: int = 1) -> NDArray[np.int64]:
-    """The table of windows along one to three axes; with the number of channels, where they come
-    last (pooling_last.py)."""
+    """Return the table of windows along one to three axes, with the number of channels if they come last
+    (pooling_last.py).
+    """
     z = three(axes)
     fields = ("size", "out", "taps", "stride", "dilation", "before")
     return np.array([*(getattr(a, what) for what in fields for a in z), channels], np.int64)
 
 
 def average_counts(counts: Sequence[NDArray[np.intp]], override: int | None = None) -> NDArray[np.int64]:
-    """What averages divide by: the counts of each axis for each of its outputs, or a given number for all."""
+    """Return the divisors of averages: the counts of each axis for each of its outputs, or a given number for all."""
     *rest, x = counts
     one = np.ones(1, np.int64)
     z, y = (one, one) if not rest else (rest[0], rest[1] if rest[1:] else one)
@@ -61,7 +62,7 @@ def average_counts(counts: Sequence[NDArray[np.intp]], override: int | None = No
 
 
 def library(prefix: str, element: str, target: Target) -> list[Function | str]:
-    """All functions of pooling, for `ir.module`."""
+    """Return all functions of pooling, for `ir.module`."""
     type = Vector(element, target.lanes(element))
     rows = [_rows(prefix, kind, t, step) for kind in ("max", "average") for t, step in _variants(type)]
     return [
@@ -75,12 +76,12 @@ def library(prefix: str, element: str, target: Target) -> list[Function | str]:
 
 
 def _variants(type: Vector) -> list[tuple[Vector, int]]:
-    """Types and strides that have a function of their own; stride 0 is any."""
+    """Return the types and strides that have a function of their own; stride 0 is any."""
     return [*((t, step) for t in _widths(type) for step in (1, 2, 0)), (Vector(type.element), 0)]
 
 
 def _widths(type: Vector) -> list[Vector]:
-    """Whole vectors, and halves for short rows."""
+    """Return whole vectors, and halves for short rows."""
     return [type, *([Vector(type.element, type.lanes // 2)] if type.lanes > 2 else [])]
 
 
@@ -91,7 +92,7 @@ _ROW = (
 
 
 def _inside(f: Function, t: Fields, axis: str, position: str) -> tuple[str, str, str]:
-    """The first input of an output's window along an axis, and the range of its taps that lie inside."""
+    """Return the first input of an output's window along an axis, and the range of its taps that lie inside."""
     start = f.sub(f.mul(position, t[f"stride_{axis}"]), t[f"before_{axis}"])
     d, round_up = t[f"dilation_{axis}"], f.sub(t[f"dilation_{axis}"], 1)
     first = f.div(f.add(f.most(f.sub(0, start), 0), round_up), d)
@@ -100,8 +101,11 @@ def _inside(f: Function, t: Fields, axis: str, position: str) -> tuple[str, str,
 
 
 def _rows(prefix: str, kind: str, type: Vector, step: int) -> Function:
-    """Outputs x from..to of one row, whose windows begin at element `row_of` of the plane and have the taps first..last
-    along z and y. In vectors, all taps along x lie inside; a single output may lie at the edge."""
+    """Write outputs x from..to of one row, whose windows begin at element `row_of` of the plane and have the taps
+    first..last along z and y.
+
+    In vectors, all taps along x lie inside. A single output may lie at the edge.
+    """
     f = Function(f"{prefix}_{kind}_{type.lanes}_{step}", _ROW, linkage="internal", attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, code_type = SIZES[type.element], type.integer
@@ -141,7 +145,8 @@ def _through_taps(
     f: Function, kind: str, type: Vector, step: int, stride: str, t: Fields, start: str, first: str, lowest: float,
     steps: tuple[str, str], ranges: tuple[str, ...],
 ) -> tuple[str, str]:  # fmt: skip
-    """Go through the taps of a window: the maximum and its offset from the window's start, or the sum."""
+    """Write the loop over the taps of a window. Return the maximum and its offset from the window's start, or the sum.
+    """
     code_type, size = type.integer, SIZES[type.element]
     values = [(str(type), type.constant(lowest)), (str(code_type), _narrowed(f, first, code_type))]
     first_z, last_z, first_y, last_y, first_x, last_x = ranges
@@ -174,13 +179,12 @@ def _through_taps(
 
 
 def _narrowed(f: Function, value: str, type: Vector) -> str:
-    """An i64 in all lanes of an integer type."""
+    """Return an i64 in all lanes of an integer type."""
     return f.splat(value if type.element == "i64" else f.set(f"trunc i64 {value} to {type.element}"), type)
 
 
 def _strided(f: Function, type: Vector, pointer: str, step: int, stride: str) -> str:
-    """Elements at a pointer, `stride` apart. With stride 2 the second load ends with the last
-    element that is wanted."""
+    """Load elements at a pointer, `stride` apart. With stride 2 the second load ends with the last required element."""
     if type.lanes == 1 or step == 1:
         return f.load(type, pointer)
     lanes, one = type.lanes, Vector(type.element)
@@ -196,8 +200,7 @@ def _strided(f: Function, type: Vector, pointer: str, step: int, stride: str) ->
 
 
 def _planes(prefix: str, kind: str, type: Vector) -> Function:
-    """All rows of planes begin..end; of each row the outputs at the left edge, those inside, and
-    those at the right edge."""
+    """Write all rows of planes begin..end. Each row has outputs at the left edge, inside, and at the right edge."""
     f = Function(f"{prefix}_{kind}", PARAMETERS[kind], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size = SIZES[type.element]
@@ -211,7 +214,8 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
     right = f.most(left, f.least(t["out_x"], right))
     inside = f.sub(right, left)
     widths = _widths(type)
-    # From here on to the right edge outputs are done one by one: where there are not enough for a vector, all are.
+    # From here to the right edge, outputs are computed one by one. If there are not enough for a vector, all of them
+    # are.
     single = f.choose(f.compare("sge", inside, widths[-1].lanes), right, left)
     with f.loop("%end", start="%begin") as plane, f.loop(t["out_z"]) as z, f.loop(t["out_y"]) as y:
         (start_z, *range_z), (start_y, *range_y) = _inside(f, t, "z", z), _inside(f, t, "y", y)
@@ -254,7 +258,7 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
 
 
 def _max_gradient(prefix: str, type: Vector) -> Function:
-    """Each element of g is added at its place."""
+    """Add each element of g at its place."""
     f = Function(f"{prefix}_max_gradient", PARAMETERS["max_gradient"], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, one = SIZES[type.element], Vector(type.element)
@@ -272,7 +276,7 @@ def _max_gradient(prefix: str, type: Vector) -> Function:
 
 
 def _average_gradient(prefix: str, type: Vector) -> Function:
-    """Each element of g, divided, is added to all inputs of its window."""
+    """Add each element of g, divided, to all inputs of its window."""
     f = Function(f"{prefix}_average_gradient", PARAMETERS["average_gradient"], attributes="nounwind")
     t = Fields(f, "%table", TABLE)
     size, one = SIZES[type.element], Vector(type.element)

@@ -1,13 +1,13 @@
-"""Pooling of images whose channels come last, (N, z, y, x, C): what stands between convolutions that leave them so.
+"""Pooling of images whose channels come last, (N, z, y, x, C), as between convolutions with that layout.
 
-All channels of a pixel are neighbours, so a vector of them goes through a window tap by tap, whatever stride, dilation
-and padding are; there is no shuffling, and edges cost nothing but shorter ranges of taps. Meaning, table and counts are
-those of pooling.py; so are places: numbers within a plane (z, y, x), not counting channels.
+All channels of a pixel are neighbours, so a vector of them passes through a window tap by tap, for any stride, dilation
+and padding. There is no shuffling, and edges only have shorter ranges of taps. Meaning, table and counts are those of
+pooling.py. So are places: numbers within a plane (z, y, x), not counting channels.
 
     void {prefix}_max_last(ptr table, ptr X, ptr Y, ptr I, i64 begin, i64 end)      rows of outputs: chunk = image * out_z + z
     void {prefix}_average_last(ptr table, ptr counts, ptr X, ptr Y, i64 begin, i64 end)                      the same
     void {prefix}_max_gradient_last(ptr table, ptr G, ptr I, ptr dX, i64 begin, i64 end)                     chunk = image
-    void {prefix}_max_windows_last(...)           the same, of windows that have no input in common: by vectors, from the windows
+    void {prefix}_max_windows_last(...)           the same, for disjoint windows: by vectors, from the windows
     void {prefix}_average_gradient_last(ptr table, ptr counts, ptr G, ptr dX, i64 begin, i64 end)            chunk = image
 """
 
@@ -31,13 +31,13 @@ PARAMETERS = {
 }
 
 Ranges = dict[str, tuple[str, str, str]]
-#: Of a table's fields, an axis and a position on it: the first input of its window, and the
-#: range of taps that lie inside.
+#: Maps a table's fields, an axis and a position to the first input of its window, and the range of taps that lie
+#: inside.
 Inside = Callable[[Function, Fields, str, str], tuple[str, str, str]]
 
 
 def functions(prefix: str, type: Vector, fields: list[str], inside: Inside) -> list[Function]:
-    """All functions of this file, for the library of pooling."""
+    """Return all functions of this file, for the library of pooling."""
     write = _Writer(prefix, type, fields, inside)
     return [
         write.forward("max_last"),
@@ -62,7 +62,7 @@ class _Writer:
         return f, Fields(f, "%table", self.fields)
 
     def _channels(self, f: Function, t: Fields, write: Callable[[str, str | None], None]) -> None:
-        """What `write(channel, mask)` does for each vector of channels, the last under a mask."""
+        """Call `write(channel, mask)` for each vector of channels, the last with a mask."""
         lanes = self.type.lanes
         whole = f.mul(f.div(t["channels"], lanes), lanes)
         with f.loop(whole, step=str(lanes)) as c:
@@ -82,7 +82,9 @@ class _Writer:
 
     @contextmanager
     def _taps(self, f: Function, t: Fields, ranges: Ranges) -> Iterator[str]:
-        """Loops over the taps of a window that lie inside, without carried values; the place of each in the plane."""
+        """Write loops over the taps of a window that lie inside, without carried values. Yield the place of each in the
+        plane.
+        """
         at = {}
         with (
             f.loop(ranges["z"][2], start=ranges["z"][1]) as at["z"],
@@ -93,7 +95,7 @@ class _Writer:
                 yield f.add(row, f.mul(x, t["dilation_x"]))
 
     def _row(self, f: Function, t: Fields, ranges: Ranges, z: str, y: str) -> str:
-        """The place of the first tap along x."""
+        """Return the place of the first tap along x."""
         lines = [f.add(ranges[a][0], f.mul(n, t[f"dilation_{a}"])) for a, n in (("z", z), ("y", y))]
         return f.add(f.mul(f.add(f.mul(lines[0], t["in_y"]), lines[1]), t["in_x"]), ranges["x"][0])
 
@@ -105,7 +107,7 @@ class _Writer:
         )
 
     def forward(self, name: str) -> Function:
-        """Maxima with their places, or means, of one row z of outputs per chunk."""
+        """Write maxima with their places, or means, of one row z of outputs per chunk."""
         f, t = self._begin(name)
         type, size = self.type, self.size
         pixel = f.mul(t["channels"], size)
@@ -153,8 +155,9 @@ class _Writer:
     def _through_taps(
         self, f: Function, t: Fields, ranges: Ranges, plane: str, pixel: str, largest: bool, mask: str | None
     ) -> tuple[str, str]:
-        """The maxima of a vector of channels over a window, the first of equal ones or the last NaN, and
-        their places; or the sums."""
+        """Return the maxima of a vector of channels over a window, the first of equal ones or the last NaN, and their
+        places; or the sums.
+        """
         type, codes = self.type, self.type.integer
         first = self._row(f, t, ranges, ranges["z"][1], ranges["y"][1])
         first = f.add(first, f.mul(ranges["x"][1], t["dilation_x"]))
@@ -183,14 +186,14 @@ class _Writer:
         return over_z[0].name, over_z[1].name
 
     def _code(self, f: Function, place: str) -> str:
-        """A place in all lanes of integers as wide as the elements."""
+        """Return a place in all lanes of integers as wide as the elements."""
         kind = self.type.integer
         return f.splat(place if kind.element == "i64" else f.set(f"trunc i64 {place} to {kind.element}"), kind)
 
     # ----- gradients -----
 
     def max_gradient(self) -> Function:
-        """Each element of g is added at its place."""
+        """Add each element of g at its place."""
         f, t = self._begin("max_gradient_last")
         size, one = self.size, Vector(self.type.element)
         channels, pixel = t["channels"], f.mul(t["channels"], self.size)
@@ -209,7 +212,7 @@ class _Writer:
         return f
 
     def spread(self, name: str) -> Function:
-        """g over the inputs of its windows: where the maximum was, or its share of a mean everywhere."""
+        """Distribute g over the inputs of its windows: at the maximum, or as its share of a mean everywhere."""
         f, t = self._begin(name)
         type, size = self.type, self.size
         pixel = f.mul(t["channels"], size)

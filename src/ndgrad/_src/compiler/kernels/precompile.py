@@ -1,10 +1,10 @@
-"""The library of matrix products, made by a thread of its own while a function is still being traced.
+"""Compile the library of matrix products in a separate thread while a function is still being traced.
 
-Where nothing is in the cache on disk, LLVM takes longer over that library than over most programs, and no program with
-a product can be written before it is there. LLVM runs without the interpreter lock, and tracing runs without LLVM. So
-the tracer says when it meets the first product of a dtype, and whoever needs the library waits for what is left.
+With an empty cache on disk, LLVM takes longer for that library than for most programs, and a program with a product
+needs it. LLVM runs without the interpreter lock, and tracing runs without LLVM. So the tracer announces the first
+product of a dtype, and users of the library wait for the remaining time.
 
-It is only a hint. A thread that fails says nothing: who asks for the library meets the same failure.
+It is only a hint. The thread reports no failure, because a user of the library meets the same failure.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _begun: set[str] = set()
 
 
 def note_op(op: Any, dtype: Any) -> None:
-    """An op is traced for the first time on arrays like these, and gives this dtype."""
+    """Note that an op is traced for the first time on arrays like these, with a result of this dtype."""
     if op.name not in _PRODUCTS or dtype.name in _begun or dtype.name not in ("float32", "float64"):
         return
     _begun.add(dtype.name)
     is_native = target.available() and not os.environ.get("NDGRAD_COMPILE_REPLAY") and library.device_library is None
     if is_native and (os.cpu_count() or 1) > 1:
-        # not a daemon: a process that ends waits until LLVM has
+        # Not a daemon: an ending process must wait for LLVM.
         threading.Thread(target=_make, args=(TYPES[dtype.name],), name="ndgrad compile ahead").start()
 
 
@@ -43,7 +43,7 @@ def _make(element: str) -> None:
 
 
 def _after_fork() -> None:
-    """A child has the thread no more."""
+    """Reset the state in a child, which does not have the thread."""
     _begun.clear()
 
 

@@ -1,19 +1,19 @@
-"""Reductions: of the lanes of a vector, and of a stream of vectors.
+"""Reductions of the lanes of a vector, and of a stream of vectors.
 
-A stream is gone through in blocks. Within a block vectors are combined lane by lane, several side by side; then the
-lanes in a tree,
+A stream is processed in blocks. Within a block vectors are combined lane by lane, several side by side, then the lanes
+in a tree,
 
     (a0 a1 a2 a3) -> (a0 + a2, a1 + a3) -> a0 + a2 + a1 + a3,
 
-and what the block gives is added to the state of the reduction. The state of a sum of floats is the total and the
-error of its additions so far (Neumaier): whatever the length of the stream, the bound on the error is that of a block,
-which NumPy's sum by pairs of blocks of 128 has too, and adds that of the pairs. A NaN anywhere makes a sum, a product,
-a maximum and a minimum NaN. Integers wrap around.
+and the result of the block is added to the state of the reduction. The state of a sum of floats is the total and the
+error of its additions so far (Neumaier). For any length of the stream, the error bound is that of a block. NumPy's
+pairwise sum of blocks of 128 has that bound too, plus that of the pairs. A NaN anywhere makes a sum, a product, a
+maximum and a minimum NaN. Integers wrap around.
 
     total = Reduction(f, "sum", "float64")
     f.store(Vector("double"), stream(f, total, "%x", "%n", 4), "%out")
 
-`Place` is where the largest or smallest element is: the first one, or the first NaN.
+`Place` finds the position of the largest or smallest element: the first one, or the first NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import math
 from ndgrad._src.compiler.kernels import operations
 from ndgrad._src.compiler.native.ir import TYPES, Carried, Function, Vector
 
-#: name -> the op that combines two, what it starts from, for floats and for booleans.
+#: name -> the op that combines two, and the initial value, for floats and for booleans
 _OPS = {
     "sum": "add",
     "prod": "mul",
@@ -32,7 +32,7 @@ _OPS = {
     "any": "logical_or",
     "all": "logical_and",
 }
-#: Vectors that are combined before their lanes are.
+#: Number of vectors that are combined before their lanes are.
 BLOCK = 16
 
 
@@ -49,7 +49,7 @@ def _most(dtype: str) -> float:
 
 
 class Reduction:
-    """A reduction in registers, of elements of a dtype: sum, prod, maximum, minimum; of booleans any, all."""
+    """A reduction in registers, of elements of a dtype: sum, prod, maximum, minimum; any and all of booleans."""
 
     def __init__(self, f: Function, name: str, dtype: str) -> None:
         if name not in _OPS or (name in ("any", "all")) != (dtype == "bool"):
@@ -65,7 +65,7 @@ class Reduction:
         self.keeps_errors = name == "sum" and dtype.startswith("float")
 
     def identity(self, lanes: int) -> str:
-        """What changes nothing."""
+        """Return the neutral element."""
         starts = {"sum": 0, "prod": 1, "maximum": _least(self.dtype), "minimum": _most(self.dtype), "any": 0, "all": 1}
         number = starts[self.name]
         width = 8 * Vector(self.kind).bytes
@@ -74,11 +74,11 @@ class Reduction:
         return Vector(self.kind, lanes).constant(number)
 
     def combined(self, a: str, b: str, lanes: int) -> str:
-        """Of two vectors, lane by lane."""
+        """Combine two vectors, lane by lane."""
         return operations.emit(self.f, _OPS[self.name], self.dtype, lanes, a, b)
 
     def across(self, vector: str, lanes: int) -> str:
-        """Of the lanes of a vector, in a tree; an odd lane waits for the next level."""
+        """Combine the lanes of a vector, in a tree; an odd lane waits for the next level."""
         f, rest = self.f, []
         while lanes > 1:
             whole = Vector(self.kind, lanes)
@@ -103,7 +103,7 @@ class Reduction:
         return [self.identity(lanes)] * (2 if self.keeps_errors else 1)
 
     def added(self, state: list[str], term: str, lanes: int = 1) -> list[str]:
-        """The state with another term: of a sum, with the error of the addition kept; an infinite sum has none."""
+        """Return the state with another term. A sum keeps the error of the addition; an infinite sum has none."""
         if not self.keeps_errors:
             return [self.combined(state[0], term, lanes)]
         f, kind = self.f, Vector(self.kind, lanes)
@@ -123,8 +123,9 @@ class Reduction:
 
 
 def stream(f: Function, reduction: Reduction, pointer: str, count: str, lanes: int) -> str:
-    """Write the reduction of `count` elements that lie side by side, by vectors of so many lanes;
-    the name of the result."""
+    """Write the reduction of `count` contiguous elements, by vectors of so many lanes, and return the name of the
+    result.
+    """
     kind, type = reduction.kind, Vector(reduction.kind, lanes)
     states = reduction.start()
     start = "0"
@@ -148,11 +149,12 @@ def _hand_on(carried: list[Carried], values: list[str]) -> None:
         c.next = value
 
 
-# ----- where ----------------------------------------------------------------------------------------------------------
+# ----- positions ------------------------------------------------------------------------------------------------------
 
 
 class Place:
-    """Where the largest element of a stream is, or the smallest: the state is a value and an index in each lane."""
+    """The position of the largest element of a stream, or the smallest: the state is a value and an index in each lane.
+    """
 
     def __init__(self, f: Function, name: str, dtype: str) -> None:
         if name not in ("argmax", "argmin"):
@@ -173,7 +175,7 @@ class Place:
         return self.f.set(f"{op} {Vector('i1', lanes)} {a}, {b}")
 
     def later(self, state: tuple[str, str], value: str, index: str, lanes: int) -> tuple[str, str]:
-        """The state after elements with greater indices: they win if they are better, or the first NaN."""
+        """Return the state after elements with greater indices: they win if they are better, or the first NaN."""
         wins = self._mask(self.better, lanes, value, state[0])
         if self.floats:
             nan, before = self._mask("ne", lanes, value, value), self._mask("eq", lanes, state[0], state[0])
@@ -188,7 +190,7 @@ class Place:
         return value, index
 
     def across(self, state: tuple[str, str], lanes: int) -> tuple[str, str]:
-        """Of the lanes, in which equal elements may stand in any order: the one with the least index."""
+        """Combine the lanes, in which equal elements may be in any order, to the one with the least index."""
         f = self.f
         if lanes == 1:
             return state
@@ -215,7 +217,7 @@ class Place:
 
 
 def stream_place(f: Function, place: Place, pointer: str, count: str, lanes: int) -> str:
-    """Write the search among `count` > 0 elements that lie side by side; the index, an i64."""
+    """Write the search among `count` > 0 contiguous elements, and return the index, an i64."""
     kind = place.kind
     first = f.load(Vector(kind), pointer)
     found = (first, "0")

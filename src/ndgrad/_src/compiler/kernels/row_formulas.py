@@ -1,7 +1,7 @@
-"""What is computed row by row: softmax and its kin, cross entropy, normalisation, with their derivatives.
+"""Formulas computed row by row: softmax and its variants, cross entropy, normalisation, with their derivatives.
 
-Derivations stand with the ops (ndgrad._src.ops.softmax, loss, normalization); names are those of `Row` kernels, operands as
-in Note [Operands of rows].
+The ops have the derivations (ndgrad._src.ops.softmax, loss, normalization). Names are those of `Row` kernels, operands
+as in Note [Operands of rows].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RowKernel:
 
 
 def _kernel(write: Callable[[Row], None], operands: str, parameters: str = "") -> RowKernel:
-    """Operands as "out:element x:element"."""
+    """Return a decorator that registers a kernel, with operands such as "out:element x:element"."""
     return RowKernel(write, dict(operand.split(":", 1) for operand in operands.split()), tuple(parameters.split()))
 
 
@@ -47,13 +47,13 @@ def _softmax(row: Row) -> None:
 
 
 def _softmax_slope(row: Row) -> None:
-    """(t - sum(t y)) y scale"""
+    """Write (t - sum(t y)) y scale."""
     (along,) = row.reduce("sum", lambda at: [at["t"] * at["y"]])
     row.each(lambda at: at.put("out", (at["t"] - along) * at["y"] * at["scale"]))
 
 
 def _exponentials(row: Row) -> None:
-    """exp(x - top) and their sums; where `masked` is not 0, a row of nothing but -inf gives zeros, and the sum 1."""
+    """Write exp(x - top) and their sums. If `masked` is not 0, a row of nothing but -inf gives zeros, and the sum 1."""
     top = _top(row)
     empty = top.equals(float("-inf")) & row["masked"].differs(0.0)
     top = empty.choose(0.0, top)
@@ -69,13 +69,13 @@ def _log_softmax(row: Row) -> None:
 
 
 def _log_softmax_gradient(row: Row) -> None:
-    """g - exp(out) sum(g)"""
+    """Write g - exp(out) sum(g)."""
     (total,) = row.reduce("sum", lambda at: [at["t"]])
     row.each(lambda at: at.put("out", at["t"] - _exp(at["y"]) * total))
 
 
 def _cross_entropy(row: Row) -> None:
-    """log sum exp(x - top) - (x[target] - top)"""
+    """Write log sum exp(x - top) - (x[target] - top)."""
     top = _top(row)
     (total,) = row.reduce("sum", lambda at: [_exp(at["x"] - top)])
     chosen, _ = row.named("x", "target")
@@ -83,7 +83,7 @@ def _cross_entropy(row: Row) -> None:
 
 
 def _cross_entropy_gradient(row: Row) -> None:
-    """(softmax - one hot) g"""
+    """Write (softmax - one hot) g."""
     top = _top(row)
     (total,) = row.reduce("sum", lambda at: [at.put("out", _exp(at["x"] - top))])
     row.each(lambda at: at.put("out", at["out"] / total * row["g"]))
@@ -95,7 +95,7 @@ def _cross_entropy_gradient(row: Row) -> None:
 
 
 def _moments(row: Row) -> tuple[Real, Real]:
-    """The mean and the variance, from the differences to the mean."""
+    """Return the mean and the variance, from the differences to the mean."""
     (total,) = row.reduce("sum", lambda at: [at["x"]])
     mean = total * row["share"]
     (squares,) = row.reduce("sum", lambda at: [_square(at["x"] - mean)])
@@ -107,19 +107,19 @@ def _square(x: Real) -> Real:
 
 
 def _inverse_deviation(row: Row, variance: Real) -> Real:
-    """NaN for a variance that has overflowed, where 0 would look like an answer."""
+    """Return (variance + eps)^(-1/2); NaN for a variance that has overflowed, since 0 would look like a result."""
     return 1.0 / sqrt(variance + row["eps"]) + variance * 0.0
 
 
 def _layer_norm(row: Row) -> None:
-    """(x - mean) r w + b"""
+    """Write (x - mean) r w + b."""
     mean, variance = _moments(row)
     r = _inverse_deviation(row, variance)
     row.each(lambda at: at.put("out", (at["x"] - mean) * r * at["w"] + at["b"]))
 
 
 def _layer_norm_gradient(row: Row) -> None:
-    """r (h - mean(h) - y mean(h y)) with h = g w, and the terms of the sums g y and g over the rows."""
+    """Write r (h - mean(h) - y mean(h y)) with h = g w, and the terms of the sums g y and g over the rows."""
     mean, variance = _moments(row)
     r = _inverse_deviation(row, variance)
     sum_h, sum_hc = row.reduce("sum", lambda at: [at["g"] * at["w"], at["g"] * at["w"] * (at["x"] - mean)], 2)
@@ -135,7 +135,7 @@ def _layer_norm_gradient(row: Row) -> None:
 
 
 def _root_mean_square(row: Row) -> Real:
-    """(mean(x^2) + eps)^(-1/2)"""
+    """Return (mean(x^2) + eps)^(-1/2)."""
     (squares,) = row.reduce("sum", lambda at: [_square(at["x"])])
     return _inverse_deviation(row, squares * row["share"])
 
@@ -146,7 +146,7 @@ def _rms_norm(row: Row) -> None:
 
 
 def _rms_norm_gradient(row: Row) -> None:
-    """r (h - y mean(h y)) with h = g w and y = x r, and the terms of the sum g y over the rows."""
+    """Write r (h - y mean(h y)) with h = g w and y = x r, and the terms of the sum g y over the rows."""
     r = _root_mean_square(row)
     (along,) = row.reduce("sum", lambda at: [at["g"] * at["w"] * at["x"]])
     slope = along * row["share"] * r * r
@@ -165,19 +165,19 @@ def _statistics(row: Row) -> None:
 
 
 def _affine(row: Row) -> None:
-    """(x - mean) scale + shift, all but x numbers of the row."""
+    """Write (x - mean) scale + shift; all but x are numbers of the row."""
     row.each(lambda at: at.put("out", (at["x"] - at["mean"]) * at["scale"] + at["shift"]))
 
 
 def _sums(row: Row) -> None:
-    """sum(g) and sum(g (x - mean)), where the mean is a number of the row."""
+    """Write sum(g) and sum(g (x - mean)); the mean is a number of the row."""
     total, moment = row.reduce("sum", lambda at: [at["g"], at["g"] * (at["x"] - at["mean"])], 2)
     row.store(total, "total")
     row.store(moment, "moment")
 
 
 def _combine(row: Row) -> None:
-    """g scale + (x - mean) slope + shift, all but g and x numbers of the row."""
+    """Write g scale + (x - mean) slope + shift; all but g and x are numbers of the row."""
     row.each(lambda at: at.put("out", at["g"] * at["scale"] + (at["x"] - at["mean"]) * at["slope"] + at["shift"]))
 
 

@@ -1,15 +1,15 @@
 """Kernels over rows whose number and length are known at run time: a few passes over each row while it is in the cache.
 
-A kernel is written as a function of a `Row`: passes over its elements, and what they are reduced to. Softmax:
+A kernel is written as a function of a `Row`: passes over its elements, and their reductions. Softmax:
 
     def softmax(row: Row) -> None:
         (top,) = row.reduce("maximum", lambda at: [at["x"]])
         (total,) = row.reduce("sum", lambda at: [at.put("out", exp(at["x"] - top))])
         row.each(lambda at: at.put("out", at["out"] / total))
 
-Numbers of a row (`top`, `total`) are vectors with equal lanes, so formulas of numbers and of elements look alike. The
-end of a row that is no whole vector is done with masked loads and stores. Sums keep their errors: 64 vectors are added
-lane by lane, and what that gives is added to the total with the error of the addition (Neumaier).
+Numbers of a row (`top`, `total`) are vectors with equal lanes, so formulas of numbers and of elements look alike. An
+incomplete vector at the end of a row uses masked loads and stores. Sums keep their errors: 64 vectors are added lane by
+lane, and their sum is added to the total with the error of the addition (Neumaier).
 
 Note [Operands of rows]
 A row consists of segments of the same length, each contiguous; often there is one. (The pixels of one channel in all
@@ -18,16 +18,16 @@ images of a batch are a row, and those in one image a segment.) Each operand has
     element    one per element
     number     one number per row
     result     the same, written by `row.store`
-    place      one integer per row: which of its elements is meant
-    columns    sums over the rows, one per element of a row: each chunk of rows has its own, and who calls adds them up
+    place      one integer per row: the number of an element
+    columns    sums over the rows, one per element of a row: each chunk of rows has its own, and the caller adds them
 
-and its own steps from row to row and from segment to segment, which may be 0: the weights of a layer norm
-are the same in every row.
+Each operand also has its own steps from row to row and from segment to segment, which may be 0: the weights of a layer
+norm are the same in every row.
 
 The function is `void name(ptr argument, i64 chunk, i64 worker)`, and the words of its argument are
 
     rows, rows of a chunk, segments, elements of a segment,
-    for each operand: where its address stands, and the elements from row to row (for columns: from chunk to chunk), from segment to segment,
+    for each operand: the location of its address, and the elements from row to row (for columns: from chunk to chunk), from segment to segment,
     the parameters: numbers in double precision
 """
 
@@ -42,7 +42,7 @@ from ndgrad._src.compiler.kernels.maths.values import Mask, Real, Writer
 from ndgrad._src.compiler.native.ir import Carried, Function, Vector
 from ndgrad._src.compiler.native.target import Target
 
-#: Vectors that are added up before their sum joins the total.
+#: Number of vectors that are added before their sum joins the total.
 _BLOCK = 64
 #: Words before those of the operands, and words of an operand.
 HEAD, EACH = 4, 3
@@ -53,7 +53,7 @@ Kinds = dict[str, str]
 def row_function(
     name: str, element: str, target: Target, operands: Kinds, parameters: Sequence[str], write: Callable[[Row], None]
 ) -> Function:
-    """The kernel that `write` writes, for elements of an LLVM type."""
+    """Return the kernel of the function `write`, for elements of an LLVM type."""
     f = Function(name, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     row = Row(f, Writer(f, Vector(element, 2 * target.lanes(element)), target.fma), operands)
     rows, grain, row.segments, row.length = (word(f, n) for n in range(HEAD))
@@ -77,7 +77,7 @@ def row_function(
 
 
 class Row:
-    """The row that a kernel is at, while the kernel is written."""
+    """The current row of a kernel under construction."""
 
     def __init__(self, f: Function, w: Writer, kinds: Kinds) -> None:
         self.f = f
@@ -90,7 +90,7 @@ class Row:
         self.segments = self.length = ""
 
     def plan(self) -> None:
-        """What is the same for all rows: the elements of a segment that are whole vectors, and the mask of the rest."""
+        """Write the values common to all rows: the elements of a segment in whole vectors, and the mask of the rest."""
         f, lanes = self.f, self.w.type.lanes
         rest = f.set(f"urem i64 {self.length}, {lanes}")
         self.whole, self.rest = f.sub(self.length, rest), f.first_lanes(self.w.type, rest)
@@ -99,7 +99,7 @@ class Row:
         return "i64" if self.kinds[name] == "place" else self.w.type.element
 
     def spread(self, number: str) -> Real:
-        """A scalar as a number of a row."""
+        """Return a scalar as a number of a row."""
         return self.w.real(self.f.splat(number, self.w.type))
 
     def load(self, name: str) -> None:
@@ -107,11 +107,11 @@ class Row:
         self.numbers[name] = self.spread(self.f.load(Vector(self.w.type.element), self.bases[name]))
 
     def __getitem__(self, name: str) -> Real:
-        """A parameter, or a number of the row."""
+        """Return a parameter, or a number of the row."""
         return self.numbers[name]
 
     def named(self, name: str, place: str) -> tuple[Real, str]:
-        """The element whose place in the row an operand says, and its address."""
+        """Return the element whose place in the row an operand gives, and its address."""
         f, element = self.f, self.w.type.element
         pointer = f.address(element, self.bases[name], f.load(Vector("i64"), self.bases[place]))
         return self.spread(f.load(Vector(element), pointer)), pointer
@@ -122,7 +122,7 @@ class Row:
         self.f.store(Vector(self.w.type.element), one, pointer or self.bases[name])
 
     def each(self, body: Callable[[At], object]) -> None:
-        """A pass over the elements."""
+        """Write a pass over the elements."""
         with self._over_segments([]):
             with self.f.loop(self.whole, step=str(self.w.type.lanes)) as i:
                 body(At(self, i, None))
@@ -130,7 +130,7 @@ class Row:
                 body(At(self, i, self.rest))
 
     def reduce(self, how: str, terms: Callable[[At], Sequence[Real]], count: int = 1) -> list[Real]:
-        """A pass that reduces `count` terms, each to a number of the row: "sum" or "maximum"."""
+        """Write a pass that reduces `count` terms, each to a number of the row: "sum" or "maximum"."""
         f, w = self.f, self.w
         lanes, none = w.type.lanes, w.real(0.0 if how == "sum" else float("-inf"))
         states = [_State(self, how, [none.name] * (2 if how == "sum" else 1)) for _ in range(count)]
@@ -165,7 +165,7 @@ class Row:
 
 
 class At:
-    """A place in a row: a vector of elements, or the first lanes of one, which a mask says."""
+    """A position in a row: a vector of elements, or its first lanes, given by a mask."""
 
     def __init__(self, row: Row, index: str, mask: str | None) -> None:
         self._row = row
@@ -174,7 +174,7 @@ class At:
         self._known: dict[str, Real] = {}
 
     def __getitem__(self, name: str) -> Real:
-        """The elements of an operand here, or its number."""
+        """Return the elements of an operand here, or its number."""
         if self._row.kinds.get(name) != "element":
             return self._row[name]
         if name not in self._known:
@@ -182,7 +182,7 @@ class At:
         return self._known[name]
 
     def put(self, name: str, value: Real) -> Real:
-        """Write elements; they are the value."""
+        """Write elements, and return them."""
         f, type, pointer = self._row.f, self._row.w.type, self._pointer(name)
         if self._mask is None:
             f.store(type, value.name, pointer)
@@ -206,7 +206,7 @@ class At:
 
 
 class _State:
-    """What a reduction has come to, in each lane: a maximum, or a total and the errors of its additions."""
+    """The state of a reduction in each lane: a maximum, or a total and the errors of its additions."""
 
     def __init__(self, row: Row, how: str, first: Sequence[str]) -> None:
         self.row = row
@@ -214,22 +214,22 @@ class _State:
         self.carried = [row.f.carried(row.w.type, name) for name in first]
 
     def inside(self) -> _State:
-        """The state of a loop inside, which begins as this one."""
+        """Return the state of an inner loop, which begins as this one."""
         return _State(self.row, self.how, [c.name for c in self.carried])
 
     def join(self, term: Real) -> None:
-        """What it is after another term."""
+        """Add another term to the state."""
         total = self.row.w.real(self.carried[0].name)
         new = _combined(self.how, total, term)
         self.carried[0].next = new.name
         if self.how == "sum":
             error, part = self.row.w.real(self.carried[1].name), new - total
             lost = (total - (new - part)) + (term - part)
-            # an infinite sum has no error that could be told
+            # The error of an infinite sum is undefined.
             self.carried[1].next = (new - new).equals(0.0).choose(error + lost, 0.0).name
 
     def number(self) -> str:
-        """The lanes together, in a tree."""
+        """Combine the lanes in a tree."""
         parts = [self._across(c.name) for c in self.carried]
         return parts[0] if len(parts) == 1 else self.row.f.set(f"fadd {self.row.w.type.element} {parts[0]}, {parts[1]}")
 

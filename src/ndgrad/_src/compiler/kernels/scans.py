@@ -4,14 +4,14 @@
     product   h[k] = h[k-1] x[k]
     linear    h[k] = a[k] h[k-1] + x[k], each operation rounded
 
-Every step waits for the one before it, so several lines are gone through side by side, and more of them where they lie
-beside each other, along another dimension than the last: whatever is read of a cache line is used then. The last ones of
-a chunk may be some of them twice, to the same results. Sums and products of float32 are kept in double precision on the way, since an
-error made there stays to the end.
+Every step waits for the one before it, so several lines are processed side by side. More of them are if they are
+adjacent in memory, along another dimension than the last, because then whole cache lines are used. The last lines of a
+chunk may be computed twice, with the same results. Running sums and products of float32 are kept in double precision,
+since an error persists to the end.
 
 The function is `void name(ptr argument, i64 chunk, i64 worker)`; the words of its argument are lines, lines of a chunk,
-length, 1 or -1 for the direction, elements from one of a line to the next, and where the addresses of the result, of x and
-of a stand.
+length, 1 or -1 for the direction, elements from one of a line to the next, and the locations of the addresses of the
+result, of x and of a.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from __future__ import annotations
 from ndgrad._src.compiler.kernels.elementwise import data, word
 from ndgrad._src.compiler.native.ir import Function, Vector
 
-#: Lines side by side: rows, and those along other dimensions.
+#: Lines side by side: rows, and lines along other dimensions.
 ROWS, COLUMNS = 4, 16
 
 
 def scan_function(how: str, element: str, abreast: int) -> Function:
-    """The function of a scan, "sum", "product" or "linear", of so many lines side by side."""
+    """Return the function of a scan, "sum", "product" or "linear", of so many lines side by side."""
     f = Function(how, "ptr %argument, i64 %chunk, i64 %worker", attributes="nounwind")
     kind = element if how == "linear" else "double"
     lines_in_all, grain, length, direction, inner = (word(f, n) for n in range(5))

@@ -1,4 +1,4 @@
-"""Slices that an index names: reading them, adding to them, and writing over them.
+"""Read indexed slices, add to them, or overwrite them.
 
 Arrays are (outer, length, inner), an index (count,) of i64 along the middle dimension:
 
@@ -6,11 +6,10 @@ Arrays are (outer, length, inner), an index (count,) of i64 along the middle dim
     Y = X, or zeros where X is null            void {prefix}_begin(ptr table, ptr X, ptr Y, i64 begin, i64 end)
     Y[o, I[j], :] += G[o, j, :], or = G[...]   void {prefix}_put(ptr table, ptr G, ptr I, ptr Y, i64 begin, i64 end)
 
-An index that lies outside is brought to the nearest end, so that no other memory is touched; whether there is one is
-for others to look at. A chunk of `take` is a block of j, one of `begin` a piece of Y. One of `put` is a block of o and
-a part of the slices, in whole cache lines, which goes through all of I: so each element is added to, or written, in the
-order of I, whatever the number of threads, and nothing is locked. (Chunks by the numbers in I would look at each of
-them to see whose it is, and the processor cannot foresee that.)
+An index out of range is clamped, so that no other memory is touched. The caller checks for such indices. A chunk of
+`take` is a block of j, one of `begin` a piece of Y. A chunk of `put` is a block of o and a part of the slices, in whole
+cache lines, for all of I. So each element is added to, or written, in the order of I, for any number of threads and
+without locks. (Chunks by the numbers in I would need a branch for each of them, which the processor cannot predict.)
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ PARAMETERS = {
     "begin": "ptr %table, ptr %X, ptr %Y, i64 %begin, i64 %end",
     "put": "ptr %table, ptr %G, ptr %I, ptr %Y, i64 %begin, i64 %end",
 }
-#: `inner` is the bytes of a slice, `block` the slices of a chunk of `take`, `piece` the bytes of one of `begin`; of `put`,
-#: `lines` is the numbers o of a chunk, `part` the bytes of a slice, of which there are `parts`; `adds` whether slices are
-#: added or written.
+#: `inner` is the bytes of a slice, `block` the slices of a chunk of `take`, `piece` the bytes of one of `begin`. For
+#: `put`, `lines` is the numbers o of a chunk, `part` the bytes of one of the `parts` of a slice. `adds` is 1 if slices
+#: are added, 0 if they are written.
 TABLE = ["outer", "length", "count", "inner", "block", "piece", "lines", "part", "parts", "adds"]
 
-#: Bytes that are worth handing to another thread, and the pieces beyond which nothing is gained.
+#: Minimum bytes for another thread, and maximum number of useful pieces.
 _PIECE, _PIECES = 2**16, 32
-#: A part of a slice is a pair of cache lines at least: processors fetch them together.
+#: Minimum bytes of a part of a slice: a pair of cache lines, which processors fetch together.
 _LINES = 128
 
 
@@ -52,7 +51,7 @@ class Slices(NamedTuple):
 
 
 def slices_table(shape: tuple[int, ...], dim: int, count: int, size: int, adds: bool = True) -> Slices:
-    """The table for an array of elements of `size` bytes and an index of `count` numbers along `dim`."""
+    """Return the table for an array of elements of `size` bytes and an index of `count` numbers along `dim`."""
     outer, length, inner = prod(shape[:dim]), shape[dim], prod(shape[dim + 1 :]) * size
     moved, total = outer * inner * count, outer * inner * length
     block = -(-count // _pieces(moved, count))
@@ -71,7 +70,7 @@ def _pieces(moved: int, most: int) -> int:
 
 
 def library(prefix: str, element: str, target: Target) -> list[Function | str]:
-    """All functions of this file, for `ir.module`."""
+    """Return all functions of this file, for `ir.module`."""
     type = Vector(element, target.lanes(element))
     return [
         _take(prefix),
@@ -82,7 +81,7 @@ def library(prefix: str, element: str, target: Target) -> list[Function | str]:
 
 
 def _place(f: Function, t: Fields, j: str) -> str:
-    """The number at a place of the index, within the array."""
+    """Return the number at a place of the index, clamped to the array."""
     found = f.set(f"load i64, ptr {f.ahead('%I', f.mul(j, 8))}")
     return f.most(f.least(found, f.sub(t["length"], 1)), 0)
 

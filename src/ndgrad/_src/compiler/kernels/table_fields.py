@@ -8,7 +8,7 @@ from ndgrad._src.compiler.native.ir import Function
 
 
 class Fields:
-    """The i64 words at a pointer, loaded where this object is made. (Words that nobody uses, LLVM does not load.)"""
+    """The i64 words at a pointer, loaded where this object is made. (LLVM removes the loads of unused words.)"""
 
     def __init__(self, f: Function, pointer: str, names: Sequence[str]) -> None:
         self._values = {name: f.set(f"load i64, ptr {f.ahead(pointer, 8 * n)}") for n, name in enumerate(names)}

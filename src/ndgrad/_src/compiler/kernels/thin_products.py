@@ -1,13 +1,13 @@
-"""Products with one to three rows or columns: each number of the large matrix is used once or a few times, so
-reading it is the whole work.
+"""Products with one to three rows or columns. Each number of the large matrix is used once or a few times, so reading
+it dominates the cost.
 
-Two orders, according to the direction in which the large matrix X is contiguous; Y is the narrow one, of 1, 2 or 3
-vectors of K numbers:
+There are two orders, according to the direction in which the large matrix X is contiguous. Y is the narrow one, of 1, 2
+or 3 vectors of K numbers:
 
     dots   X is contiguous along k:     out[i, n] = sum_k X[i, k] Y[n, k],     vectors along k, four rows of X at a time
     sums   X is contiguous along i:     out[n, i] += X[k, i] Y[n, k]           vectors along i, several rows k of X at a time
 
-Both read X from front to back, in a few streams that the processor fetches ahead.
+Both read X from front to back, in a few streams that the processor prefetches.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 from ndgrad._src.compiler.kernels.tiles import handed_on, multiply_add
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector, number
 
-#: Narrow means up to so many rows or columns.
+#: Maximum number of rows or columns of a narrow operand.
 NARROW = 3
 
 
 def thin_functions(prefix: str, type: Vector) -> list[Function]:
-    """`{prefix}_dots` and `{prefix}_sums`, each for any narrow operand."""
+    """Return `{prefix}_dots` and `{prefix}_sums`, each for any narrow operand."""
     parts = [_dots_store(prefix, type), _dots(prefix, type, 1, 1), _sums(prefix, type, 1, 1)]
     for narrow in range(1, NARROW + 1):
         parts += [_dots(prefix, type, 4, narrow), _sums(prefix, type, _depth(narrow), narrow)]
@@ -30,7 +30,8 @@ def thin_functions(prefix: str, type: Vector) -> list[Function]:
 
 
 def _depth(narrow: int) -> int:
-    """Rows of X that are read at once: their numbers of Y and the sums have to fit the registers."""
+    """Return the number of rows of X that are read at once: their numbers of Y and the sums have to fit the registers.
+    """
     return 8 if narrow == 1 else 4
 
 
@@ -40,7 +41,8 @@ _DOTS = "i64 %K, ptr %X, i64 %rsX, ptr %Y, i64 %rsY, ptr %O, i64 %rsO, i64 %csO,
 
 
 def _dots(prefix: str, type: Vector, rows: int, narrow: int) -> Function:
-    """out[i, n] (+)= sum_k X[i, k] Y[n, k] for a few rows; all strides in bytes, those along k are one element."""
+    """Write out[i, n] (+)= sum_k X[i, k] Y[n, k] for a few rows; all strides in bytes, those along k are one element.
+    """
     f = Function(f"{prefix}_dots_{rows}x{narrow}", _DOTS, linkage="internal", attributes="nounwind")
     size, lanes = SIZES[type.element], type.lanes
     together = max(1, 8 // (rows * narrow))  # vectors per turn: eight sums hide the latency of a multiply-add
@@ -78,7 +80,7 @@ def _dots(prefix: str, type: Vector, rows: int, narrow: int) -> Function:
 
 
 def _dots_store(prefix: str, type: Vector) -> Function:
-    """The sum of a vector's lanes into memory, or added to it."""
+    """Store the sum of a vector's lanes, or add it to memory."""
     f = Function(
         f"{prefix}_dots_store",
         f"{type} %total, ptr %place, i64 %accumulate",
@@ -95,7 +97,7 @@ def _dots_store(prefix: str, type: Vector) -> Function:
 
 
 def lanes_sum(f: Function, type: Vector, value: str) -> str:
-    """The sum of all lanes, by halves."""
+    """Return the sum of all lanes, by halves."""
     lanes = type.lanes
     while lanes > 1:
         half = Vector(type.element, lanes // 2)
@@ -111,7 +113,7 @@ def lanes_sum(f: Function, type: Vector, value: str) -> str:
 
 
 def _all_dots(prefix: str) -> Function:
-    """All rows of X: four at a time, then what is left one by one."""
+    """Write all rows of X: four at a time, then the rest one by one."""
     f = Function(f"{prefix}_dots", f"i64 %rows, i64 %narrow, {_DOTS}", linkage="internal", attributes="nounwind")
     fours = f.mul(f.div("%rows", 4), 4)
     with f.loop(fours, step="4") as i:
@@ -133,7 +135,7 @@ _SUMS = "i64 %N, ptr %X, i64 %rsX, ptr %Y, i64 %rsY, i64 %csY, ptr %O, i64 %rsO,
 
 
 def _sums(prefix: str, type: Vector, deep: int, narrow: int) -> Function:
-    """out[n, i] (+)= sum of `deep` rows k of X[k, i] Y[n, k]."""
+    """Write out[n, i] (+)= sum of `deep` rows k of X[k, i] Y[n, k]."""
     f = Function(f"{prefix}_sums_{deep}x{narrow}", _SUMS, linkage="internal", attributes="nounwind")
     size, lanes = SIZES[type.element], type.lanes
     xs = [f.ahead("%X", "0" if k == 0 else f.mul("%rsX", k)) for k in range(deep)]
@@ -178,7 +180,7 @@ def _sums(prefix: str, type: Vector, deep: int, narrow: int) -> Function:
 
 
 def _all_sums(prefix: str) -> Function:
-    """All k: several rows of X at a time, then one; from the second turn on, what is there is added to."""
+    """Write all k: several rows of X at a time, then one. From the second turn on, results are added to memory."""
     f = Function(f"{prefix}_sums", f"i64 %K, i64 %narrow, {_SUMS}", linkage="internal", attributes="nounwind")
     deep = f.choose(f.compare("eq", "%narrow", 1), _depth(1), _depth(2))
     whole = f.mul(f.div("%K", deep), deep)
@@ -200,11 +202,11 @@ def _all_sums(prefix: str) -> Function:
     return f
 
 
-# ----- which of them -----
+# ----- selection -----
 
 
 class Road(NamedTuple):
-    """When a product is narrow, and what stands for X, Y and the result: strides in bytes, `y_k` that of Y along k."""
+    """The condition for a narrow product, and its X, Y and result: strides in bytes, `y_k` that of Y along k."""
 
     condition: str
     kind: str
@@ -220,8 +222,10 @@ class Road(NamedTuple):
 
 
 def thin_road(name: str, prefix: str, type: Vector, parameters: str) -> Function:
-    """`i1 name(parameters)`: do the product of a block if it is narrow; whether it was. The parameters are
-    those of gemm.py's blocks."""
+    """Write `i1 name(parameters)`: compute the product of a block if it is narrow, and return true if it was.
+
+    The parameters are those of gemm.py's blocks.
+    """
     f = Function(name, parameters, "i1", linkage="internal", attributes="nounwind")
     size, lanes, one = SIZES[type.element], type.lanes, Vector(type.element)
     few_rows, few_columns = f.compare("sle", "%M", NARROW), f.compare("sle", "%N", NARROW)
@@ -277,7 +281,7 @@ def thin_road(name: str, prefix: str, type: Vector, parameters: str) -> Function
         f.label(take)
         x, out = [f"ptr {road.x}", f"i64 {road.x_row}"], ["ptr %C", f"i64 {road.out_row}"]
         if road.kind == "dots":
-            # Vectors along k: the narrow operand is copied if its numbers are not neighbours.
+            # Vectors along k: the narrow operand is copied if its numbers are not contiguous.
             far = f.compare("ne", road.y_k, size)
             with f.when(far), f.loop(road.narrow) as n, f.loop("%K") as k:
                 place = f.ahead(f.ahead(road.y, f.mul(n, road.y_row)), f.mul(k, road.y_k))

@@ -1,8 +1,8 @@
 """A walk over tiles: positions in up to four loops and columns in strips, each tile a product whose k runs through four
 nested loops.
 
-What makes a convolution a matrix product is only where its operands lie; this is told by a list of steps in memory
-(`WALK`).
+A convolution differs from a matrix product only in the addresses of its operands, which a list of steps in memory
+describes (`WALK`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ndgrad._src.compiler.native.ir import SIZES, Function
 #: The loops of k.
 LEVELS = 4
 
-#: What a walk over tiles is told; all steps are in bytes, `rows1`... in rows of B.
+#: The parameters of a walk over tiles. All steps are in bytes, `rows1`... in rows of B.
 WALK = (
     "n an cn row_n z y x az ay ax cz cy cx N K K1 K2 K3 csA a1 a2 a3 rows1 rows2 rows3 "
     "column_b row_b first_b image_b row0 row_z row_y row_x column0 mode"
@@ -22,7 +22,9 @@ WALK = (
 
 
 def walk_function(prefix: str, tile: TileShape) -> Function:
-    """`void walk(ptr walk, A, B, C, context)`: tiles over positions (z, y, x) and N columns, strip after strip of B."""
+    """Write `void walk(ptr walk, A, B, C, context)`: tiles over positions (z, y, x) and N columns, strip after strip of
+    B.
+    """
     f = Function(
         f"{prefix}_walk", "ptr %walk, ptr %A, ptr %B, ptr %C, ptr %context", linkage="internal", attributes="nounwind"
     )
@@ -70,7 +72,7 @@ def walk_function(prefix: str, tile: TileShape) -> Function:
 def call_walk(
     f: Function, name_of: str, walk: str, fields: dict[str, str | int], a: str, b: str, c: str, context: str
 ) -> None:
-    """Call a walk; what is not given is 0."""
+    """Call a walk; missing parameters are 0."""
     assert set(fields) <= set(WALK)
     for n, name in enumerate(WALK):
         f.do(f"store i64 {fields.get(name, 0)}, ptr {f.ahead(walk, 8 * n)}")

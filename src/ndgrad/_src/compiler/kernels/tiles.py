@@ -2,16 +2,16 @@
 
     C[i, j] (+)= sum_k A[i, k] B[k, j]        for `rows` rows i and `vectors` whole vectors of columns j
 
-Each turn of the loop loads `vectors` vectors of B and, row by row, one number of A that is spread over all lanes;
-rows * vectors multiply-adds follow. Two things decide its speed: enough accumulators to hide the latency of a
-multiply-add (4 cycles times 2 units = 8), and no more registers than there are: rows * vectors accumulators + vectors
-of B + one of A. Hence 6 x 2 vectors where there are 16 registers, 8 x 3 where there are 32.
+Each turn of the loop loads `vectors` vectors of B and, row by row, one number of A that is broadcast to all lanes. Then
+rows * vectors multiply-adds follow. Two conditions decide its speed. There must be enough accumulators to hide the
+latency of a multiply-add (4 cycles times 2 units = 8). Everything must fit into registers: rows * vectors accumulators
++ vectors of B + one of A. Hence 6 x 2 vectors for 16 registers, 8 x 3 for 32.
 
 A has any strides (in bytes): a transposed or packed A needs no other kernel. B has unit stride along its columns. At
 the edges of C there are kernels with fewer rows and vectors, and with a mask over the last vector.
 
-k may be a nest of up to three loops (`levels`), each with its own step in A and B: that is what makes a convolution a
-matrix product without the matrix of patches.
+k may be a nest of up to three loops (`levels`), each with its own step in A and B. A convolution is then a matrix
+product without the matrix of patches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 from ndgrad._src.compiler.native.target import Target
 
-#: Bits of a tile's `mode`: add to what C holds; these are the last k, so the epilogue runs.
+#: Bits of a tile's `mode`: add to the contents of C; these are the last k, so the epilogue runs.
 ACCUMULATE, LAST = 1, 2
 
 
@@ -40,16 +40,16 @@ class TileShape:
 
 
 def tile_shape(target: Target, element: str) -> TileShape:
-    """The tile that fills the registers of a processor: 32 of them with AVX-512 and NEON, 16 otherwise."""
+    """Return the tile that fills the registers of a processor: 32 of them with AVX-512 and NEON, 16 otherwise."""
     return TileShape(*((8, 3) if target.registers == 32 else (6, 2)), Vector(element, target.lanes(element)))
 
 
 @dataclass
 class Tile:
-    """A finished tile on its way to memory, as an epilogue sees it: it reads and replaces `values[row, vector]`.
+    """A finished tile before it is stored, for an epilogue, which reads and replaces `values[row, vector]`.
 
-    `row` and `column` are the place of the tile's first element in the whole C (names of i64), `context` a pointer the
-    caller of the product gave. `load` and `store` keep to the columns that exist.
+    `row` and `column` are the position of the tile's first element in the whole C (names of i64), `context` is a
+    pointer from the caller of the product. `load` and `store` are restricted to existing columns.
     """
 
     f: Function
@@ -63,7 +63,7 @@ class Tile:
     values: dict[tuple[int, int], str] = field(default_factory=dict)
 
     def load(self, pointer: str, vector: int) -> str:
-        """The tile's vector number `vector` of a row; the pointer is that of the tile's first column."""
+        """Load vector number `vector` of a row of the tile; the pointer is that of the tile's first column."""
         place = self.f.ahead(pointer, vector * self.type.bytes)
         if self.mask is not None and vector == self.vectors - 1:
             return self.f.load_masked(self.type, place, self.mask)
@@ -85,8 +85,9 @@ def tile_name(prefix: str, rows: int, vectors: int, masked: bool, near: str = ""
 
 
 def tile_signature(levels: int = 1) -> list[tuple[str, str]]:
-    """The parameters of a micro-kernel, (type, name). Strides are in bytes; `rest` is the number of lanes
-    of a masked last vector."""
+    """Return the parameters of a micro-kernel, (type, name). Strides are in bytes; `rest` is the number of lanes of a
+    masked last vector.
+    """
     outer = [(f"i64 K{n}", f"i64 a{n}", f"i64 b{n}") for n in range(1, levels)]
     operands = ["i64 K", "ptr A", "i64 rsA", "i64 csA", "ptr B", "i64 rsB", "ptr C", "i64 rsC"]
     words = [
@@ -106,7 +107,7 @@ def parameters(signature: list[tuple[str, str]]) -> str:
     return ", ".join(f"{type}{' noalias' if name in 'ABC' else ''} %{name}" for type, name in signature)
 
 
-#: How many k an unrolled loop does at a time.
+#: Number of k in a turn of an unrolled loop.
 _TURNS = 4
 
 Place = tuple[int, int]
@@ -123,7 +124,7 @@ def tile_kernel(
     levels: int = 1,
     near: str = "",
 ) -> Function:
-    """The micro-kernel of one size of tile. `near` promises something of the operands: see `_unrolled`."""
+    """Write the micro-kernel of one size of tile. `near` is a promise about the operands: see `_unrolled`."""
     f = Function(
         tile_name(prefix, rows, vectors, masked, near),
         parameters(tile_signature(levels)),
@@ -136,7 +137,7 @@ def tile_kernel(
     zeros: Values = {(i, v): "zeroinitializer" for i in range(rows) for v in range(vectors)}
 
     def nest(level: int, a: str, b: str, values: Values) -> Values:
-        """The loop of a level and those inside it; what the accumulators hold in the end."""
+        """Write the loop of a level and those inside it. Return the final values of the accumulators."""
         at_a, at_b = f.carried("ptr", a), f.carried("ptr", b)
         sums = {p: f.carried(type, value) for p, value in values.items()}
         with f.repeat(f"%K{level or ''}", [at_a, at_b, *sums.values()]):
@@ -159,7 +160,7 @@ def tile_kernel(
                 values[i, v] = multiply_add(f, type, one, columns[v], values[i, v])
         return values
 
-    # C's lines come while the sums are being made. (Both ends: a row of a tile may lie in two lines.)
+    # Prefetch the lines of C while the sums are computed. (Both ends, because a row of a tile may lie in two lines.)
     rows_c = [f.ahead("%C", "0" if i == 0 else f.mul("%rsC", i)) for i in range(rows)]
     for row in rows_c:
         for offset in (0, vectors * type.bytes - 1):
@@ -176,9 +177,10 @@ def tile_kernel(
 
 
 def _unrolled(tile: Tile, near: str, row_offsets: list[str], values: Values) -> Values:
-    """The loop over k, four at a time, where B is packed and A is near: packed ("p"), or contiguous along k ("k").
+    """Write the loop over k, four at a time, for a packed B and a near A: packed ("p"), or contiguous along k ("k").
 
-    Places of operands are then constants beside a few pointers, and fewer instructions stand between the multiply-adds.
+    Addresses of operands are then constant offsets from a few pointers, and fewer instructions separate the
+    multiply-adds.
     """
     f, type, size = tile.f, tile.type, SIZES[tile.type.element]
     columns = tile.vectors * type.bytes
@@ -208,18 +210,18 @@ def _unrolled(tile: Tile, near: str, row_offsets: list[str], values: Values) -> 
 
 
 def handed_on(parameters: str, changed: dict[str, str] | None = None) -> list[str]:
-    """The parameters of a function as the arguments of another, some of them changed."""
+    """Return the parameters of a function as the arguments of another, some of them changed."""
     pairs = [(word.split()[0], word.split()[-1]) for word in parameters.split(", ")]
     return [f"{type} {(changed or {}).get(name, name)}" for type, name in pairs]
 
 
 def multiply_add(f: Function, type: Vector, a: str, b: str, c: str) -> str:
-    """a * b + c, in one rounding where the processor has that instruction."""
+    """Return a * b + c, with one rounding if the processor has that instruction."""
     return f.call(type, f"llvm.fmuladd.{type.suffix}", f"{type} {a}", f"{type} {b}", f"{type} {c}")
 
 
 def _finish(tile: Tile, rows: list[str], epilogue: Epilogue | None) -> None:
-    """Add to C if asked, let the epilogue work on the sums if these were the last k, and store."""
+    """Add to C if requested, run the epilogue on the sums if these were the last k, and store."""
     f = tile.f
 
     def added() -> Values:
@@ -241,7 +243,7 @@ def _finish(tile: Tile, rows: list[str], epilogue: Epilogue | None) -> None:
 
 
 def _only_if(f: Function, type: Vector, condition: str, values: Values, change: Callable[[], Values]) -> Values:
-    """The values, changed if an i1 holds."""
+    """Return the values, changed if an i1 holds."""
     then, after, before = f.fresh("then"), f.fresh("after"), f.block
     f.branch(condition, then, after)
     f.label(then)

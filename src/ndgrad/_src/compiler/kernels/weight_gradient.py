@@ -1,14 +1,14 @@
 """The gradient of a convolution's weight.
 
-It sums over images and pixels, so here those are k, and the rows of the product are input channels:
+It sums over images and pixels, so k runs over these, and the rows of the product are input channels:
 
     dW[t, c, o] = sum over n, pixels p   in[n, p * step + t, c] g[n, p, o]
 
     void {prefix}_weight_gradient(ptr table, ptr X, ptr G, ptr parts, ptr buffer, i64 begin, i64 end)
     void {prefix}_weight_sum(ptr table, ptr parts, ptr dW, i64 begin, i64 end)          chunk: as many k as a vector has lanes
 
-Images are dealt into a fixed number of parts, each summed by itself into parts[part, t, c, o]; the last function adds
-the parts in their order, so the result does not depend on the number of threads.
+Images are divided into a fixed number of parts, each summed separately into parts[part, t, c, o]. The last function
+adds the parts in their order, so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ WEIGHT_SUM = "ptr %table, ptr %parts, ptr %W, i64 %begin, i64 %end"
 
 
 def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
-    """Chunk = (part, slice of the columns): the part's images, a few at a time, added to
-    parts[part][group][taps][channel][column]."""
+    """Write the function for a chunk = (part, slice of the columns): the part's images, a few at a time, added to
+    parts[part][group][taps][channel][column].
+    """
     f = Function(f"{prefix}_weight_gradient", WEIGHT_GRADIENT, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
@@ -55,7 +56,7 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
     strips = f.div(f.add(t["columns"], tile.columns - 1), tile.columns)
     slice_columns = f.mul(f.div(f.add(strips, f.sub(t["slices"], 1)), t["slices"]), tile.columns)
     whole = f.compare("eq", t["strip"], channels)
-    # Of two axes the second is x: rows of pixels follow one another in the innermost loop but one.
+    # If there are two axes, the second is x: rows of pixels follow one another in the second innermost loop.
     flat = f.compare("eq", t["out_y"], 1)
     joined = f.both(f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)), whole)
     with f.loop("%end", start="%begin") as chunk:
@@ -75,7 +76,7 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
             with f.loop(together) as i:
                 source, target = f.ahead("%X", f.mul(f.add(n, i), image)), f.ahead("%buffer", f.mul(i, held))
                 f.call_void(f"{prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
-                # g in strips as wide as a tile, of this slice: [image][group][strip][pixel][column].
+                # Pack g of this slice into strips as wide as a tile: [image][group][strip][pixel][column].
                 with f.loop(f.choose(depthwise, 0, t["groups"])) as g:
                     stage = f.mul(f.mul(f.mul(f.add(f.mul(i, t["groups"]), g), padded), pixels), size)
                     here = f.add(f.mul(g, t["columns"]), first_column)
@@ -96,7 +97,7 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
                             f"ptr {f.ahead('%G', f.mul(f.add(place, f.mul(z0, positions)), size))}",
                             f"i64 {f.mul(channel, size)}", f"ptr {target}", f"i64 {f.mul(across, size)}",
                         )  # fmt: skip
-                # Of a depthwise convolution, channels last: [image][pixel][channel].
+                # A depthwise convolution has channels last: [image][pixel][channel].
                 with f.when(f.both(depthwise, f.negated(last))):
                     place = f.add(f.mul(f.mul(f.add(n, i), columns), channel), f.mul(z0, positions))
                     f.call_void(
@@ -162,8 +163,9 @@ def weight_gradient_function(prefix: str, tile: TileShape) -> Function:
 
 
 def weight_sum_function(prefix: str, tile: TileShape) -> Function:
-    """dW[group, column, channel, taps] = the sum of the parts, whose order is [group][taps][channel][column],
-    by squares in registers."""
+    """Write dW[group, column, channel, taps] as the sum of the parts, whose order is [group][taps][channel][column], by
+    squares in registers.
+    """
     f = Function(f"{prefix}_weight_sum", WEIGHT_SUM, attributes="nounwind")
     t = Fields(f, "%table", HEADER)
     e = Fields(f, f.ahead("%table", 8 * len(HEADER)), ENTRY)
@@ -173,14 +175,14 @@ def weight_sum_function(prefix: str, tile: TileShape) -> Function:
     taps = f.div(e["depth"], t["channels"])
 
     def total(kind: Vector, place: str) -> str:
-        """The sum of the parts at a place of the first."""
+        """Return the sum of the parts at a place of the first."""
         value = f.carried(kind, "zeroinitializer" if kind.lanes > 1 else number(kind.element, 0.0))
         with f.repeat(t["parts"], [value]) as part:
             value.next = f.set(f"fadd {kind} {value.name}, {f.load(kind, f.ahead(place, f.mul(part, part_bytes)))}")
         return value.next
 
     def source(k: str) -> str:
-        """Where the row of channel k / taps and tap k % taps lies in a group of the first part, in bytes."""
+        """Return the offset in bytes of the row of channel k / taps and tap k % taps in a group of the first part."""
         c = f.div(k, taps)
         return f.mul(f.mul(f.add(f.mul(f.sub(k, f.mul(c, taps)), t["channels"]), c), t["columns"]), size)
 

@@ -8,13 +8,13 @@ zeros around it:
 along each axis, for positions m. The forward pass is one entry: place 0, out_step 1, in_step the stride, spread the
 dilation, low minus the padding.
 
-The gradient of the input reads g at o where o * s + k * d - p = q for an input position q and a tap k. Positions q =
-r + s m of one residue r modulo the stride s see the taps with k d = r + p (mod s): k = k0 + (s / e) j with e = gcd(s,
-d), and then o = m + (r + p - k0 d) / s - (d / e) j. So each residue is an entry with place r, out_step s, in_step 1
-and spread d / e, its taps in descending order, since o falls as j grows. Nothing is multiplied by zeros between the
+The gradient of the input reads g at o with o * s + k * d - p = q for an input position q and a tap k. Positions q = r +
+s m of one residue r modulo the stride s see the taps with k d = r + p (mod s): k = k0 + (s / e) j with e = gcd(s, d),
+and then o = m + (r + p - k0 d) / s - (d / e) j. So each residue is an entry with place r, out_step s, in_step 1 and
+spread d / e, its taps in descending order, since o falls as j grows. Nothing is multiplied by zeros between the
 elements of g, and each output is written once.
 
-There are always three axes: (z, y, x), those that a problem does not have of length one. The work is cut along z.
+There are always three axes, (z, y, x); missing ones have length one. The work is cut along z.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNIT = Axis(1, 1, 1, 1, 0, 1)
 
 
 def three(axes: Sequence[Axis]) -> list[Axis]:
-    """One to three axes as (z, y, x). Of two, the first is z, along which work is cut."""
+    """Return one to three axes as (z, y, x). If there are two, the first is z, along which work is cut."""
     *rest, x = axes
     return [UNIT] * (2 - len(rest)) + [x] if not rest else [rest[0], *(rest[1:] or [UNIT]), x]
 
@@ -83,25 +83,27 @@ class Correlation:
 
     @property
     def lows(self) -> list[int]:
-        """The first input position that is read, along each axis."""
+        """Return the first input position that is read, along each axis."""
         return [min(e[a].low for e in self.entries) for a in range(3)]
 
     @property
     def spans(self) -> list[int]:
-        """How many input positions lie between the first and the last tap of one output position (of any entry)."""
+        """Return the number of input positions between the first and the last tap of one output position (of any
+        entry).
+        """
         return [
             max(e[a].low + max(e[a].taps - 1, 0) * e[a].spread for e in self.entries) - low + 1
             for a, low in enumerate(self.lows)
         ]
 
     def extents(self, block: int) -> list[int]:
-        """The size of the input with its zeros that `block` outputs along z read."""
+        """Return the size of the padded input that `block` outputs along z read."""
         counts = [-(-block // self.out_steps[0]), *(max(e[a].positions for e in self.entries) for a in (1, 2))]
         return [(max(n, 1) - 1) * step + span for n, step, span in zip(counts, self.in_steps, self.spans)]
 
     @property
     def padded(self) -> bool:
-        """Whether anything is read beyond the input."""
+        """True if anything is read beyond the input."""
         last = [
             (max(e[a].positions for e in self.entries) - 1) * self.in_steps[a] + span + low
             for a, (span, low) in enumerate(zip(self.spans, self.lows))
@@ -110,16 +112,16 @@ class Correlation:
 
     @property
     def depthwise(self) -> bool:
-        """Whether each channel has its own filter."""
+        """True if each channel has its own filter."""
         return self.channels == self.columns == 1 and self.groups > 1
 
     def depth(self, entry: Sequence[Taps]) -> int:
-        """The number of k of an entry."""
+        """Return the number of k of an entry."""
         return prod(t.taps for t in entry) * self.channels
 
 
 def forward(images: int, groups: int, channels: int, columns: int, axes: Sequence[Axis]) -> Correlation:
-    """The convolution itself: `channels` and `columns` of a group in and out."""
+    """Return the convolution itself: `channels` and `columns` of a group in and out."""
     z = three(axes)
     taps = prod(a.taps for a in z)
     entry = tuple(Taps(a.out, 0, a.taps, a.dilation, -a.before, 0, 1) for a in z)
@@ -131,7 +133,9 @@ def forward(images: int, groups: int, channels: int, columns: int, axes: Sequenc
 
 
 def input_gradient(images: int, groups: int, channels: int, columns: int, axes: Sequence[Axis]) -> Correlation:
-    """The gradient of the input of `forward(...)` with the same arguments, as correlations of the output's gradient."""
+    """Return the gradient of the input of `forward(...)` with the same arguments, as correlations of the output's
+    gradient.
+    """
     z = three(axes)
     taps = prod(a.taps for a in z)
     entries = tuple(product(*([_residue(a, r) for r in range(min(a.stride, a.size))] for a in z)))
@@ -143,7 +147,7 @@ def input_gradient(images: int, groups: int, channels: int, columns: int, axes: 
 
 
 def _residue(a: Axis, r: int) -> Taps:
-    """The taps that touch input positions r, r + stride, ..."""
+    """Return the taps that touch input positions r, r + stride, ..."""
     count, common = -(-(a.size - r) // a.stride), gcd(a.stride, a.dilation)
     step = a.stride // common
     k0 = next((k for k in range(min(step, a.taps)) if (r + a.before - k * a.dilation) % a.stride == 0), None)
@@ -173,7 +177,7 @@ ENTRY = [
 
 @dataclass(frozen=True)
 class Table:
-    """A correlation as the kernels read it, and what a caller has to provide."""
+    """A correlation in the form that kernels read, and the sizes that a caller has to provide."""
 
     words: NDArray[np.int64]
     chunks: int
@@ -192,17 +196,18 @@ def table(
     of_weight: int = 0,
     epilogue: bool = False,
 ) -> Table:
-    """The table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size` bytes.
+    """Return the table of a correlation for tiles of `tile_columns` columns and vectors of `lanes` elements of `size`
+    bytes.
 
-    With `of_weight`, the rows of a tile, that of the gradient of the weight of the forward convolution `c`; `out_last`
-    then says how the gradient of the output is laid out. An `epilogue` expects pixels as the rows of a tile.
+    With `of_weight`, the rows of a tile, it is that of the gradient of the weight of the forward convolution `c`;
+    `out_last` is then the layout of the output's gradient. An `epilogue` expects pixels as the rows of a tile.
     """
     planes = not (of_weight or in_last or out_last or epilogue) and _by_planes(c, lanes, tile_columns)
     block = _weight_block(c) if of_weight else _block(c, size)
     extents, lows = c.extents(block), c.lows
     padded = c.padded
     deepest = max(c.depth(e) for e in c.entries)
-    # A strip of the packed weight should stay in the caches; deeper ones are cut by channels.
+    # A strip of the packed weight should stay in the caches, so deeper ones are cut by channels.
     pieces = -(-deepest * tile_columns * size // 2**17) if c.channels >= 16 else 1
     channel_block = -(-c.channels // max(pieces, 1))
     blocks = -(-c.out_sizes[0] // block)
@@ -214,7 +219,7 @@ def table(
     if planes or blocks > 1:
         together = 1
     elif of_weight:
-        # The sum over pixels is longer, and added to memory less often; a strip of channels stays in the nearest cache.
+        # The sum over pixels is longer, and added to memory less often. A strip of channels stays in the nearest cache.
         together = min(-(-_PIXELS // pixels), -(-c.images // _most_parts(c, size)))
         together = max(1, min(together, 2**15 // (prod(extents) * strip * size)))
     else:
@@ -252,32 +257,37 @@ def table(
 
 
 def _together(c: Correlation, pixels: int, held: int) -> int:
-    """How many small images, each of so many pixels and bytes, go together: a strip of the weight is then read for more
-    pixels, but the images have to stay in the second-level cache."""
+    """Return the number of small images, each of so many pixels and bytes, that are processed together.
+
+    A strip of the weight is then read for more pixels, but the images have to stay in the second-level cache.
+    """
     most = max(1, min(-(-256 // pixels), -(-c.images // 4), 3 * 2**17 // held))
-    groups = 1 << (-(-c.images // most) - 1).bit_length()  # which threads share evenly
+    groups = 1 << (-(-c.images // most) - 1).bit_length()  # threads share them evenly
     return -(-c.images // min(c.images, groups))
 
 
-#: Pixels over which the gradient of a weight sums before the sums are added to memory, about.
+#: Approximate number of pixels over which the gradient of a weight sums before the sums are added to memory.
 _PIXELS = 512
 
 
 def _most_parts(c: Correlation, size: int) -> int:
-    """Into how many parts the images may be dealt for the gradient of a weight, a power of two: parts of a large weight
-    would take longer to add up than to compute."""
+    """Return the maximum number of parts of the images for the gradient of a weight, a power of two.
+
+    Adding more parts of a large weight would take longer than computing them.
+    """
     return 1 << (max(1, min(16, 2**22 // (c.weight[2] * c.groups * size))).bit_length() - 1)
 
 
 def _weight_parts(c: Correlation, chunks: int, tile_columns: int, size: int) -> tuple[int, int]:
-    """Into how many parts the images are dealt for the gradient of a weight, and into how many slices its columns, which
-    are cut where there are few parts."""
+    """Return the number of parts of the images for the gradient of a weight, and the number of slices of its columns,
+    which are cut if there are few parts.
+    """
     parts = min(_most_parts(c, size), 1 << (chunks.bit_length() - 1))
     return parts, 1 if c.groups > 1 else min(-(-8 // parts), -(-c.columns // tile_columns))
 
 
 def _entries(c: Correlation, lows: list[int], lanes: int) -> tuple[list[int], int]:
-    """The words of all entries, and the elements of the packed weight."""
+    """Return the words of all entries, and the elements of the packed weight."""
     words, packed = [], 0
     for entry in c.entries:
         fields = {"depth": c.depth(entry), "packed": packed}
@@ -298,8 +308,11 @@ def _entries(c: Correlation, lows: list[int], lanes: int) -> tuple[list[int], in
 
 
 def _by_planes(c: Correlation, lanes: int, tile_columns: int) -> bool:
-    """Whether output channels are better the rows of tiles than their columns (planes.py): by the part of the lanes
-    that has something to do, in tiles that are large enough to hide the latency of a multiply-add, eight sums at once."""
+    """True if output channels should be the rows of tiles instead of their columns (plane_convolution.py).
+
+    The criterion is the share of useful lanes, in tiles large enough to hide the latency of a multiply-add, eight sums
+    at once.
+    """
     if len(c.entries) > 1 or c.in_steps[2] != 1 or any(step != 1 for step in c.out_steps) or c.depthwise:
         return False
     vectors = tile_columns // lanes
@@ -313,15 +326,16 @@ def _by_planes(c: Correlation, lanes: int, tile_columns: int) -> bool:
 
 
 def _weight_block(c: Correlation) -> int:
-    """Outputs along z whose pixels are summed before the sums are added to memory."""
+    """Return the number of outputs along z whose pixels are summed before the sums are added to memory."""
     positions = prod(c.out_sizes[1:])
     pieces = -(-c.out_sizes[0] * positions // _PIXELS)
     return -(-c.out_sizes[0] // min(pieces, c.out_sizes[0]))
 
 
 def _block(c: Correlation, size: int) -> int:
-    """Outputs along z of one chunk: as many as a part of the second-level cache holds with their input, but
-    enough chunks for threads."""
+    """Return the number of outputs along z of one chunk: as many as fit a part of the second-level cache with their
+    input, but with enough chunks for threads.
+    """
     step, length = c.out_steps[0], c.out_sizes[0]
     best = step
     for n in range(1, -(-length // step) + 1):

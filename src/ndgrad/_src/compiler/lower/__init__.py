@@ -1,17 +1,26 @@
-"""From a program to native code.
+"""Lower a program to native code.
 
-    places      views are ways to read memory: a value is a root, an offset and strides                       (places.py)
-    steps       what a program consists of then: kernels, products, calls                                     (steps.py)
-    group       instructions over one space of indices become one kernel: a list of steps                     (group.py)
-    assembling  values that are put together of others                                                        (assembling.py)
-    nests       a kernel as nested loops, its innermost one over vectors                                      (nests.py)
-    products    matrix products as calls of the kernel library                                                (products.py)
-    routines    convolutions, pooling and slices by index, likewise                                           (routines.py)
-    orders      images whose channels come last in memory                                                     (orders.py)
-    loops       native loops around the steps of their bodies                                                 (loops.py)
-    chains      steps that go through a batch together, one index after the other                             (chains.py)
-    epilogues   elementwise kernels over the pieces of a convolution, as they are made                        (epilogues.py)
-    waves       steps that run at once                                                                        (waves.py)
-    plan        where in memory each value lies, by how long it is needed                                     (plan.py)
-    run         one function for all steps, called with a table of addresses                                  (native_program.py)
+    memory_places        views as ways to read memory: a value is a root, an offset and strides
+    steps                the steps of a lowered program: kernels, products, calls
+    grouping             instructions over one index space become one kernel: a list of steps
+    capabilities         the features of kernels that grouping depends on
+    components           connected parts of the elementwise ops
+    value_assembly       values assembled from other values
+    loop_nests           a kernel as nested loops, the innermost over vectors
+    pointwise            elementwise ops and their machine instructions
+    interleaved_complex  vectors of complex numbers
+    products             matrix products as calls of the kernel library
+    routines             convolutions, pooling and indexed slices, likewise
+    image_layouts        images whose channels come last in memory
+    loops                native loops around the steps of their bodies
+    chains               steps that pass through a batch together, index by index
+    epilogues            elementwise kernels over the pieces of a convolution
+    parallel_steps       steps that run at once
+    memory_plan          memory offsets of values, by their lifetimes
+    in_place             results computed in the memory of inputs
+    float_errors         floating-point errors that eager calls would report
+    templates            code shared by modules that differ only in numbers
+    accounting           bytes and arithmetic of steps
+    module_assembly      the functions of all steps, in one module
+    native_program       a compiled program, called with a table of addresses
 """

@@ -1,12 +1,12 @@
-"""What the steps of a program do: which ops are in them, how many bytes they read and write, how much arithmetic.
+"""Account for the work of a program's steps: their ops, bytes read and written, and arithmetic.
 
-Bytes are those that must move: each place that a step reads or writes counts once, elements that it reads repeatedly
-(a row that is broadcast, a weight that all rows use) once as well. What a later step finds in the cache counts again,
-since it is read again.
+Bytes are those that must move. Each place that a step reads or writes counts once, even if it reads elements repeatedly
+(a broadcast row, a weight that all rows use). Data that a later step finds in the cache counts again, since it is read
+again.
 
-Arithmetic is counted in floating-point operations of one element: an addition, a multiplication or a comparison is
-one, a division four, a function such as exp twelve (about the instructions of its polynomial); a product of matrices
-two for each pair of factors. Copies and casts are none.
+Arithmetic is counted in floating-point operations of one element: an addition, a multiplication or a comparison is one,
+a division four, a function such as exp twelve (about the instructions of its polynomial). A product of matrices takes
+two for each pair of factors. Copies and casts take none.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.ops.flops import flops_of
 
-#: Ops that read as much of their argument as they give.
+#: Ops that read as many elements of their argument as they return.
 _GATHERS = frozenset("take_slices embedding gather index_select take index".split())
-#: Ops that move elements and compute nothing.
+#: Ops that move elements without computing.
 _MOVES = _GATHERS | frozenset(
     "cast expand clone reshape unsafe_view copy cat stack embed select_backward slice_backward slice_scatter overlaid "
     "zeros_like constant_pad_nd".split()
 )
-#: Ops that add each element of what they are given somewhere.
+#: Ops that add each element of an argument to the result.
 _ADDS = frozenset("add_slices put_slices index_add_zeros gather_backward max_unpool avg_pool_backward pieces".split())
 
 
 @dataclass(frozen=True)
 class Work:
-    """What something does: bytes that it reads and writes, floating-point operations, and the
-    dtype that it computes in."""
+    """Work: bytes read and written, floating-point operations, and the dtype of the computation."""
 
     read: int = 0
     written: int = 0
@@ -59,7 +58,7 @@ Definitions = dict[Value, Instruction]
 
 
 def parts_of(step: Any, defined: Definitions) -> list[tuple[str, str | None]]:
-    """The ops of a step by name, in order, each with the user's line that it comes from; those in a loop once."""
+    """Return the ops of a step by name, in order, each with its line in the user's code. Ops in a loop count once."""
     if isinstance(step, Kernel):
         return [(item.instruction.op.name, item.instruction.where) for item in step.items]
     if isinstance(step, Loop):
@@ -72,22 +71,22 @@ def parts_of(step: Any, defined: Definitions) -> list[tuple[str, str | None]]:
 
 
 def ops_of(step: Any, defined: Definitions) -> list[str]:
-    """The names of the ops of a step, in order."""
+    """Return the names of the ops of a step, in order."""
     return [name for name, _ in parts_of(step, defined)]
 
 
 def called(instruction: Instruction) -> str:
-    """The name of the op that an instruction stands for."""
+    """Return the name of the op that an instruction represents."""
     return str(instruction.settings["op"] if instruction.op is interleaved else instruction.op.name)
 
 
 def _inside(step: Chain | Finished) -> list[Any]:
-    """The steps that a step consists of."""
+    """Return the inner steps of a step."""
     return [step.producer, step.kernel] if isinstance(step, Finished) else list(step.steps)
 
 
 def _instructions(step: Any, defined: Definitions) -> list[Instruction]:
-    """The instructions that a step which is neither a kernel nor a loop stands for: those of its results."""
+    """Return the instructions of a step that is neither a kernel nor a loop: the definitions of its results."""
     instruction = getattr(step, "instruction", None)
     if instruction is not None:
         return [instruction]
@@ -96,7 +95,7 @@ def _instructions(step: Any, defined: Definitions) -> list[Instruction]:
 
 
 def in_words(ops: Iterable[str], most: int = 6) -> str:
-    """A list of ops in short: mul x 3, add, sum."""
+    """Format a list of ops briefly: mul x 3, add, sum."""
     counts = Counter(ops)
     shown = [f"{name} x {count}" if count > 1 else name for name, count in list(counts.items())[:most]]
     rest = sum(list(counts.values())[most:])
@@ -104,7 +103,7 @@ def in_words(ops: Iterable[str], most: int = 6) -> str:
 
 
 def in_lines(lines: Iterable[str], most: int = 4) -> str:
-    """Lines of the user's in short: model.py:12, 14, loss.py:3."""
+    """Format lines of the user's code briefly: model.py:12, 14, loss.py:3."""
     shown, last = [], ""
     for line in sorted({*lines}, key=_by_number):
         file, _, number = line.rpartition(":")
@@ -119,11 +118,11 @@ def _by_number(line: str) -> tuple[str, int]:
 
 
 def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
-    """What a step does; `known` are the values that were in memory before it."""
+    """Return the work of a step; `known` are the values that were in memory before it."""
     dtype = _dtype(step.touched())
     if isinstance(step, Loop):
         return _loop(step, dtype)
-    # of steps that are no kernels, bytes that are no numbers are memory to work in
+    # In steps other than kernels, byte arrays are workspace.
     own = {v for v in step.touched() if v.dtype != np.uint8}
     if isinstance(step, (Chain, Finished)):
         flops = sum(work_of(inner, known | step.written(), defined).flops for inner in _inside(step))
@@ -142,8 +141,10 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
 
 
 def _loop(step: Loop, dtype: str) -> Work:
-    """Memory: what goes in and what comes out. What rounds hand to each other is in the cache, one hopes."""
-    count = step.instruction.settings.get("count", 1)  # of a `while`, nobody knows how many
+    """Return the work of a loop. Its memory is its inputs and outputs; values between rounds are assumed to stay in the
+    cache.
+    """
+    count = step.instruction.settings.get("count", 1)  # the number of rounds of a `while` is unknown
     inside = step.body.definitions()
     known = {*step.body.inputs, *step.body.constants}
     flops = 0
@@ -155,7 +156,7 @@ def _loop(step: Loop, dtype: str) -> Work:
 
 
 def _moved(kernel: Kernel) -> tuple[int, int]:
-    """The bytes that a kernel reads and writes."""
+    """Return the bytes that a kernel reads and writes."""
     places = [p for item in kernel.items for p in item.reads if p is not None and p.root not in kernel.computed]
     read = sum(_bytes(place) for place in {(p.root, p.offset, p.strides): p for p in places}.values())
     written = sum(v.nbytes for v in (*kernel.stores, *kernel.targets))
@@ -173,20 +174,20 @@ def _elementwise(instruction: Instruction, elements: int) -> int:
 
 
 def _places(step: Any) -> list[Place]:
-    """Where a step that is no kernel reads."""
+    """Return the places that a step other than a kernel reads."""
     if isinstance(step, Call):
         return [place for place in step.reads if place is not None]
     return [place for name in ("a", "b") if isinstance(place := getattr(step, name, None), Place)]
 
 
 def _bytes(place: Place) -> int:
-    """The bytes of a place; an element that is read many times counts once."""
+    """Return the bytes of a place. An element that is read many times counts once."""
     elements = prod(n for n, stride in zip(place.shape, place.strides, strict=True) if stride)
     return min(elements, place.root.size) * place.root.dtype.itemsize
 
 
 def _dtype(values: Iterable[Value]) -> str:
-    """The dtype in which there is most memory, of those that kernels compute in."""
+    """Return the dtype with the most memory, among those that kernels compute in."""
     sizes: Counter[str] = Counter()
     for value in values:
         if value.dtype.kind == "f":
@@ -198,13 +199,13 @@ def _dtype(values: Iterable[Value]) -> str:
 
 
 def instruction_flops(instruction: Instruction) -> int:
-    """The floating-point operations of an instruction of a program."""
+    """Return the floating-point operations of an instruction of a program."""
     op = instruction.op
     if op.name == "loop":
         return int(instruction.settings["count"]) * program_flops(instruction.settings["body"])
     shapes = [a.shape if a.__class__ is Value else () for a in instruction.arguments]
     result = instruction.results[0]
-    if op.name == "convolution_input":  # as many as the convolution from the other end
+    if op.name == "convolution_input":  # as many as the corresponding convolution
         return 2 * prod(shapes[0]) * prod(shapes[1][1:])
     if op.name == "convolution_weight":
         return 2 * prod(shapes[0]) * prod(instruction.settings["w_shape"][1:])
@@ -225,13 +226,15 @@ def instruction_flops(instruction: Instruction) -> int:
 
 
 def program_flops(program: Program) -> int:
-    """The floating-point operations of a program."""
+    """Return the floating-point operations of a program."""
     return sum(instruction_flops(instruction) for instruction in program.instructions)
 
 
 def least_work(program: Program) -> Work:
-    """The least that a program must do, however it runs: every input that it uses read once, every output written
-    once, its arithmetic done."""
+    """Return a lower bound on the work of a program.
+
+    It reads every used input once, writes every output once, and does its arithmetic.
+    """
     used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
     read = sum(v.nbytes for v in program.inputs if v in used)
     written = sum(v.nbytes for v in dict.fromkeys(program.outputs) if v not in program.inputs)

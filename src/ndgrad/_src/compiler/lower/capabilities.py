@@ -1,8 +1,7 @@
-"""What kernels can do where a program runs, as grouping asks it: native code on the processor, or CUDA on a device.
+"""Features of kernels that grouping depends on: native code on the processor, or CUDA on a device.
 
-Views, spaces of indices and rows mean the same everywhere. What differs is which dtypes and ops a kernel knows, which
-sums over leading dimensions it takes, how long a row it goes through more than once, and which steps other than
-kernels there are.
+Views, index spaces and rows mean the same everywhere. Backends differ in the dtypes and ops of kernels, the sums over
+leading dimensions, the maximum length of a row that a kernel reads more than once, and the steps other than kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ndgrad._src.compiler.program.program import Instruction
 if TYPE_CHECKING:
     from ndgrad._src.compiler.lower.steps import Kernel
 
-#: The longest row that native code goes through more than once, and the bytes of scratch rows of one kernel.
+#: Maximum length of a row that native code reads more than once, and maximum bytes of scratch rows of one kernel.
 _LONGEST_ROW = 16384
 _SCRATCH = 1 << 18
 
@@ -35,20 +34,20 @@ def _may_add(kernel: Kernel, dims: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Abilities:
-    """What kernels can do."""
+    """Features of the kernels of a backend."""
 
     is_type: Callable[[np.dtype[Any]], bool] = pointwise.is_type
     is_pointwise: Callable[[Instruction], bool] = pointwise.is_pointwise
     is_reduction: Callable[[Instruction], bool] = pointwise.is_reduction
-    #: whether rows of a length can be gone through again, with so many bytes, of so many values, kept from before
+    #: true if rows of a length can be read again, with so many bytes of so many values kept
     may_keep: Callable[[int, int, int], bool] = _may_keep
-    #: whether a kernel may add up some of its dimensions that are not the last
+    #: true if a kernel may sum over some of its dimensions other than the last
     may_add: Callable[[Kernel, tuple[int, ...]], bool] = _may_add
-    #: the arrays that unrelated ops of one kernel read, at most (see ndgrad._src.compiler.lower.components)
+    #: maximum number of arrays that unrelated ops of one kernel read (see ndgrad._src.compiler.lower.components)
     streams: int = STREAMS
-    #: whether instructions come right before their first readers (ndgrad._src.compiler.cuda.scheduling)
+    #: true if instructions come right before their first readers (ndgrad._src.compiler.cuda.scheduling)
     is_sunk: bool = False
-    #: whether there are products, routines and loops of native code; else they are calls of the ops' functions
+    #: true if native products, routines and loops exist; otherwise they are calls of the ops' functions
     has_routines: bool = True
 
 

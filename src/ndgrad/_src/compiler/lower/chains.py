@@ -1,16 +1,16 @@
-"""Chains: steps that go through a batch together, one index after the other.
+"""Chains: steps that pass through a batch together, index by index.
 
     product0: scores[b] = q[b] k[b]^T                 for b in batch, by the workers:
     kernel0:  weights[b] = softmax(scores[b])     ->      product0[b], kernel0[b], product1[b]
     product1: out[b] = weights[b] v[b]
 
-Steps in a row, of which each reads of the others' results, at an index of the batch, only what they have written at
-that index, need not wait for one another's whole. A worker takes an index through all of them, so what lies between
-stays in its cache, and workers meet once. Attention is such a chain, one head or one example after the other, forward
-and backward. The arithmetic is that of the steps.
+Consecutive steps form a chain if each one, at an index of the batch, reads only results that the others wrote at that
+index. Such steps need not wait for each other's whole result. A worker takes one index through all of them.
+Intermediate values stay in its cache, and workers synchronise once. Attention is such a chain over heads or examples,
+forward and backward. The arithmetic does not change.
 
-What a step touches of a value at index i is a *region*, one step further at each index. Of a value that the chain
-writes, no two indices may touch the same element.
+The elements of a value that a step touches at index i are a *region*, which moves by one step per index. If the chain
+writes a value, no two indices may touch the same element of it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ndgrad._src.compiler.lower.steps import Chain, Kernel, Step
 from ndgrad._src.compiler.native.target import Target
 from ndgrad._src.compiler.program.program import Value
 
-#: Indices of a batch, at least: there must be work for all workers.
+#: Minimum number of indices of a batch, so that all workers have work.
 _FEWEST = 8
-#: The bytes that the steps of a chain write at one index, at most: they should stay in the second-level cache.
+#: Maximum bytes that the steps of a chain write at one index, so that they stay in the second-level cache.
 _BAND = 3 << 17
-#: Floating-point operations of its products, at least.
+#: Minimum floating-point operations of the products of a chain.
 _FLOPS = 500_000
-#: Steps, at most.
+#: Maximum number of steps.
 _LONGEST = 32
 
 
 def chained(steps: Sequence[Step], target: Target) -> list[Step]:
-    """The steps, those together that are chains."""
+    """Return the steps, with chains as one step each."""
     found: list[Step] = []
     links: dict[Kernel | Product, _Link] = {}
     number = 0
@@ -53,8 +53,9 @@ def chained(steps: Sequence[Step], target: Target) -> list[Step]:
 
 
 def _extents(steps: Sequence[Step], number: int) -> list[int]:
-    """The numbers of indices that a chain from a step on may have: those of the leading dimensions of the next batch
-    of products, if there is one soon."""
+    """Return the possible index counts of a chain from a step on: the leading dimensions of the next batch of products,
+    if one follows soon.
+    """
     if not isinstance(steps[number], (Kernel, Product)):
         return []
     for step in steps[number : number + 3]:
@@ -67,7 +68,7 @@ def _extents(steps: Sequence[Step], number: int) -> list[int]:
 def _longest(
     steps: Sequence[Step], number: int, extent: int, target: Target, links: dict[Kernel | Product, _Link]
 ) -> Chain:
-    """The chain of so many indices that begins with a step, as far as what it writes stays in the cache."""
+    """Return the longest chain of so many indices that begins with a step and whose writes stay in the cache."""
     chain = Chain([], extent)
     written: set[Value] = set()
     seen: dict[Value, list[_Region | None]] = {}
@@ -89,7 +90,7 @@ def _longest(
 
 
 class _Region(NamedTuple):
-    """What a step reads or writes of a value: at index i, elements from offset + i * step on, as many as span."""
+    """The elements of a value that a step reads or writes: at index i, `span` elements from offset + i * step on."""
 
     offset: int
     step: int
@@ -98,7 +99,7 @@ class _Region(NamedTuple):
 
     @property
     def is_band(self) -> bool:
-        """Whether it keeps to parts that are as long as its step."""
+        """True if each part is no longer than its step."""
         return self.offset >= 0 and self.offset + self.span <= self.step
 
     @property
@@ -107,7 +108,7 @@ class _Region(NamedTuple):
 
 
 def _are_apart(one: _Region | None, two: _Region | None) -> bool:
-    """Whether no two different indices touch the same element of a value, of which a chain touches these regions."""
+    """True if no two different indices touch the same element of a value, given the regions that a chain touches."""
     if one is None or two is None:
         return False
     if one is two:
@@ -118,7 +119,7 @@ def _are_apart(one: _Region | None, two: _Region | None) -> bool:
 
 
 class _Link:
-    """What a step reads and writes, as far as that decides whether it can be part of a chain."""
+    """The reads and writes of a step that decide if it can be part of a chain."""
 
     def __init__(self, step: Kernel | Product, target: Target) -> None:
         self.step = step
@@ -127,8 +128,9 @@ class _Link:
             self.nest = Nest(step, "kernel", target, slots)
 
     def regions(self, extent: int) -> list[tuple[Value, _Region | None]] | None:
-        """What it touches of which value, where it goes through so many indices; None if it cannot. What it touches
-        in another way than by steps has no region."""
+        """Return the regions of each value if the step passes through so many indices; None if it cannot. Accesses
+        other than by steps have no region.
+        """
         if isinstance(self.step, Product):
             return _product_regions(self.step, extent)
         nest = self.nest
@@ -161,7 +163,7 @@ def _product_regions(step: Product, extent: int) -> list[tuple[Value, _Region | 
 
 
 def _of_place(place: Place, leading: int, extent: int) -> _Region | None:
-    """The region of a place whose leading dimensions are the indices: None unless they are one step apart."""
+    """Return the region of a place whose leading dimensions are the indices; None unless they are one step apart."""
     step = place.strides[leading - 1]
     expected = step
     for n, stride in zip(reversed(place.shape[:leading]), reversed(place.strides[:leading]), strict=True):

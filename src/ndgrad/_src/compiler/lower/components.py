@@ -1,9 +1,9 @@
-"""Elementwise ops that have something to do with one another.
+"""Group the elementwise ops of a program into connected components.
 
-Kernels take all elementwise ops of one shape that they may have. Without a limit, the updates of a hundred parameters of
-one shape are one kernel that goes through four hundred arrays at once, more streams than a processor can follow, and a
-long one to compile, where the same kernel a hundred times is compiled once. So ops that have no array in common, not
-even by others, share a kernel only while that reads few.
+Kernels take all elementwise ops of one shape that they can. Without a limit, the updates of a hundred parameters of one
+shape would be one kernel over four hundred arrays. These are more streams than a processor can follow. The kernel would
+also take long to compile, while a kernel that occurs a hundred times is compiled once. So ops that have no array in
+common, not even indirectly, share a kernel only while it reads few arrays.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
-#: The arrays that unrelated ops of one kernel read, at most.
+#: Maximum number of arrays that unrelated ops of one kernel read.
 STREAMS = 12
 
 
 class Components:
-    """The connected parts of a program's elementwise ops: by values of one size, constants aside."""
+    """The connected components of a program's elementwise ops, linked by values of one size other than constants."""
 
     def __init__(self, program: Program, is_pointwise: Callable[[Instruction], bool]) -> None:
         self._above: dict[Value, Value] = {}
@@ -28,7 +28,7 @@ class Components:
                 for value in instruction.values():
                     if value.size == instruction.results[0].size and value not in program.constants:
                         self._join(instruction.results[0], value)
-        #: how many arrays a part reads, by the value that stands for it
+        #: representative of a component -> number of arrays that it reads
         self.streams: dict[Value, int] = {}
         for value in list(self._above):
             if value not in made:
@@ -36,7 +36,7 @@ class Components:
                 self.streams[part] = self.streams.get(part, 0) + 1
 
     def of(self, value: Value) -> Value:
-        """What stands for the part that a value belongs to."""
+        """Return the representative of the component that a value belongs to."""
         above = self._above
         while (parent := above.get(value, value)) is not value:
             above[value] = above.get(parent, parent)
@@ -51,6 +51,6 @@ class Components:
 
 
 def _is_view(instruction: Instruction) -> bool:
-    """Whether an op gives another way to see what it is given."""
+    """True if an op returns a view of its argument."""
     op = instruction.op
     return bool(op.view or op.shares_storage or op.name in ("conj", "unsafe_view", "reshape"))

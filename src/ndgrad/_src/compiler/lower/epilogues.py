@@ -1,28 +1,30 @@
-"""Epilogues: elementwise kernels that go over the result of a convolution piece by piece, as it is made.
+"""Epilogues: elementwise kernels that process the result of a convolution piece by piece, as it is computed.
 
-    routine0: c = convolution of x by w       routine0, and each piece of c, when it is done:
+    routine0: c = convolution of x by w       routine0, and for each finished piece of c:
     kernel0:  y = relu(c + b)           ->        y = relu(c + b)
 
-The pieces of a convolution are images or rows of them. The worker that has computed one finds it in its cache, so what
-follows costs no way to memory and back, and workers meet once less: bias and activation, residual connections, scales and
-casts, the mask that an activation's gradient is, and sums over rows, as gradients of biases and the means of batch norm
-are. A step of LeNet takes 5 % less time so, one of ResNet-18 as much as without: there convolutions are 94 % of it.
+The pieces of a convolution are images or rows of them. The worker that has computed a piece finds it in its cache. The
+following kernel saves a trip to memory and one synchronisation of the workers. Examples are bias and activation,
+residual connections, scales and casts, the mask of an activation's gradient, and sums over rows, such as gradients of
+biases and the means of batch norm. A step of LeNet takes 5 % less time. One of ResNet-18 takes the same time, because
+convolutions are 94 % of it.
 
-Matrix products have no epilogues. They had: steps of the MLP and of the VAE took the same time (within 2 %), and
-transformers up to 7 % more, since a product's result is small enough to be in a cache anyway, and its blocks of rows and
-columns are a worse order for what follows than that of memory.
+Matrix products have no epilogues. Measured with them, steps of the MLP and of the VAE took the same time (within 2 %),
+and transformers up to 7 % more. A product's result is small enough to stay in a cache anyway, and its blocks of rows
+and columns are a worse order for the following kernel than memory order.
 
 A kernel is an epilogue if
 
-* it is elementwise over as many elements, and reads the result at the element that it is at;
-* all it adds up are columns: channels;
-* no step between reads the result: the convolution moves to the kernel's place, where all that the kernel reads is known;
-* there is enough to do for several workers: as part of a small convolution, a large kernel would be one worker's;
-* it reads and writes few other arrays: they take the place of operands in the cache, and memory is quickest from front to
+* it is elementwise over as many elements, and reads the result at its own element;
+* its only sums are over columns (channels);
+* no step in between reads the result: the convolution moves to the kernel's place, where all inputs of the kernel
+  exist;
+* there is enough work for several workers: in a small convolution, one worker would run a large kernel alone;
+* it reads and writes few other arrays: they displace operands in the cache, and memory is quickest from front to
   back.
 
-Elementwise arithmetic is that of the kernel. Sums are *reassociated*: pieces are those of the convolution, which do not
-depend on the number of threads, and their sums are added up in their order (nests.py, Note [Sums of pieces]).
+Elementwise arithmetic does not change. Sums are *reassociated*: the pieces are those of the convolution, which do not
+depend on the number of threads, and their sums are added in order (loop_nests.py, Note [Sums of pieces]).
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from ndgrad._src.compiler.lower.steps import Finished, Item, Kernel, Step
 from ndgrad._src.compiler.native.ir import Function
 from ndgrad._src.compiler.program.program import Value
 
-#: The bytes of a result, at least: smaller ones are in the cache anyway.
+#: Minimum bytes of a result. Smaller ones stay in the cache anyway.
 _SMALLEST = 1 << 14
-#: Other arrays that an epilogue reads and writes, at most.
+#: Maximum number of other arrays that an epilogue reads and writes.
 _OTHERS = 3
-#: The machine instructions of a convolution from which on workers share it.
+#: Minimum machine instructions of a convolution that workers share.
 SHARED_COST = 100_000
 
 
@@ -54,13 +56,13 @@ class Result(NamedTuple):
 
 
 def finished(steps: Sequence[Step], end: int) -> list[Step]:
-    """The steps, with kernels among the first `end` of them as parts of what they are epilogues of."""
+    """Return the steps, with kernels among the first `end` of them merged into the steps whose epilogues they are."""
     found: list[Step | None] = list(steps)
     producers: dict[Value, int] = {}
     for number, step in enumerate(steps[:end]):
         if isinstance(step, Kernel):
             read = {p.root for item in step.items for p in item.reads if p is not None}
-            # the latest first: the others are the sooner done
+            # The latest producer comes first, because the others finish earlier.
             for value in sorted(read & producers.keys(), key=lambda v: -producers[v]):
                 producer = steps[producers[value]]
                 assert isinstance(producer, Routine)
@@ -76,18 +78,18 @@ def finished(steps: Sequence[Step], end: int) -> list[Step]:
 
 
 def result_of(step: Routine) -> Result | None:
-    """What a step writes that may have an epilogue."""
+    """Return the result of a step that may have an epilogue."""
     phase, ((_, place),) = step.phases[-1], list(step.places.items())[:1]
-    if phase.function != "conv_correlate":  # other routines may write numbers, which have no columns
+    if phase.function != "conv_correlate":  # other routines may write numbers without columns
         return None
     value, columns = place.root, place.root.shape[-1]
-    # the pieces of images whose channels lie last are rows of them
+    # The pieces of images with channels last are rows.
     is_shared = not place.is_whole and phase.cost >= SHARED_COST and phase.chunks > 1
     return Result(value, value.size // columns, columns) if is_shared and value.nbytes >= _SMALLEST else None
 
 
 def _over(kernel: Kernel, result: Result | None) -> Kernel | None:
-    """A kernel over rows and columns of a result; None where it cannot be one."""
+    """Return a kernel over rows and columns of a result; None if it cannot be one."""
     if result is None or kernel.rows is not None or kernel.size != result.value.size:
         return None
     shape = (result.rows, result.columns)
@@ -109,14 +111,14 @@ def _over(kernel: Kernel, result: Result | None) -> Kernel | None:
 
 
 def _pays(kernel: Kernel, result: Value) -> bool:
-    """Whether a kernel goes through few enough arrays beside a result."""
+    """True if a kernel accesses few enough arrays in addition to a result."""
     read = {p for item in kernel.items for p in item.reads if p is not None and p.root not in kernel.computed}
     others = {(p.root, p.offset, p.strides) for p in read if p.root is not result and 0 not in p.strides}
     return len(others) + len(kernel.stores) + len(kernel.puts) <= _OTHERS
 
 
 def _is_each(place: Place) -> bool:
-    """Whether a place is all of its root, in order."""
+    """True if a place is all of its root, in order."""
     return place.offset == 0 and is_contiguous(place.shape, place.strides)
 
 
@@ -134,8 +136,9 @@ def _is_column_sum(place: Place | None, result: Result) -> bool:
 
 
 class Block(NamedTuple):
-    """Rows from `begin` to `end` and columns from `first` to `past`, of the piece of rows with a number; all are names of
-    i64 or numbers."""
+    """Rows from `begin` to `end` and columns from `first` to `past`, and the number of the piece of rows. All are i64
+    names or numbers.
+    """
 
     begin: str | int
     end: str | int
@@ -145,7 +148,7 @@ class Block(NamedTuple):
 
 
 def block_of_images(f: Function, phase: Phase, columns: int, chunk: str) -> Block:
-    """What a chunk of a convolution computes: a few images, or rows of one."""
+    """Return the block that a chunk of a convolution computes: a few images, or rows of one."""
     table = phase.words[0]
     t = dict(zip(HEADER, table.tolist(), strict=False))  # type: ignore[union-attr]  # behind it are the entries
     row = t["out_y"] * t["out_x"]

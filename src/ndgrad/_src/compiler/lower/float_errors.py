@@ -1,16 +1,16 @@
 """Errors that eager calls find in values: floating-point errors, and errors of ops whose results nothing reads.
 
-An eager op warns where it divides by zero, overflows or makes a NaN, as NumPy does. A program computes the same
-numbers by other code, and reports nothing by itself. It only finds out whether there may be something to report:
+An eager op warns if it divides by zero, overflows or makes a NaN, as NumPy does. A program computes the same numbers by
+other code, and reports nothing itself. It only detects that there may be something to report:
 
     native code       sets bits of the processor's status (ndgrad._src.compiler.native.float_status); formulas that choose
                       infinities instead of computing them set bits, too (ndgrad._src.compiler.kernels.error_notes)
     ops on NumPy      run under a handler of floating-point errors (`reported`)
 
-If a bit is set, the call runs eagerly instead, and eager code reports each error, with its text and as often as there
-is one. A set bit is only a hint: eager code may find nothing.
+If a bit is set, the call runs eagerly instead, and eager code reports each error with its text, as often as it occurs.
+A set bit is only a hint: eager code may find nothing.
 
-    np.errstate ignores               no bit is looked at
+    np.errstate ignores               bits are not checked
     np.errstate raises, calls, prints every call runs eagerly
     a filter shows or raises all      calls that set a bit run eagerly, each of them
     a filter shows the first          the first call of a program that sets a bit runs eagerly; later ones show nothing
@@ -22,9 +22,9 @@ warnings are all shown.
 
 A program that writes its inputs itself has written them by the time its bits are known. It then warns of each kind of
 error once, in the name of the function. If a filter shows all warnings, another program runs, which writes nothing
-before the look.
+before the check.
 
-Backward passes report nothing, in eager code either.
+Backward passes report nothing, not even in eager code.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.compiler.native.float_status import ALL, DIVIDE, INVALID, OVERFLOW
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
-#: The settings of `np.errstate` of a context, and those of a context in which nothing was set.
+#: The `np.errstate` settings of a context, and the default settings.
 settings: ContextVar[Any] = importlib.import_module("numpy._core.umath")._extobj_contextvar
 default_settings: Any = Context().run(settings.get)
 
-#: The bits that NumPy calls by other numbers.
+#: Text of each error to its bit, because NumPy numbers the bits differently.
 _BITS = {"divide by zero": DIVIDE, "overflow": OVERFLOW, "invalid value": INVALID}
 
 
@@ -60,8 +60,8 @@ class FloatFlags(Exception):
         self.bits = bits
 
 
-#: How many results that nothing reads are computed for warnings alone. A loop that leaves more of them unread is
-#: computed without; the first of them are found, and all of them if a filter shows all warnings.
+#: Maximum number of unread results that are computed only for their warnings. For a loop with more of them, the rest is
+#: skipped: the first errors are found, and all of them if a filter shows all warnings.
 MOST_UNREAD = 32
 
 #: Ops whose native code gives some infinities or NaNs without setting a bit.
@@ -98,8 +98,10 @@ def may_report(instruction: Instruction) -> bool:
 
 
 def reporting_ops(program: Program, apart: AbstractSet[Value] = frozenset()) -> Counter[str]:
-    """The elements that instructions read and give, by op, of those that may report an error; without those whose first
-    result is in `apart`."""
+    """Return the elements that instructions read and return, by op, for ops that may report an error.
+
+    Instructions whose first result is in `apart` are excluded.
+    """
     found: Counter[str] = Counter()
     for i in program.instructions:
         if i.results and i.results[0] not in apart and may_report(i):
@@ -108,7 +110,7 @@ def reporting_ops(program: Program, apart: AbstractSet[Value] = frozenset()) -> 
 
 
 def reads_parts(program: Program) -> bool:
-    """True if a part is read of a value whose other parts native code need not compute, although they may report."""
+    """True if only a part of a value is read, and native code may skip other parts that could report an error."""
     defined = program.definitions()
     for i in program.instructions:
         source: Instruction | None = i
@@ -121,8 +123,11 @@ def reads_parts(program: Program) -> bool:
 
 
 def unread_checks(program: Program, outputs: Sequence[Value], of_passes: AbstractSet[Value]) -> list[Value]:
-    """Results that no output depends on, of ops that may raise or report an error: a program that computes them finds
-    the errors that eager code finds. Ops of backward passes, whose first results are `of_passes`, report nothing."""
+    """Return results of ops that may raise or report an error, if no output depends on them.
+
+    A program that computes them finds the errors that eager code finds. Ops of backward passes, whose first results are
+    `of_passes`, report nothing.
+    """
     needed, found = set(outputs), list[Value]()
     reports = 0
     for instruction in reversed(program.instructions):
@@ -138,13 +143,13 @@ def unread_checks(program: Program, outputs: Sequence[Value], of_passes: Abstrac
 
 
 def _is_narrowing(cast: Instruction) -> bool:
-    """True if a cast makes unsigned integers of floats, or real numbers of complex ones."""
+    """True if a cast converts floats to unsigned integers, or complex numbers to real ones."""
     source, target = next(cast.values()).dtype, cast.result.dtype
     return (source.kind == "f" and target.kind == "u") or (source.kind == "c" and target.kind in "fiu")
 
 
 def runs_eagerly() -> bool:
-    """True if each error is to be raised or reported by something else than a warning."""
+    """True if errors must be raised or reported by something else than a warning."""
     if settings.get() is default_settings:
         return False
     found = np.geterr()
@@ -152,7 +157,7 @@ def runs_eagerly() -> bool:
 
 
 def bits_to_look_for(known: int) -> int:
-    """The bits that matter to a call of a program, of which some calls have set the bits `known` and run eagerly."""
+    """Return the bits to check in a call of a program, if earlier calls have set the bits `known` and run eagerly."""
     looked = ALL
     if settings.get() is not default_settings:
         found = np.geterr()
@@ -172,7 +177,7 @@ def shows_all() -> bool:
 
 
 def warn_of(bits: int, name: str) -> None:
-    """Warn of errors that a program of a function of this name has met: one warning of each kind."""
+    """Warn of errors in a program of a function of this name, once for each kind."""
     for kind, bit in _BITS.items():
         if bits & bit:
             warnings.warn(f"{kind} encountered in {name}", RuntimeWarning, stacklevel=2)
@@ -180,7 +185,7 @@ def warn_of(bits: int, name: str) -> None:
 
 @contextmanager
 def reported() -> Iterator[list[int]]:
-    """A block in which NumPy reports errors by bits, in the list that is given."""
+    """Run a block in which NumPy records errors as bits in a given list."""
     found = [0]
 
     def note(kind: str, flag: int) -> None:

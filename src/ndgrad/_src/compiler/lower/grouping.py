@@ -1,19 +1,19 @@
-"""Grouping: which instructions become one kernel.
+"""Group instructions into kernels.
 
-Instructions are taken in order. Views become places. An elementwise op joins a kernel over the same space of indices,
-if what it reads is a register of that kernel, element by element, or memory that an earlier step has finished; so a
-chain of elementwise ops is one kernel that reads its inputs once and writes its outputs once. Ops without a kernel
+Instructions are taken in order. Views become places. An elementwise op joins a kernel over the same index space if each
+of its operands is a register of that kernel, element by element, or memory that an earlier step has finished. A chain
+of elementwise ops is therefore one kernel that reads its inputs once and writes its outputs once. Ops without a kernel
 are calls of NumPy's functions between kernels.
 
 Note [Rows]
-A reduction of trailing dimensions cuts the space of a kernel into rows. Its result is a number per row, known when
-the row has been gone through; what depends on it, be it numbers per row or elements, can join the same kernel in a
-later *stage*: the row is gone through again while it is in the cache. So softmax, layer norm, cross entropy and their
-gradients are one kernel each. Elements that a later stage reads are kept in a scratch row. Other reductions are added
-up in memory, and complete when the kernel ends.
+A reduction of trailing dimensions divides the space of a kernel into rows. Its result is a number per row, known at the
+end of the row. Values that depend on it, whether numbers per row or elements, can join the same kernel in a later
+*stage*: the row is read again while it is in the cache. So softmax, layer norm, cross entropy and their gradients are
+one kernel each. Elements that a later stage reads are kept in a scratch row. Other reductions are accumulated in
+memory, and complete when the kernel ends.
 
-Steps run in the order of the list. A kernel may be joined later, when other steps stand behind it: they cannot depend
-on what joins.
+Steps run in the order of the list. An instruction may join a kernel that other steps already follow, since these cannot
+depend on it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ndgrad._src.compiler.lower.value_assembly import Parts, parts_of
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.ops.vocabulary import find
 
-#: Instructions in one kernel, beyond which compiling it takes too long.
+#: Maximum number of instructions in one kernel, because of its compile time.
 _LONGEST = 4000
-#: Steps that an instruction may join: so many of the last ones.
+#: Maximum number of recent steps that an instruction may join.
 _NEWEST = 512
 
 
 def grouped(program: Program, abilities: Abilities = NATIVE) -> Groups:
-    """The steps of a program, for kernels of these abilities."""
+    """Return the steps of a program, for kernels with these features."""
     return _Grouping(program, abilities).done()
 
 
@@ -50,17 +50,17 @@ class _Grouping:
         self.abilities = abilities
         self.steps: list[Step] = []
         self.places: dict[Value, Place] = {v: whole(v) for v in (*program.inputs, *program.constants)}
-        #: the step after which a root can be read from memory; -1 for what is there from the beginning
+        #: the step after which a root can be read from memory; -1 for roots that exist from the beginning
         self.ready: dict[Value, int] = dict.fromkeys((*program.inputs, *program.constants), -1)
-        #: the kernel that computes a root, by its number
+        #: the number of the kernel that computes a root
         self.kernel_of: dict[Value, int] = {}
         self.cleared: set[Value] = set()
         #: the number of the last step that is a call
         self.last_call = -1
-        #: memory whose dimensions are not in the order of the values that lie there: the order that they are in
+        #: the order of dimensions in memory, for values that are stored in another order
         self.orders: dict[Value, tuple[int, ...]] = {}
         self.in_order = needed_in_order(program) if abilities.has_routines else set()
-        #: what reshapes have copied, by the places that they read
+        #: copies made by reshapes, by the place that they read
         self.copies: dict[Place, Value] = {}
         self.definitions = program.definitions()
         self.components = Components(program, abilities.is_pointwise)
@@ -110,7 +110,7 @@ class _Grouping:
         self._add(Call(instruction, reads), instruction)
 
     def _copy_in_order(self, instruction: Instruction) -> None:
-        """A reshape that strides cannot say: a copy, or a view of the copy that another one has made."""
+        """Add a reshape that strides cannot express: a copy, or a view of an earlier copy."""
         source = next(instruction.values())
         place = self.places[source]
         known = self.copies.get(place)
@@ -119,7 +119,7 @@ class _Grouping:
             self.copies[place] = instruction.result
             return
         found = self.places[known].reshaped(instruction.result.shape)
-        assert found is not None  # a copy is in order
+        assert found is not None  # a copy is contiguous
         self.places[instruction.result] = found
 
     def _view(self, instruction: Instruction) -> bool:
@@ -134,8 +134,11 @@ class _Grouping:
         return True
 
     def _own_outputs(self) -> None:
-        """Give each output memory of its own, in the order of its dimensions: what lies in another order, is a part, or
-        belongs to an input or to another output is copied by a kernel, and not by Python after the call."""
+        """Give each output memory of its own, in the order of its dimensions.
+
+        An output in another order, a part, or memory of an input or another output is copied by a kernel, not by Python
+        after the call.
+        """
         taken = {*self.program.inputs, *self.program.constants}
         for value in self.program.outputs:
             place = self.places[value]
@@ -147,8 +150,9 @@ class _Grouping:
                 taken.add(self.places[value].root)
 
     def _put_in_order(self, value: Value) -> bool:
-        """Let the kernel that computes an output, which is that with its dimensions in another order, write it in its own
-        order, too: no other has to read it again."""
+        """Let the kernel that computes an output in another order of dimensions also write it in its own order, so that
+        no other kernel has to read it again.
+        """
         place = self.places[value]
         number = self.kernel_of.get(place.root)
         order = sorted(range(value.ndim), key=lambda d: -place.strides[d])
@@ -173,8 +177,9 @@ class _Grouping:
         return not place.is_whole and place.permuted(last_order(value.ndim)).is_whole
 
     def _memory(self, value: Value, last: bool) -> Value:
-        """Memory in which all of a value lies in the order of its dimensions, or with channels last: its
-        own, or that of a copy."""
+        """Return memory that holds all of a value in the order of its dimensions, or with channels last: its own, or
+        that of a copy.
+        """
         order = last_order(value.ndim) if last else tuple(range(value.ndim))
         place = self.places[value]
         if place.permuted(order).is_whole:
@@ -182,14 +187,13 @@ class _Grouping:
         return self.places[self._copied(value, order)].root
 
     def _copied(self, value: Value, order: tuple[int, ...]) -> Value:
-        """A copy of a value that lies in memory with its dimensions in an order."""
+        """Return a copy of a value, with its dimensions in a given order in memory."""
         copied = Value(value.shape, value.dtype)
         self._join(Instruction(find("clone"), (value,), {}, (copied,)), value.shape, order)
         return copied
 
     def _order(self, reads: list[Place | None], shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The order of dimensions in which an elementwise op goes through its arguments, and
-        leaves its result: theirs."""
+        """Return the order of dimensions in which an elementwise op reads its arguments and stores its result."""
         for place in reads:
             if place is not None and place.root in self.orders and place.shape == shape:
                 order = self.orders[place.root]
@@ -198,14 +202,14 @@ class _Grouping:
         return tuple(range(len(shape)))
 
     def _add(self, step: Product | Loop | Routine | Call, instruction: Instruction) -> None:
-        """A step after which the results of an instruction are in memory."""
+        """Add a step that leaves the results of an instruction in memory."""
         for value in instruction.results:
             self.places[value] = whole(value)
             self.ready[value] = len(self.steps)
         self.steps.append(step)
 
     def _loop(self, instruction: Instruction) -> bool:
-        """Add a native loop, its arguments brought into an order in which the body can read them."""
+        """Add a native loop, after bringing its arguments into an order that the body can read."""
         settings = instruction.settings
         rows = settings["carried"] + settings["invariant"]
         if any(a.__class__ is not Value or not a.size for a in instruction.arguments):
@@ -221,7 +225,7 @@ class _Grouping:
         return True
 
     def _assemble(self, instruction: Instruction, parts: Parts) -> None:
-        """Put values into parts of a result: in the kernels that compute them, where that is possible."""
+        """Write values into parts of a result, in the kernels that compute them if possible."""
         result, last = instruction.result, -1
         if not parts.covers:
             self.cleared.add(result)
@@ -231,7 +235,7 @@ class _Grouping:
         self.ready[result] = last
 
     def _put_part(self, value: Value, target: Place, earliest: int) -> int:
-        """Put a value into a part of another; the number of the step that does."""
+        """Write a value into a part of another. Return the number of the step that does."""
         place = self.places[value].broadcast(target.shape)
         number = self.kernel_of.get(place.root)
         if number is not None and number >= earliest and place.is_whole:
@@ -254,8 +258,10 @@ class _Grouping:
         return number
 
     def _beside(self, target: Place, place: Place, earliest: int) -> int | None:
-        """The kernel that puts what lies between the elements of a part, which may read a place: both are written as
-        vectors then. So it is with the parts of complex numbers."""
+        """Return the kernel that writes the elements between those of a part, if it may read a place.
+
+        Both are then written as whole vectors, as with the parts of complex numbers.
+        """
         if not target.strides or target.strides[-1] != 2:
             return None
         for number in range(max(earliest, self._earliest([place])), len(self.steps)):
@@ -268,8 +274,9 @@ class _Grouping:
     # ----- kernels ----------------------------------------------------------------------------------------------------
 
     def _join(self, instruction: Instruction, shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> None:
-        """Put an elementwise op into the first kernel that may have it, or into a new one; with its dimensions in an
-        order, or in that of its arguments."""
+        """Add an elementwise op to the first kernel that can take it, or to a new one, with its dimensions in a given
+        order or in that of its arguments.
+        """
         reads = [self.places[a].broadcast(shape) if a.__class__ is Value else None for a in instruction.arguments]
         order = self._order(reads, shape) if order is None else order
         if order != tuple(range(len(shape))):
@@ -301,14 +308,15 @@ class _Grouping:
         self._put(len(self.steps) - 1, Item(instruction, reads))
 
     def _may_have(self, kernel: Kernel, part: Value, streams: int, reads: list[Place | None]) -> bool:
-        """Whether an op of a part of the program has something to do with a kernel, or that has few other ops."""
+        """True if an op shares a component with a kernel, or if the kernel has few other ops."""
         if part in kernel.parts or any(place is not None and place.root in kernel.computed for place in reads):
             return True
         return sum(kernel.parts.values()) + streams <= self.abilities.streams
 
     def _reduce(self, instruction: Instruction) -> bool:
-        """Put a reduction into the kernel that computes its argument, or into a new one; False
-        where neither can have it."""
+        """Add a reduction to the kernel that computes its argument, or to a new one. Return False if neither is
+        possible.
+        """
         source = next(instruction.values())
         shape, dims = source.shape, pointwise.reduced_dims(instruction)
         place = self.places[source]
@@ -332,7 +340,7 @@ class _Grouping:
         return self._add_along(instruction, shape, dims, place)
 
     def _reduce_rows(self, instruction: Instruction, rows: tuple[int, ...], read: Place) -> None:
-        """Put a reduction of trailing dimensions, which are one in `rows`, into a kernel."""
+        """Add a reduction of trailing dimensions, which `rows` merges to one, to a kernel."""
         kept = len(rows) - 1
         for number in self._candidates([read]):
             kernel = self.steps[number]
@@ -349,7 +357,8 @@ class _Grouping:
     def _add_along(
         self, instruction: Instruction, shape: tuple[int, ...], dims: tuple[int, ...], place: Place
     ) -> bool:
-        """Put a reduction of other dimensions into a kernel, which adds up in memory; False where none can have it."""
+        """Add a reduction of other dimensions to a kernel, which accumulates in memory. Return False if there is none.
+        """
         may_add = self.abilities.may_add
         if pointwise.is_float_product(instruction) or not may_add(Kernel(shape), dims):
             return False
@@ -369,20 +378,23 @@ class _Grouping:
         return True
 
     def _candidates(self, reads: list[Place | None]) -> range:
-        """The steps that could be joined by what reads these places, those to be preferred first: where instructions are
-        sunk, the latest, and none before the last call, between which and here a result would lie in memory. Of very
-        many steps the newest: to look at all of them takes the square of their number."""
+        """Return the steps that readers of these places could join, the preferred ones first.
+
+        If instructions are sunk, the latest step comes first, and none before the last call, because a result would lie
+        in memory between that call and here. Only the newest of very many steps are considered, since a full search
+        takes quadratic time.
+        """
         earliest, end = self._earliest(reads), len(self.steps)
         if not self.abilities.is_sunk:
             return range(max(earliest, end - _NEWEST), end)
         return range(end - 1, max(earliest, self.last_call + 1) - 1, -1)
 
     def _has_space(self, kernel: Kernel, shape: tuple[int, ...]) -> bool:
-        """Whether a kernel's space is one of a shape, or can be."""
+        """True if a kernel has the index space of a shape, or can take it."""
         return kernel.shape == shape or (self.abilities.is_sunk and _reshape(kernel, shape))
 
     def _earliest(self, reads: list[Place | None]) -> int:
-        """The first step that could be joined by what reads these places: the one that computes them, or the next."""
+        """Return the first step that readers of these places could join: the one that computes them, or the next."""
         earliest = 0
         for place in reads:
             if place is not None:
@@ -393,7 +405,7 @@ class _Grouping:
     def _as_element(
         self, kernel: Kernel, instruction: Instruction, shape: tuple[int, ...], reads: list[Place | None]
     ) -> Item | None:
-        """An instruction over all indices of a kernel, if it can be one."""
+        """Return an instruction as an item over all indices of a kernel; None if it cannot be one."""
         if kernel.size != prod(shape):
             return None
         stage = 0
@@ -425,7 +437,7 @@ class _Grouping:
         return Item(instruction, placed, stage)
 
     def _may_wait(self, kernel: Kernel, stage: int, reads: list[Place | None]) -> bool:
-        """Whether the rows of a kernel are short enough to be gone through again."""
+        """True if the rows of a kernel are short enough to be read again."""
         row = kernel.shape[-1]
         earlier = {
             p.root for p in reads if p is not None and p.root in kernel.computed and p.root not in kernel.row_values
@@ -434,7 +446,7 @@ class _Grouping:
         return self.abilities.may_keep(row, sum(row * v.dtype.itemsize for v in earlier), len(earlier))
 
     def _as_row(self, kernel: Kernel, instruction: Instruction, reads: list[Place | None]) -> Item | None:
-        """An instruction over the rows of a kernel: of numbers per row that it has."""
+        """Return an instruction as an item over the rows of a kernel, computed from its numbers per row."""
         if kernel.rows is None or instruction.result.size != prod(kernel.row_shape):
             return None
         if not any(place is not None and place.root in kernel.row_values for place in reads):
@@ -474,7 +486,7 @@ class _Grouping:
         self.kernel_of[result] = number
 
     def done(self) -> Groups:
-        """Let each kernel store what is read from memory."""
+        """Let each kernel store the values that are read from memory, and return the groups."""
         wanted: set[Value] = {self.places[v].root for v in self.program.outputs}
         for step in self.steps:
             if isinstance(step, Call):
@@ -496,7 +508,7 @@ class _Grouping:
 
 
 def _numbers_first(program: Program, abilities: Abilities) -> list[Instruction]:
-    """The instructions, single numbers that depend on nothing else first: a kernel need not wait for them in between."""
+    """Move single numbers that depend on nothing else to the front, so that a kernel need not wait for them."""
     known = {*program.inputs, *program.constants}
     first, rest = [], []
     for instruction in program.instructions:
@@ -511,7 +523,7 @@ def _numbers_first(program: Program, abilities: Abilities) -> list[Instruction]:
 
 
 def _is_per_row(kernel: Kernel, place: Place) -> bool:
-    """Whether a place over a kernel's space reads a number per row in the order of the rows."""
+    """True if a place over a kernel's space reads a number per row in the order of the rows."""
     if place.offset or place.root.size != prod(kernel.row_shape):
         return False
     expected = [*contiguous(kernel.row_shape), 0]
@@ -519,7 +531,7 @@ def _is_per_row(kernel: Kernel, place: Place) -> bool:
 
 
 def _reshape(kernel: Kernel, shape: tuple[int, ...]) -> bool:
-    """Let a kernel have another space of as many indices, if everything in it can be read and written so."""
+    """Give a kernel another space of as many indices, if all its reads and writes allow it."""
     if kernel.shape == shape:
         return True
     if kernel.size != prod(shape) or kernel.rows is not None or kernel.targets:
@@ -545,7 +557,7 @@ def _reshape(kernel: Kernel, shape: tuple[int, ...]) -> bool:
 
 
 def _target(instruction: Instruction, shape: tuple[int, ...], dims: tuple[int, ...]) -> Place:
-    """Where each element of its argument is added to in the result of a reduction."""
+    """Return the place in the result of a reduction to which each element of its argument is added."""
     kept = [1 if d in dims else n for d, n in enumerate(shape)]
     strides = [0 if d in dims else s for d, s in enumerate(contiguous(tuple(kept)))]
     return Place(instruction.result, 0, shape, tuple(strides))

@@ -1,10 +1,9 @@
-"""In which order the dimensions of images lie in memory.
+"""Choose the order of the dimensions of images in memory.
 
-The kernels of convolutions compute with channels last, and elementwise ops, sums and pooling take images as they lie.
-So a convolution leaves its result with its channels last, and what is computed of it element by element lies so too,
-until an op comes that knows nothing of this: it reads by strides, or a copy is made. Where that would come soon anyway,
-because all that happens to a result is elementwise until it leaves the program or is reshaped, the kernel had better
-write in the order of dimensions at once: it transposes in registers.
+The kernels of convolutions compute with channels last. Elementwise ops, sums and pooling accept images in either order.
+A convolution therefore leaves its result with channels last, and elementwise results keep that order. Any other op
+reads by strides, or needs a copy. If all readers of a result are elementwise until it leaves the program or is
+reshaped, the kernel writes in the order of dimensions directly: it transposes in registers.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from ndgrad._src.compiler.program.program import Program, Value
 
 
 def needed_in_order(program: Program) -> set[Value]:
-    """The values that somebody needs in the order of their dimensions."""
+    """Return the values that some reader needs in the order of their dimensions."""
     needed = set(program.outputs)
     for instruction in reversed(program.instructions):
         if instruction.op.name in NAMES or pointwise.is_reduction(instruction):
             continue
-        if instruction.op.name == "getitem":  # which reads by strides
+        if instruction.op.name == "getitem":  # reads by strides
             needed.update(v for v in instruction.values() if instruction.result in needed)
         elif not pointwise.is_pointwise(instruction):
             needed.update(instruction.values())
@@ -30,7 +29,6 @@ def needed_in_order(program: Program) -> set[Value]:
 
 
 def kept_in_order(order: tuple[int, ...], dims: tuple[int, ...]) -> bool:
-    """Whether the dimensions that a reduction of some leaves follow one another as before, if they are
-    gone through in an order."""
+    """True if the dimensions that a reduction keeps stay in their order, when they are traversed in a given order."""
     kept = [d for d in order if d not in dims]
     return kept == sorted(kept)

@@ -1,13 +1,13 @@
-"""Results that are computed in the memory of an input, which they are to be written to.
+"""Compute results directly in the memory of the input that they are written to.
 
-A program computes into fresh memory, and what a function writes into its inputs is copied there in the end: nothing has
-changed if a check of values fails, or an op raises. For the update of parameters that is half of the work. A result may
-lie in the memory of its input from the beginning, if
+A program computes into fresh memory, and the writes of a function to its inputs are copied there at the end. Nothing
+has changed then if a check of values fails, or an op raises. For the update of parameters that copy is half of the
+work. A result may lie in the memory of its input from the beginning, if
 
 * one elementwise kernel computes it, and reads the input, if at all, at the same elements, each before it is written;
 * no later step reads the input, and the input itself is no result;
-* all that can fail has been done by then. The results of checks are memory like others, so a call stops before the
-  first such kernel if one has failed (`Gate`).
+* everything that can fail has been done by then. The results of checks are memory like others, so a call stops before
+  the first such kernel if one has failed (`Gate`).
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from ndgrad._src.compiler.program.program import Program, Value
 
 @dataclass
 class Writes:
-    """What a function writes: by the number of an output, that of the input; and by the number of an output that is a
-    condition, whether it must hold."""
+    """The writes of a function: output number -> input number, and number of a condition among the outputs -> its
+    required truth.
+    """
 
     targets: dict[int, int] = field(default_factory=dict)
     conditions: dict[int, bool] = field(default_factory=dict)
 
 
 class Gate(NamedTuple):
-    """A result that must be zero, or must not, for a call to go on."""
+    """A result that must be zero, or nonzero, for a call to continue."""
 
     value: Value
     is_zero: bool
 
     def holds(self, array: Any) -> bool:
-        """Whether the memory of the result is as it must be."""
+        """True if the memory of the result satisfies the condition."""
         return (array.item() == 0) is self.is_zero
 
 
 @dataclass
 class InPlace:
-    """The inputs in whose memory results lie, by result; the step before which gates are looked at, and these."""
+    """The inputs whose memory holds results, by result, and the gates with the step that they precede."""
 
     inputs: dict[Value, Value] = field(default_factory=dict)
     first: int = -1
@@ -59,8 +60,12 @@ def written_in_place(
     calls_come_first: bool = False,
     known_first: AbstractSet[Value] = frozenset(),
 ) -> InPlace:
-    """The results of a program that can be computed in place; its last outputs are the results of so many checks. Calls
-    of ops may fail: there must be none, unless `calls_come_first`, before all that is written; as do values that must be `known_first`."""
+    """Return the results of a program that can be computed in place. Its last outputs are the results of so many
+    checks.
+
+    Calls of ops may fail. There must be none, unless with `calls_come_first` they precede all writes, as do values that
+    must be `known_first`.
+    """
     gates, steps = _gates(program, groups, writes, checks), groups.steps
     calls = [n for n, step in enumerate(steps) if isinstance(step, Call)]
     if gates is None or (calls and not calls_come_first):
@@ -86,7 +91,7 @@ def written_in_place(
 
 
 def _gates(program: Program, groups: Groups, writes: Writes, checks: int) -> list[Gate] | None:
-    """What must be looked at before anything is written; None where that cannot be done."""
+    """Return the gates to check before anything is written; None if that is impossible."""
     count = len(program.outputs)
     must_be_zero = {n: not holds for n, holds in writes.conditions.items()}
     must_be_zero |= dict.fromkeys(range(count - checks, count), True)
@@ -101,7 +106,7 @@ def _are_alike(value: Value, target: Value) -> bool:
 
 
 def _step_of(value: Value, steps: Sequence[Any]) -> int:
-    """The number of the kernel that stores a value; -1 if it comes about otherwise."""
+    """Return the number of the kernel that stores a value; -1 if there is none."""
     writers = [n for n, step in enumerate(steps) if isinstance(step, Kernel) and value in step.computed]
     if len(writers) != 1:
         return -1
@@ -112,8 +117,9 @@ def _step_of(value: Value, steps: Sequence[Any]) -> int:
 
 
 def _reads_first(kernel: Any, value: Value, target: Value) -> bool:
-    """Whether a kernel reads a target element by element, and each before a value is written there: what it has read
-    once stays in a register."""
+    """True if a kernel reads a target element by element, each before a value is written there. A read value stays in a
+    register.
+    """
     numbers = []
     for number, item in enumerate(kernel.items):
         for place in item.reads:

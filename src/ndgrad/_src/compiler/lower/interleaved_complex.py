@@ -1,6 +1,6 @@
-"""Complex numbers in memory and their parts in registers: every other element, by whole vectors.
+"""Move complex numbers between memory and vectors of their parts, which are every other element.
 
-    every_other      one load at the first element, one that ends with the last: nothing beside them is read
+    every_other      one load at the first element, one that ends with the last: no other memory is read
     interleave       both parts, one store
 """
 
@@ -10,17 +10,17 @@ from ndgrad._src.compiler.native.ir import Function, Vector
 
 
 def every_other(f: Function, kind: Vector, start: str) -> str:
-    """The elements 0, 2, 4, ... from an address on, as many as a vector has."""
+    """Load the elements 0, 2, 4, ... from an address on, as many as a vector has."""
     lanes, element = kind.lanes, kind.element
     first = f.load(kind, start)
     second = f.load(kind, f.address(element, start, str(lanes - 1)))
-    # elements 0 ... lanes - 1, then lanes - 1 ... 2 lanes - 2
+    # The two loads hold elements 0 ... lanes - 1 and lanes - 1 ... 2 lanes - 2.
     picked = [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)]
     return _shuffled(f, kind, first, second, picked)
 
 
 def interleave(f: Function, kind: Vector, even: str, odd: str, start: str) -> None:
-    """Store two vectors, element by element in turn."""
+    """Store two vectors, alternating their elements."""
     lanes = kind.lanes
     order = [k // 2 + (lanes if k % 2 else 0) for k in range(2 * lanes)]
     f.store(Vector(kind.element, 2 * lanes), _shuffled(f, kind, even, odd, order), start)

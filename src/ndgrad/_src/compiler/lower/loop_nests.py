@@ -5,31 +5,29 @@
             ...
                 for each stage of the row:
                     for j in 0 ... n, by vectors:   loads, the instructions of the stage, stores; then the rest of n one by one
-                    numbers per row that the stage has made known
+                    numbers per row that the stage computes
 
-A kernel without rows has one stage, and dimensions that all reads and writes step through alike are one
-(`_collapsed`), so one over contiguous arrays is a single loop. Along the innermost dimension an argument is read as a
-vector (stride 1), once and in all lanes (stride 0), as every other lane of two vectors (stride 2: a part of complex
-numbers), or lane by lane. Both parts of complex numbers are written as one vector (interleaved.py).
+A kernel without rows has one stage. Dimensions that all reads and writes step through alike are merged (`_collapse`),
+so a kernel over contiguous arrays is a single loop. Along the innermost dimension an argument is read as a vector
+(stride 1), once and in all lanes (stride 0), as every other lane of two vectors (stride 2: a part of complex numbers),
+or lane by lane. Both parts of complex numbers are written as one vector (interleaved_complex.py).
 
-A sum over a row is taken in a register, block by block: sixteen vectors are added up lane by lane, the lanes are
-added in a tree, and the sums of the blocks with the error of each addition kept (Neumaier). A term goes through at
-most 16 + log2(lanes) roundings, however long the row is; through NumPy's pairwise sum it goes through 19 + log2(n /
-128) of them (n terms). One over leading dimensions is added up row by row: a few terms in memory, many in blocks on the
-stack (Note [Sums of columns]), and long ones in pieces, each with sums of its own (Note [Sums of pieces]). Maxima,
-minima and reductions of integers are taken in the same ways, but without blocks.
+A sum over a row is taken in a register, block by block. Sixteen vectors are added lane by lane, and the lanes are added
+in a tree. The sums of the blocks are added with the error of each addition kept (Neumaier). A term meets at most 16 +
+log2(lanes) roundings, for any length of the row. In NumPy's pairwise sum of n terms it meets 19 + log2(n / 128) of
+them. A sum over leading dimensions is taken row by row: few terms in memory, many in blocks on the stack (Note [Sums of
+columns]), and long sums in pieces, each with sums of its own (Note [Sums of pieces]). Maxima, minima and reductions of
+integers work the same way, but without blocks.
 
-Note [Sums of pieces]
-Where the outermost loop is summed over, workers cannot add to the same memory. The loop is cut into pieces, a number
-that does not depend on how many workers there are; each piece adds to memory of its own, and in the end these are
-added up in their order. So the result is the same on any number of threads.
+Note [Sums of pieces] If the outermost loop is summed over, workers cannot add to the same memory. The loop is cut into
+pieces, whose number does not depend on the number of workers. Each piece adds to memory of its own, and at the end
+these sums are added in order. So the result is the same on any number of threads.
 
-Note [Sums of columns]
-A sum over the rows of a matrix has one total per column. Added up one row after the other, a term would meet as many
-roundings as there are rows. So a block of rows is added up first, on the stack, where short rows stay in registers.
+Note [Sums of columns] A sum over the rows of a matrix has one total per column. Adding row after row, a term would meet
+as many roundings as there are rows. So a block of rows is added first, on the stack, or in registers if rows are short.
 The sum of a block joins the totals, and these keep the errors of their additions (Neumaier). A term meets at most as
-many roundings as a block has rows, however many rows there are. The loops that are blocked are the reduced ones
-directly around the row; where they are several, the outermost that leaves few rows to those inside.
+many roundings as a block has rows, for any number of rows. The blocked loop is a reduced one directly around the row.
+Of several such loops, it is the outermost that leaves few rows to the inner ones.
 """
 
 from __future__ import annotations
@@ -48,26 +46,25 @@ from ndgrad._src.compiler.native.ir import Carried, Function, Vector, element_of
 from ndgrad._src.compiler.native.target import Target
 from ndgrad._src.compiler.program.program import Value
 
-#: Vectors that are added up before their sum is added to the others'.
+#: Number of vectors that are added before their sum is added to the others'.
 _BLOCK = 16
-#: Vectors that fit into registers beside constants and addresses, and on the stack without leaving the
-#: first-level cache: a kernel of so many values that they do not stay in registers anyway may as well have
-#: more of them on the stack.
+#: Number of vectors that fit into registers in addition to constants and addresses, and on the stack within the
+#: first-level cache. A kernel whose values do not fit into registers anyway may keep more of them on the stack.
 _REGISTERS = 12
 _STACK = 700
 
-#: The work that makes a piece for a worker, and from which on a single row is cut, in instructions on single elements
-#: (a third of a nanosecond each).
+#: Minimum work of a piece for a worker, and minimum work of a single row that is cut, in instructions on single
+#: elements (a third of a nanosecond each).
 _PIECE = 40_000
 _LONG = 200_000
-#: Pieces of a kernel, at most, and elements of a piece, at least, if there are some pieces then: the processor fetches
-#: what lies behind the end of a piece, which another core may be writing.
+#: Maximum number of pieces of a kernel, and minimum number of elements of a piece if there are several. The processor
+#: prefetches memory behind the end of a piece, which another core may be writing.
 _PIECES = 64
 _ELEMENTS = 4096
-#: Pieces with sums of their own: at most so many, of at least so many turns of the outermost loop.
+#: Maximum number of pieces with sums of their own, and minimum turns of the outermost loop in each.
 _PARTS = 16
 _TURNS = 8
-#: Rows of a block whose columns are added up, the least number of rows that are, and the longest such row in bytes.
+#: Number of rows in a block of column sums, minimum number of rows, and maximum bytes of such a row.
 _ROWS = 64
 _MANY_ROWS = 128
 _LONGEST_ROW = 16_384
@@ -75,7 +72,7 @@ _LONGEST_ROW = 16_384
 
 @dataclass(eq=False, slots=True)
 class Access:
-    """A place in a kernel's loops: its stride along each of them."""
+    """A place in a kernel's loops, with its stride along each of them."""
 
     root: Value
     offset: int
@@ -86,30 +83,32 @@ class Access:
 class _Columns:
     """Sums of columns that are taken in blocks of rows (see Note [Sums of columns])."""
 
-    #: The outermost of the reduced loops around the row.
+    #: outermost of the reduced loops around the row
     first: int
-    #: The loop of which `rows` turns make a block.
+    #: loop of which `rows` turns make a block
     blocked: int
     rows: int
     values: list[Value]
-    #: True if a row is one vector, whose sums stay in registers while a block is added up.
+    #: true if a row is one vector, whose sums stay in registers while a block is added
     in_registers: bool
-    #: The sums of a block, the totals and their errors: where they lie on the stack.
+    #: stack addresses of the sums of a block, the totals and their errors
     partial: dict[Value, str] = field(default_factory=dict)
     totals: dict[Value, str] = field(default_factory=dict)
     errors: dict[Value, str] = field(default_factory=dict)
 
 
 class Nest:
-    """The loops of one kernel, and its text."""
+    """The loops of one kernel, and their text."""
 
-    #: whether it is run on a part of its innermost loop
+    #: true if it runs on a part of its innermost loop
     cuts_rows = False
 
     def __init__(
         self, kernel: Kernel, name: str, target: Target, slots: dict[Value, int], sizes: Sizes = frozenset()
     ) -> None:
-        """`sizes`: those that vary between programs which share the code (see ndgrad._src.compiler.lower.templates)."""
+        """Build the loops; `sizes` vary between programs that share the code (see
+        ndgrad._src.compiler.lower.templates).
+        """
         self.kernel = kernel
         self.name = name
         self.slots = slots
@@ -125,13 +124,13 @@ class Nest:
         puts = [access for accesses in self.puts.values() for access in accesses]
         self.every = [*self.loads.values(), *self.stores.values(), *self.targets.values(), *puts]
         self.shape = self._collapsed()
-        #: whether its innermost loop, or the outermost, may be of any length
+        #: true if the innermost loop, or the outermost, may have any length
         self.any_row = self.cuts_rows or (bool(self.shape) and varies(self.shape[-1], sizes))
         self.any_extent = bool(self.shape) and varies(self.shape[0], sizes)
         self.lanes = self._lanes(target)
-        #: vectors that go through the body side by side, so that the processor need not wait for one to end
+        #: number of vectors that pass through the body side by side, so that the processor need not wait for one to end
         self.abreast = self._abreast()
-        #: whether the one row of a kernel is cut into pieces, each with a sum of its own
+        #: true if the only row of a kernel is cut into pieces, each with a sum of its own
         self.splits_row = (
             kernel.rows == 0
             and kernel.stages == 1
@@ -139,22 +138,24 @@ class Nest:
             and self.shape[0] * len(kernel.items) > _LONG
         )
         chunked = len(self.shape) > 1 or (self.shape and kernel.rows is None) or self.splits_row
-        #: how many indices of the outermost loop there are, along which work can be shared
+        #: number of indices of the outermost loop that can be shared between workers
         self.extent = self.shape[0] if chunked else 1
 
         #: sums to which all turns of the outermost loop add
         self.shared = [value for value, a in self.targets.items() if self.extent > 1 and a.strides[0] == 0]
         self.grain = self._grain()
-        #: where the memory for sums of pieces begins that it has: other kernels may run at the same time
+        #: offset of its memory for sums of pieces, since other kernels may run at the same time
         self.sums_at = 0
-        #: whether each piece has sums of its own
+        #: true if each piece has sums of its own
         self.splits_sums = bool(self.shared) and self.grain < self.extent
         self.columns = self._columns()
         #: the sums that the loop around the row carries in registers
         self.held: dict[Value, Carried] = {}
 
     def _columns(self) -> _Columns | None:
-        """The sums of columns that are taken in blocks; None if rows are of any length, too long or too few."""
+        """Return the sums of columns that are taken in blocks; None if rows have any length, or are too long or too
+        few.
+        """
         last = len(self.shape) - 1
         values = [
             value
@@ -179,8 +180,9 @@ class Nest:
         return _Columns(first, blocked, rows, values, in_registers=self.shape[last] == self.lanes)
 
     def _grain(self) -> int:
-        """How many indices of the outermost loop make a piece of work: all of them, where it cannot
-        be cut or does not pay."""
+        """Return the number of indices of the outermost loop per piece of work: all, if cutting is impossible or does
+        not pay.
+        """
         if self.extent == 1:
             return self.extent
         grain = -(-_PIECE * self.extent // max(self.kernel.cost, 1))
@@ -191,8 +193,10 @@ class Nest:
         return self._whole(max(grain, few, -(-self.extent // _PIECES)))
 
     def _whole(self, grain: int) -> int:
-        """So many indices of the outermost loop, or a few more: pieces of a row are whole vectors, but for the last, and whole blocks of
-        them unless it is summed up."""
+        """Round a number of indices of the outermost loop up.
+
+        Pieces of a row are whole vectors, except for the last, and whole blocks of vectors unless the row is summed.
+        """
         if len(self.shape) == 1:
             step = self.lanes * self.abreast * (1 if self.shared else _BLOCK)
             grain = -(-grain // step) * step
@@ -203,7 +207,7 @@ class Nest:
         return -(-self.extent // self.grain)
 
     def in_pieces(self, count: int) -> None:
-        """Cut it into so many equal pieces, none of which has sums of its own."""
+        """Cut the kernel into so many equal pieces, none with sums of its own."""
         self.grain, left = divmod(self.extent, count)
         assert not left
         assert not self.piece_bytes
@@ -211,26 +215,28 @@ class Nest:
             self.any_row = True  # a piece need not be whole vectors
 
     def in_fewer_pieces(self, count: int) -> None:
-        """Cut it into no more pieces than so many, if that changes no result: sums of pieces are as they are."""
+        """Limit the number of pieces if that changes no result. Sums of pieces stay as they are."""
         if not self.piece_bytes and self.pieces > count:
             self.grain = self._whole(-(-self.extent // count))
 
     def in_equal_shares(self, threads: int) -> None:
-        """Cut it so that each thread has as many pieces, if that changes no result: it then has the same part of the
-        memory in all kernels of this shape."""
+        """Give each thread the same number of pieces if that changes no result.
+
+        A thread then has the same part of the memory in all kernels of this shape.
+        """
         if not self.piece_bytes and self.pieces > 1 and self.pieces % threads:
             self.grain = self._whole(-(-self.extent // (-(-self.pieces // threads) * threads)))
 
     @property
     def piece_bytes(self) -> int:
-        """The memory of a piece for sums of its own."""
+        """Return the bytes of a piece's own sums."""
         if self.splits_row:
             return 8 * len(self.sums)
         return sum(_aligned(value.nbytes) for value in self.shared) if self.splits_sums else 0
 
     @property
     def sums(self) -> list[Value]:
-        """The sums over a row, in the order in which pieces of one leave theirs."""
+        """Return the sums over a row, in the order in which pieces of a row store theirs."""
         return [
             i.instruction.result
             for i in self.kernel.items
@@ -254,8 +260,9 @@ class Nest:
             self.stores[value] = _access(found)
 
     def _collapsed(self) -> list[int]:
-        """The lengths of the loops, after dimensions that everything steps through alike have
-        become one. A row stays one."""
+        """Return the lengths of the loops after merging dimensions that all accesses step through alike. A row stays
+        one loop.
+        """
         shape = list(self.kernel.shape)
         row = len(shape) - 1 if self.kernel.rows is not None else None
         keep = [n != 1 or d == row for d, n in enumerate(shape)]
@@ -272,8 +279,7 @@ class Nest:
         return shape
 
     def _lanes(self, target: Target) -> int:
-        """How many elements a vector of this kernel has: a register full of its widest numbers,
-        or a short row at once."""
+        """Return the number of lanes of a vector: a full register of the widest numbers, or a whole short row."""
         kinds = [element_of(v.dtype) for v in self.kernel.computed] + [
             element_of(a.root.dtype) for a in self.loads.values()
         ]
@@ -283,12 +289,12 @@ class Nest:
         return inner if inner <= 2 * full and not self.any_row else full
 
     def _abreast(self) -> int:
-        """As many as registers allow, and as make sense for so many elements."""
+        """Return the number of vectors side by side, as registers and the number of elements allow."""
         if not self.shape or len(self.kernel.items) > 1000:
             return 1
         alive = _most_alive(self.kernel)
         for count in (4, 2):
-            # Two at least: a few values on the stack cost less than waiting for one vector's chain of instructions.
+            # At least two: a few values on the stack cost less than waiting for one vector's chain of instructions.
             fits = alive * count <= (_REGISTERS if count > 2 else _STACK) or _REGISTERS < alive <= _STACK // count
             if fits and (self.any_row or self.shape[-1] >= 2 * count * self.lanes):
                 return count
@@ -297,7 +303,9 @@ class Nest:
     # ----- the outer loops --------------------------------------------------------------------------------------------
 
     def function(self) -> Function:
-        """The kernel: void name(ptr table, i64 begin, i64 end, ptr sums), the last for the sums of a piece of a row."""
+        """Write the kernel: void name(ptr table, i64 begin, i64 end, ptr sums), the last for the sums of a piece of a
+        row.
+        """
         f = self.f = Function(self.name, "ptr %table, i64 %begin, i64 %end, ptr %sums")
         bases = self._bases()
         if self.splits_sums:
@@ -312,8 +320,8 @@ class Nest:
         return f
 
     def last_function(self) -> Function:
-        """Of pieces with sums of their own: void name.last(ptr table, ptr sums, i64 pieces) adds these up, and
-        does the rest of a row."""
+        """Write void name.last(ptr table, ptr sums, i64 pieces), which adds the sums of pieces and completes the row.
+        """
         f = self.f = Function(f"{self.name}.last", "ptr %table, ptr %sums, i64 %pieces")
         if self.splits_sums:
             self._add_pieces(f)
@@ -337,11 +345,11 @@ class Nest:
         return f
 
     def reduction(self, f: Function, value: Value) -> pointwise.Accumulator:
-        """How the terms of a value are taken together."""
+        """Return the reduction that combines the terms of a value."""
         return pointwise.Accumulator(f, value, self.kernel.computed[value].instruction)
 
     def begin(self, f: Function, start: str, value: Value) -> None:
-        """Let the memory of a reduction begin with what changes nothing."""
+        """Initialise the memory of a reduction with its neutral element."""
         reduction, element = self.reduction(f, value), element_of(value.dtype)
         if value.size > 1 and reduction.name in ("sum", "any"):
             f.call_void("llvm.memset.p0.i64", f"ptr {start}", "i8 0", f"i64 {value.nbytes}", "i1 false")
@@ -355,7 +363,7 @@ class Nest:
             done = end
 
     def _add_pieces(self, f: Function) -> None:
-        """The sums of all pieces, in their order."""
+        """Add the sums of all pieces, in their order."""
         offset = 0
         for value in self.shared:
             element, reduction = element_of(value.dtype), self.reduction(f, value)
@@ -379,7 +387,7 @@ class Nest:
                 start = end
 
     def _bases(self) -> dict[Access, str]:
-        """The addresses of everything at the first index."""
+        """Return the addresses of all accesses at the first index."""
         f = self.f
         pointers: dict[Value, str] = {}
         for root in sorted({a.root for a in self.every}, key=self.slots.__getitem__):
@@ -403,7 +411,7 @@ class Nest:
         return base if elements == 0 else self.f.address(element_of(access.root.dtype), base, str(elements))
 
     def _loops(self, depth: int, bases: dict[Access, str]) -> None:
-        """The loops from `depth` inwards; `bases` are the addresses that the outer ones have arrived at."""
+        """Write the loops from `depth` inwards; `bases` are the addresses at the current indices of the outer loops."""
         f, shape = self.f, self.shape
         if depth >= len(shape) - 1:
             self._row(bases)
@@ -429,14 +437,16 @@ class Nest:
     def _turns(
         self, depth: int, bases: dict[Access, str], start: str, stop: str, carried: Sequence[Carried] = ()
     ) -> None:
-        """A loop, and those inside it."""
+        """Write a loop, and those inside it."""
         f = self.f
         with f.loop(stop, start, carried=carried) as i:
             moved = {a: self._moved(bases[a], a, _times(f, i, a.strides[depth])) for a in self.every}
             self._loops(depth + 1, moved)
 
     def _turns_holding(self, depth: int, bases: dict[Access, str], start: str, stop: str) -> None:
-        """The same inside of a loop that carries sums in registers, if one does: they go through this loop as well."""
+        """Write a loop and those inside it. If an outer loop carries sums in registers, they pass through this loop as
+        well.
+        """
         outer = self.held
         self.held = {
             value: self.f.carried(Vector(element_of(value.dtype), self.lanes), c.name) for value, c in outer.items()
@@ -449,12 +459,13 @@ class Nest:
     # ----- sums of columns --------------------------------------------------------------------------------------------
 
     def _length(self, value: Value) -> int:
-        """The number of sums of a row: one per column, or one of all."""
+        """Return the number of sums of a row: one per column, or one in total."""
         return self.shape[-1] if self.targets[value].strides[-1] else 1
 
     def _along_row(self, value: Value) -> Iterator[tuple[str, int]]:
         """Write a pass over the sums of a row: the index of each vector, and its lanes. The body is written once per
-        width."""
+        width.
+        """
         f, row, start = self.f, self._length(value), 0
         for width in dict.fromkeys([self.lanes, 1]):
             end = row // width * width
@@ -466,7 +477,7 @@ class Nest:
             start = end
 
     def _block_on_stack(self, depth: int, bases: dict[Access, str], start: str, stop: str, columns: _Columns) -> None:
-        """Add up a block of rows of several vectors."""
+        """Add a block of rows of several vectors."""
         f, inside = self.f, {**bases, **{self.targets[value]: columns.partial[value] for value in columns.values}}
         for value in columns.values:
             self._begin_columns(value, columns.partial[value])
@@ -480,7 +491,7 @@ class Nest:
     def _block_in_registers(
         self, depth: int, bases: dict[Access, str], start: str, stop: str, columns: _Columns
     ) -> None:
-        """Add up a block of rows of one vector each."""
+        """Add a block of rows of one vector each."""
         carried = {}
         for value in columns.values:
             identity = self.reduction(self.f, value).identity(self.lanes)
@@ -494,7 +505,7 @@ class Nest:
             self._add_block(value, columns, "0", length, term)
 
     def _begin_columns(self, value: Value, *places: str) -> None:
-        """Let memory on the stack begin with zeros."""
+        """Initialise memory on the stack with zeros."""
         element, reduction = element_of(value.dtype), self.reduction(self.f, value)
         for index, width in self._along_row(value):
             for place in places:
@@ -511,7 +522,7 @@ class Nest:
             f.store(kind, new, place)
 
     def _end_columns(self, value: Value, columns: _Columns, target: str) -> None:
-        """Add the totals to what the memory of the reduction holds."""
+        """Add the totals to the memory of the reduction."""
         f, element, reduction = self.f, element_of(value.dtype), self.reduction(self.f, value)
         for index, width in self._along_row(value):
             kind, place = Vector(element, width), f.address(element, target, index)
@@ -521,7 +532,7 @@ class Nest:
     # ----- a row ------------------------------------------------------------------------------------------------------
 
     def _row(self, bases: dict[Access, str]) -> None:
-        """The stages of a row, or the one loop of a kernel without rows."""
+        """Write the stages of a row, or the one loop of a kernel without rows."""
         kernel = self.kernel
         start, stop = self._ends_of_row()
         self.row = {}
@@ -545,13 +556,13 @@ class Nest:
         self._store_row(bases)
 
     def _ends_of_row(self) -> tuple[str, str]:
-        """Where the innermost loop begins and ends."""
+        """Return the bounds of the innermost loop."""
         if len(self.shape) == 1 and (self.kernel.rows is None or self.splits_row):
             return "%begin", "%end"
         return "0", str(self.shape[-1] if self.shape else 1)
 
     def _row_numbers(self, stage: int, bases: dict[Access, str]) -> None:
-        """The numbers per row that a stage makes known."""
+        """Write the numbers per row that a stage computes."""
         for item in self.kernel.items:
             if item.stage == stage and item.per_row:
                 self.row[item.instruction.result] = self._row_number(item, bases)
@@ -574,7 +585,7 @@ class Nest:
         return pointwise.emit(self.f, item.instruction, arguments, 1)
 
     def _pass(self, turn: _Turn, start: str, stop: str, sums: Sequence[Value]) -> None:
-        """One way through a row."""
+        """Write one pass over a row."""
         at_once = start == "0" and stop == str(self.lanes) and not self.any_row  # a short row is one vector
         if sums:
             items = {i.instruction.result: i.instruction for i in turn.items}
@@ -591,10 +602,12 @@ class Nest:
             self._plain_pass(turn, start, stop)
 
     def _plain_pass(self, turn: _Turn, start: str, stop: str) -> None:
-        """A loop over several vectors side by side, one over the vectors that are left, and one over the elements."""
+        """Write a loop over several vectors side by side, one over the remaining vectors, and one over the remaining
+        elements.
+        """
         f, rest = self.f, self.shape[-1]
         for width in dict.fromkeys([self.lanes * self.abreast, self.lanes, 1]):
-            if rest >= width or self.any_row:  # pieces of a row are whole vectors, but for the last
+            if rest >= width or self.any_row:  # pieces of a row are whole vectors, except for the last
                 rest %= width
                 end = _whole_vectors(f, start, stop, width) if rest or self.any_row else stop
                 with f.loop(end, start, str(width)) as i:
@@ -602,8 +615,9 @@ class Nest:
                 start = end
 
     def _summing_pass(self, turn: _Turn, start: str, stop: str, accumulators: list[pointwise.Accumulator]) -> None:
-        """A loop over blocks of vectors, and one over the elements that are left; the states of the sums go
-        from one to the other."""
+        """Write a loop over blocks of vectors, and one over the remaining elements. The states of the sums pass from
+        one to the other.
+        """
         f, lanes = self.f, self.lanes * self.abreast
         states = {a: a.start() for a in accumulators}
         vectors = start
@@ -634,17 +648,17 @@ class Nest:
     def _add_to(
         self, carried: dict[pointwise.Accumulator, list[Carried]], terms: dict[pointwise.Accumulator, str]
     ) -> None:
-        """Let the states that a loop carries go on with further terms."""
+        """Add further terms to the states that a loop carries."""
         for a, states in carried.items():
             for state, new in zip(states, a.added([s.name for s in states], terms[a]), strict=True):
                 state.next = new
 
 
 class Blocks(Nest):
-    """The loops of a kernel over rows and columns, of which it does any block: void name(ptr table, i64 begin, i64 end,
-    i64 first, i64 past, ptr sums) for rows from `begin` to `end` and columns from `first` to `past`.
+    """The loops of a kernel over rows and columns, run block by block: void name(ptr table, i64 begin, i64 end, i64
+    first, i64 past, ptr sums) for rows from `begin` to `end` and columns from `first` to `past`.
 
-    Its sums are sums of columns. Blocks of the same rows are one piece (Note [Sums of pieces]); they write different
+    Its sums are sums of columns. Blocks of the same rows are one piece (Note [Sums of pieces]). They write different
     parts of its sums.
     """
 
@@ -659,7 +673,7 @@ class Blocks(Nest):
         sizes: Sizes,
         row_pieces: int,
     ) -> None:
-        """`row_pieces`: into how many pieces the rows are cut by those who finish blocks."""
+        """Build the loops; `row_pieces` is the number of pieces into which the callers cut the rows."""
         super().__init__(kernel, name, target, slots, sizes)
         self.row_pieces = row_pieces
         self.splits_sums = bool(self.shared) and row_pieces > 1
@@ -704,7 +718,7 @@ class _Turn:
         self.items = items
 
     def write(self, index: str, lanes: int) -> dict[Value, str]:
-        """Write the turn for the elements from `index` on; what is to be added to the sums over the row."""
+        """Write the turn for the elements from `index` on. Return the terms to add to the sums over the row."""
         nest, kernel = self.nest, self.nest.kernel
         self.registers: dict[Value, str] = {}
         self.loaded: dict[Any, str] = {}
@@ -741,12 +755,12 @@ class _Turn:
         return found
 
     def _store_parts(self, parts: list[tuple[Access, str]]) -> None:
-        """Write every other element of an array, together with those in between where they are here, too."""
+        """Write every other element of an array, together with the elements in between if this kernel has them, too."""
         beside = {(a.root, a.offset, tuple(a.strides)): (a, register) for a, register in parts}
         for (root, offset, strides), (access, register) in sorted(beside.items(), key=lambda part: part[0][1]):
             other = beside.get((root, offset + 1, strides))
             if (root, offset - 1, strides) in beside and (offset - 1) % 2 == 0:
-                continue  # written with the one before
+                continue  # already written with its partner
             if other is None or offset % 2:
                 self._store(access, register)
                 continue
@@ -771,7 +785,7 @@ class _Turn:
         return self.registers[root]
 
     def _add_in_memory(self, access: Access, value: Value, term: str) -> None:
-        """Add to what a reduction over leading dimensions has arrived at."""
+        """Add to the current value of a reduction over leading dimensions."""
         f, reduction = self.f, self.nest.reduction(self.f, value)
         if value in self.nest.held:
             held = self.nest.held[value]
@@ -819,14 +833,14 @@ def _aligned(count: int) -> int:
 
 
 def _times(f: Function, index: str, step: int) -> str | int:
-    """index * step, written only where it is something."""
+    """Return index * step, simplified for constants."""
     if step in (0, 1):
         return index if step else 0
     return f.set(f"mul i64 {index}, {step}")
 
 
 def _whole_vectors(f: Function, start: str, stop: str, lanes: int) -> str:
-    """Where the last whole vector from `start` on ends."""
+    """Return the end of the last whole vector from `start` on."""
     if lanes == 1:
         return stop
     return f.sub(stop, f.set(f"urem i64 {f.sub(stop, start)}, {lanes}"))
@@ -837,7 +851,7 @@ def _flat(groups: Iterable[Iterable[Carried]]) -> list[Carried]:
 
 
 def _most_alive(kernel: Kernel) -> int:
-    """How many values of a kernel are in registers at once, at most."""
+    """Return the maximum number of values of a kernel that are in registers at once."""
     order = sorted(kernel.items, key=lambda item: item.stage)
     last = {
         p.root: n for n, item in enumerate(order) for p in item.reads if p is not None and p.root in kernel.computed

@@ -1,16 +1,16 @@
-"""A loop of a program as a native loop.
+"""Lower a loop of a program to a native loop.
 
-The body is a program of its own, lowered like any other, with a table of addresses of its own. A round of the loop
-sets the addresses that change from round to round, and runs the steps of the body:
+The body is a program of its own, lowered like any other, with its own table of addresses. A round of the loop sets the
+addresses that change from round to round, and runs the steps of the body:
 
-    carried     what the round before has written; two pieces of memory take turns, so that the last round writes the loop's result
+    carried     values of the previous round; two pieces of memory alternate, so that the last round writes the loop's result
     rows        of arrays that the loop reads: start + step * t
-    stacks      of values of which every round's is wanted: row t
-    all else    stays
+    stacks      of values that are needed for every round: row t
+    others      constant
 
-A `while` is such a loop whose number of rounds nobody knows: before each, it looks at the last of what is carried. It
-is native where it says how many rounds it runs at most; what repeats without a bound is a call of such pieces
-(`Pieces`), between which Ctrl-C is heard.
+The number of rounds of a `while` is unknown: before each round, it checks the last carried value. It is native if it
+has a maximum number of rounds. An unbounded loop is a call that runs such pieces (`Pieces`), and handles Ctrl-C between
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALIGNED = 64
 
 @dataclass(eq=False, slots=True)
 class Loop:
-    """A loop, its lowered body, and where its arguments lie."""
+    """A loop, its lowered body, and the places of its arguments."""
 
     instruction: Instruction
     reads: list[Place]
@@ -44,11 +44,11 @@ class Loop:
     groups: Any
     slots: dict[Value, int]
     offsets: dict[Value, int]
-    #: memory for the body, and for what is carried
+    #: memory for the body, and for carried values
     workspace: Value
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         return dict.fromkeys(
             [*[p.root for p in self.reads], *self.instruction.results, self.workspace, *self.body.constants]
         ).keys()
@@ -85,7 +85,7 @@ class Loop:
                 f.do(f"store ptr {place}, ptr {slot(value)}")
         for value, result in zip(program.outputs[carried : carried + last], results[carried:], strict=False):
             f.do(f"store ptr {outer(result)}, ptr {slot(value)}")
-        here, there = [], []  # what a round reads and writes of what is carried
+        here, there = [], []  # carried memory that a round reads and writes
         spare = self.spare_offset
         for k in range(carried):
             final, other = outer(results[k]), f.ahead(memory, spare[k])
@@ -113,7 +113,7 @@ class Loop:
             for value, base in zip(program.outputs[carried + last :], stacks, strict=True):
                 f.do(f"store ptr {f.ahead(base, f.mul(t, value.nbytes))}, ptr {slot(value)}")
             f.call_void(body, f"ptr {table}")
-        if count is None:  # the last round may have written to the other memory, and there may have been none
+        if count is None:  # the last round may have written to the other memory, or there was none
             for k in range(carried):
                 size = f"i64 {results[k].nbytes}"
                 f.call_void("llvm.memmove.p0.p0.i64", f"ptr {outer(results[k])}", f"ptr {here[k]}", size, "i1 false")
@@ -121,7 +121,7 @@ class Loop:
 
     @property
     def spare_offset(self) -> list[int]:
-        """Where in the workspace the second memory of what is carried lies, behind that of the body."""
+        """Return the offset in the workspace of the second memory for carried values, after that of the body."""
         out, start = [], _arena(self.offsets)
         for value in self.body.inputs[: self.instruction.settings["carried"]]:
             out.append(start)
@@ -130,7 +130,7 @@ class Loop:
 
 
 def _goes_on(f: Function, address: str, t: str, most: int) -> str:
-    """Whether there is another round: what lies there is True, and not too many were run."""
+    """Write the test for another round: the condition is True, and the maximum number of rounds is not reached."""
     holds = f.set(f"icmp ne i8 {f.set(f'load i8, ptr {address}')}, 0")
     few = f.set(f"icmp slt i64 {t}, {most}")
     return f.set(f"and i1 {holds}, {few}")
@@ -139,7 +139,7 @@ def _goes_on(f: Function, address: str, t: str, most: int) -> str:
 class Pieces:
     """A `while` as calls of programs that run some of its rounds."""
 
-    #: how many
+    #: maximum number of rounds of a call
     MOST = 1 << 16
 
     def __init__(self, instruction: Instruction, runner: Callable[[Program], Callable[[list[Any]], list[Any]]]) -> None:
@@ -160,23 +160,25 @@ class Pieces:
 
 
 def can_read(place: Place, is_row: bool) -> bool:
-    """Whether a body can read a place as it lies: contiguous, or contiguous rows."""
+    """True if a body can read a place directly: contiguous, or contiguous rows."""
     shape, strides = (place.shape[1:], place.strides[1:]) if is_row else (place.shape, place.strides)
     return is_contiguous(shape, strides)
 
 
 def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> Loop | None:
-    """The loop of an instruction, its body lowered by `grouped`; None where the body needs what is not native."""
+    """Return the loop of an instruction, with its body lowered by `group_instructions`; None if the body is not
+    entirely native.
+    """
     body, checks = decompose(instruction.settings["body"])
     if checks:
         return None
     body = with_results_of_its_own(in_regions(body))
     groups = grouped(body)
     for step in groups.steps:
-        if isinstance(step, Loop):  # what its body reads comes through this one
+        if isinstance(step, Loop):  # the outer loop provides the inputs of its body
             body.constants.update(step.body.constants)
     if any(hasattr(step, "instruction") and not isinstance(step, (Loop, Routine)) for step in groups.steps):
-        return None  # a call of NumPy's
+        return None  # a call of NumPy
     slots: dict[Value, int] = {}
     spans: dict[Value, tuple[int, int]] = {}
     for number, step in enumerate(groups.steps):
@@ -194,7 +196,7 @@ def lowered_loop(instruction: Instruction, reads: list[Place], grouped: Any) -> 
 
 
 def with_results_of_its_own(body: Program) -> Program:
-    """The body with every output a value that it computes for that alone."""
+    """Return the body with every output computed as a separate value."""
     views = {
         i.result for i in body.instructions if i.op.view or i.op.shares_storage or i.op.name in ("conj", "unsafe_view")
     }

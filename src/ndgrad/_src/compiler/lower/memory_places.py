@@ -1,9 +1,8 @@
-"""Where a value lies: views of a program are ways to read memory, not work.
+"""Locate values in memory: views of a program are ways to read memory, not work.
 
-Memory that a program computes is contiguous, so a value that a view op gives is a *place*: a root (a value that has
-memory, or is a register of the kernel that computes it), an offset and a stride per dimension, in elements. Reading
-it is reading the root at other addresses. Where a view cannot be written so (a reshape of a transposed array), the op
-is work after all.
+Memory that a program computes is contiguous. The result of a view op is therefore a *place*: a root (a value in memory,
+or a register of the kernel that computes it), an offset and a stride per dimension, in elements. Reading it means
+reading the root at other addresses. If strides cannot express a view (a reshape of a transposed array), the op copies.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Place:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the root, in its order."""
+        """True if it is all of the root, in its order."""
         return self.offset == 0 and self.size == self.root.size and is_contiguous(self.shape, self.strides)
 
     @property
@@ -39,29 +38,29 @@ class Place:
         return n
 
     def broadcast(self, shape: tuple[int, ...]) -> Place:
-        """The same, with stride 0 along the dimensions that are repeated."""
+        """Return the place broadcast to a shape, with stride 0 along repeated dimensions."""
         missing = len(shape) - len(self.shape)
         strides = [0] * missing + [0 if n == 1 else s for n, s in zip(self.shape, self.strides, strict=True)]
         return Place(self.root, self.offset, shape, tuple(strides))
 
     def permuted(self, order: Sequence[int]) -> Place:
-        """The same with its dimensions in another order."""
+        """Return the place with its dimensions in another order."""
         return Place(
             self.root, self.offset, tuple([self.shape[d] for d in order]), tuple([self.strides[d] for d in order])
         )
 
     def reshaped(self, shape: tuple[int, ...]) -> Place | None:
-        """The same elements in another shape, None where strides cannot say it."""
+        """Return the same elements in another shape; None if strides cannot express it."""
         found = _viewed(self, np.float64, lambda a: reshaped_view(a, shape))
         return None if found is None else Place(self.root, *found)
 
     def shown(self, view: Callable[[Any], Any]) -> Place | None:
-        """What a function that takes views shows of it; None where it would copy."""
+        """Apply a function that returns views; None if it would copy."""
         found = _viewed(self, self.root.dtype, view)
         return None if found is None else Place(self.root, *found)
 
     def viewed(self, instruction: Instruction, number: int) -> Place | None:
-        """What a view op shows of it."""
+        """Return the place that a view op shows."""
         op, settings = instruction.op, instruction.settings
         if op.name in ("reshape", "unsafe_view"):
             return self.reshaped(settings["shape"])
@@ -73,7 +72,7 @@ class Place:
         def show(a: Any) -> Any:
             try:
                 shown = op.forward_for(np)(a, **settings)
-            except RuntimeError:  # windows are shown of memory without gaps alone
+            except RuntimeError:  # windows need memory without gaps
                 return None
             return shown if op.outputs == 1 else shown[number]
 
@@ -81,12 +80,12 @@ class Place:
 
 
 def whole(value: Value) -> Place:
-    """All of a value that has memory."""
+    """Return the place of a whole value in memory."""
     return Place(value, 0, value.shape, contiguous(value.shape))
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides, in elements, of an array in C order."""
+    """Return the strides, in elements, of an array in C order."""
     step, out = 1, []
     for n in reversed(shape):
         out.append(step)
@@ -105,8 +104,9 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Offset, shape and strides of what `show` makes of an array like the place; None if it would
-    copy. No memory is touched."""
+    """Return offset, shape and strides of `show` applied to an array like the place; None if it would copy. No memory
+    is touched.
+    """
     size = np.dtype(dtype).itemsize
     stand_in = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), place.shape, tuple(s * size for s in place.strides))
     start = stand_in.__array_interface__["data"][0]
@@ -120,10 +120,10 @@ def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], 
 
 
 def reshaped_view(array: Any, shape: tuple[int, ...]) -> Any:
-    """An array in another shape; None where that would be a copy."""
+    """Return a view of an array in another shape; None if that needs a copy."""
     if not _CAN_REFUSE:
         try:
-            array.shape = shape  # raises where a copy would be needed
+            array.shape = shape  # raises if a copy would be needed
         except (AttributeError, ValueError):
             return None
         return array
@@ -133,5 +133,5 @@ def reshaped_view(array: Any, shape: tuple[int, ...]) -> Any:
         return None
 
 
-#: Whether NumPy's reshape can be asked not to copy; before, and no longer since, a shape can be set.
+#: `reshape(copy=False)` needs NumPy 2.1. Older versions allow assigning `.shape` instead.
 _CAN_REFUSE = np.lib.NumpyVersion(np.__version__) >= "2.1.0"

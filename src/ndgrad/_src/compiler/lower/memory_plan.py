@@ -1,6 +1,4 @@
-"""Where values lie in the memory that a program needs for itself: one arena, in which two values share bytes if no step
-needs both.
-"""
+"""Plan the memory of a program: one arena, in which two values share bytes if no step needs both."""
 
 from __future__ import annotations
 
@@ -12,12 +10,12 @@ _ALIGNMENT = 64
 
 
 def planned(spans: Mapping[Value, tuple[int, int]]) -> tuple[dict[Value, int], int]:
-    """The offset of each value and the size of the arena, from the first and the last step that needs each.
+    """Return the offset of each value and the size of the arena, from the first and the last step that needs each.
 
-    The largest come first, each at the lowest address where it meets none that lives at the same time.
+    The largest come first, each at the lowest address that is free during its lifetime.
     """
     offsets: dict[Value, int] = {}
-    placed: list[tuple[int, int, int, int]] = []  # first step, last step, begin, end
+    placed: list[tuple[int, int, int, int]] = []  # (first step, last step, begin, end)
     total = 0
     for value in sorted(spans, key=lambda v: (-v.nbytes, spans[v])):
         first, last = spans[value]

@@ -1,12 +1,12 @@
-"""The functions of a program's steps, collected into one module.
+"""Collect the functions of a program's steps into one module.
 
-A step is written into a function that is given a table of addresses, `%table`: one for each value that has memory, by
-its slot, and behind them that of the buffer into which matrix products pack, and that of the sums of pieces of a row.
-Work that is large enough is handed to the pool's workers in pieces.
+A step is written into a function that takes a table of addresses, `%table`. The table has an address for each value in
+memory, by its slot. After these come the buffer into which matrix products pack, and the sums of pieces of a row. Large
+work is handed to the pool's workers in pieces.
 
-A long program has many kernels that are alike: layers of one kind, the update of each parameter. LLVM takes some 20 ms
-for a kernel, so there the functions of kernels are given tables of their own, with the addresses of their own values
-alone, and those whose text is the same are one function.
+A long program has many similar kernels: layers of one kind, the update of each parameter. LLVM takes some 20 ms for a
+kernel. In a long program, the functions of kernels therefore take their own tables, with only the addresses of their
+own values, and functions with the same text are merged.
 """
 
 from __future__ import annotations
@@ -28,49 +28,52 @@ from ndgrad._src.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad._src.compiler.native.target import Target
 from ndgrad._src.compiler.program.program import Value
 
-#: The addresses in a kernel's own table, at most.
+#: Maximum number of addresses in a kernel's own table.
 _OWN = 254
-#: Pieces of a wave, if there are many steps in it; the cost from which on it is shared, in instructions on single
-#: elements (a third of a nanosecond each), and that of a floating-point operation of a product.
+#: Number of pieces of a wave of many steps. Minimum cost of a shared wave, in instructions on single elements (a third
+#: of a nanosecond each), and the cost of a floating-point operation of a product.
 _WAVE_PIECES = 64
 _SHARED_WAVE = 60_000
 _COST_OF_FLOP = 0.05
-#: The floating-point operations of a product from which on workers share it.
+#: Minimum floating-point operations of a product that workers share.
 _SHARED_FLOPS = 500_000
-#: What packing an element ahead of a product costs.
+#: Cost of packing an element ahead of a product.
 _COST_OF_PACKING = 0.5
 
 Slots = dict[Value, int]
 
 
 def threads_of(asked: int | None) -> int:
-    """The threads that a program may use: as many as were asked for, and are allowed."""
+    """Return the number of threads that a program may use: the requested number, if allowed."""
     return allowed.max_threads if asked is None else min(asked, allowed.max_threads)
 
 
 class _Task(NamedTuple):
-    """Work for the pool: void work(ptr table, i64 chunk, i64 worker), so many chunks, about so many instructions."""
+    """Work for the pool: void work(ptr table, i64 chunk, i64 worker), the number of chunks, and the approximate number
+    of instructions.
+    """
 
     work: str
     pieces: int
     cost: int
-    #: where the table of its addresses begins among those of a wave; None for the program's own
+    #: start of its own table in the memory of a wave; None for the program's table
     table: int | None = None
     nest: Nest | None = None
 
 
 class Assembly:
-    """A module that is being written."""
+    """A module under construction."""
 
     def __init__(
         self, target: Target, threads: int | None = None, sizes: Sizes = frozenset(), is_long: bool = False
     ) -> None:
-        """`sizes`: those that vary between programs which share this code; `is_long`: whether the time of compiling
-        counts more than some nanoseconds of each step."""
+        """Start a module; `sizes` vary between programs that share this code, and `is_long` favours compile time over
+        some nanoseconds per step.
+        """
         self.target = target
         self.sizes = sizes
         self.is_long = is_long
-        #: the functions of kernels by their text, and where segments build tables for them
+        #: the functions of kernels by their text, and the memory in which segments build tables for them
         self._alike: dict[str, str] = {}
         self._tables: dict[Function, str] = {}
         self._picks = False
@@ -89,30 +92,30 @@ class Assembly:
         self.buffer = self.sums = 0
 
     def text(self, entries: Collection[str]) -> str:
-        """The text of the module; `entries` are the functions that others call."""
+        """Return the text of the module; `entries` are the functions that others call."""
         own = [f for f in self.functions if isinstance(f, Function)]
         for f in own:
             if f.name not in entries:
-                # Once where it is called, with the bounds of that call, and nowhere else. But of the many functions of
-                # a long program, LLVM would make one that takes longer than all of them.
+                # Inline a function into its only caller, with the bounds of that call. In a long program LLVM would
+                # merge the many functions into one, which takes longer than all of them.
                 f.linkage, f.attributes = "internal", "noinline" if self.is_long else "alwaysinline"
         needed = [pair for f in own for pair in f.needed]
         return module([*self.functions, *maths.library(needed, self.target)])
 
     def function(self, name: str) -> Function:
-        """A new function void name(ptr table)."""
+        """Return a new function void name(ptr table)."""
         made = Function(name, "ptr %table")
         self.functions.append(made)
         return made
 
     def steps(self, f: Function, groups: Groups, slots: Slots) -> None:
-        """Write steps, none of them a call of NumPy's."""
+        """Write steps, none of them a call of NumPy."""
         waiting = set(groups.cleared)
         for step in groups.steps:
             self.step(f, step, slots, waiting)
 
     def step(self, f: Function, step: Step, slots: Slots, waiting: set[Value]) -> None:
-        """Write one step; `waiting` is the memory that is to be cleared before its first step."""
+        """Write one step; `waiting` is the memory that must be cleared before its first step."""
         assert not isinstance(step, Call)
         self._clear_for(f, step, slots, waiting)
         if isinstance(step, Product):
@@ -129,7 +132,7 @@ class Assembly:
             self._kernel(f, step, slots)
 
     def wave(self, f: Function, steps: Sequence[Step], slots: Slots, waiting: set[Value]) -> None:
-        """Write steps that can run at once (waves.py): one after the other, if that is quicker."""
+        """Write steps that can run at once (parallel_steps.py), or one after the other if that is quicker."""
         if len(steps) == 1 or self.threads == 1 or sum(map(_cost, steps)) < _SHARED_WAVE:
             for step in steps:
                 self.step(f, step, slots, waiting)
@@ -184,7 +187,7 @@ class Assembly:
         work = Function(f"chain{self.chains}", "ptr %table, i64 %chunk, i64 %worker")
         self.chains += 1
         main = work.set("load ptr, ptr %table") if table != "%table" else table
-        # Several indices in a row, where one is little to do.
+        # Process several consecutive indices at a time if one is little work.
         several = max(1, _SHARED_WAVE * chain.extent // max(sum(task.cost for task in tasks), 1) // 4)
         begin = work.mul("%chunk", several)
         with work.loop(work.least(work.add(begin, several), chain.extent), start=begin) as index:
@@ -196,8 +199,11 @@ class Assembly:
         self._share(f, work.name, -(-chain.extent // several), table)
 
     def _wave_table(self, f: Function, tasks: list[_Task], slots: Slots, words: int) -> str:
-        """What the pieces of a wave are given: the program's table; or one that holds its address, and behind that the
-        tables of kernels that have their own, each with the parameters before it."""
+        """Return the table for the pieces of a wave.
+
+        It is the program's table, or memory that holds its address, followed by the own tables of kernels, each after
+        its parameters.
+        """
         if all(task.table is None for task in tasks):
             return "%table"
         memory = f.set(f"alloca [{words} x ptr], align 16")
@@ -211,16 +217,16 @@ class Assembly:
         return table
 
     def _share_of_thread(self, tasks: list[_Task]) -> int:
-        """How many pieces of a wave are at home with each thread."""
+        """Return the number of pieces of a wave that are at home with each thread."""
         return sum(-(-task.pieces // self.threads) for task in tasks)
 
     def _wave_function(self, tasks: list[_Task], has_own: bool) -> str:
-        """void wave(ptr table, i64 chunk, i64 worker): one piece of all.
+        """Write void wave(ptr table, i64 chunk, i64 worker): one piece of all.
 
-        Each thread has its part of each step: the first pieces are at home with one thread, the next with another (Note
-        [Each chunk has a home], in ndgrad._src.compiler.native.pool), so that it meets what it has had before in other steps
-        and other calls. Which part it has is turned from step to step, so that what cannot be cut evenly is not always
-        the same thread's. The long pieces come first: those who have ended early find something short to do.
+        Each thread has its part of each step. The first pieces are at home with one thread, the next with another (Note
+        [Each chunk has a home], in ndgrad._src.compiler.native.pool). A thread therefore meets the same data again in
+        other steps and other calls. The assignment rotates from step to step, so that uneven parts do not always go to
+        the same thread. Long pieces come first, so that threads that finish early find short ones.
         """
         f = Function(f"wave{self.waves}", "ptr %table, i64 %chunk, i64 %worker")
         self.waves += 1
@@ -231,12 +237,12 @@ class Assembly:
         costs = [0] * self.threads
         for task in sorted(tasks, key=lambda task: -task.cost // task.pieces):
             part = -(-task.pieces // self.threads)
-            # Those who have least so far get the parts that are whole.
+            # Threads with the least work so far get the larger parts.
             turn = costs.index(min(costs)) if task.pieces % self.threads else 0
             for t in range(self.threads):
                 costs[(turn + t) % self.threads] += task.cost * min(max(task.pieces - t * part, 0), part) // task.pieces
             with f.when(f.compare("slt", number, first + part)):
-                # No arithmetic is left out where it is idle: the text is to be the same for other sizes.
+                # Arithmetic stays even if it has no effect, because the text must be the same for other sizes.
                 turned = f.set(f"add i64 {thread}, {self.threads - turn}")
                 before = f.set(f"mul i64 {f.set(f'urem i64 {turned}, {self.threads}')}, {part}")
                 piece = f.set(f"add i64 {before}, {f.set(f'sub i64 {number}, {first}')}")
@@ -251,18 +257,18 @@ class Assembly:
         return f.name
 
     def _nest(self, kernel: Kernel, slots: Slots) -> Nest:
-        """The loops of a kernel, with a table of its own in a long program."""
+        """Return the loops of a kernel, with a table of its own in a long program."""
         nest = Nest(kernel, f"kernel{len(self.kernels)}", self.target, self._own_slots(kernel, slots), self.sizes)
         self.kernels.append(nest)
         return nest
 
     def _own_slots(self, kernel: Kernel, slots: Slots) -> Slots:
-        """The slots of a kernel's table."""
+        """Return the slots of a kernel's table."""
         own = {value: n for n, value in enumerate(kernel.touched())} if self.is_long else slots
         return slots if len(own) > _OWN else own
 
     def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
-        """Run a kernel: at once, or in pieces by the workers."""
+        """Run a kernel at once, or in pieces by the workers."""
         nest = self._nest(kernel, slots)
         nest.in_equal_shares(self.threads)
         table = "%table"
@@ -280,19 +286,19 @@ class Assembly:
             self._last(f, nest, table, sums)
 
     def _last(self, f: Function, nest: Nest, table: str, sums: str) -> None:
-        """Add up the sums of pieces."""
+        """Add the sums of pieces."""
         f.call_void(
             self._once(nest.last_function()), f"ptr {table}", f"ptr {f.ahead(sums, nest.sums_at)}", f"i64 {nest.pieces}"
         )
 
     def _begin_sums(self, f: Function, nest: Nest, slots: Slots) -> None:
-        """Let the memory of sums begin as it must, unless pieces have sums of their own."""
+        """Initialise the memory of sums, unless pieces have sums of their own."""
         for value in nest.kernel.targets:
             if not (nest.splits_sums and value in nest.shared):
                 nest.begin(f, pointer(f, slots[value]), value)
 
     def _piece(self, nest: Nest, name: str) -> str:
-        """void name.piece(ptr table, i64 chunk, i64 worker): one piece of a kernel."""
+        """Write void name.piece(ptr table, i64 chunk, i64 worker): one piece of a kernel."""
         work = Function(f"{nest.name}.piece", "ptr %table, i64 %chunk, i64 %worker")
         begin = work.mul("%chunk", nest.grain)
         end = work.least(work.add(begin, nest.grain), nest.extent)
@@ -305,7 +311,7 @@ class Assembly:
         return self._once(work)
 
     def _once(self, function: Function) -> str:
-        """The name of a function of a kernel, which is added unless there is another of the same text."""
+        """Return the name of a kernel's function. The function is added unless one with the same text exists."""
         if not self.is_long:
             self.functions.append(function)
             return function.name
@@ -316,7 +322,9 @@ class Assembly:
         return known
 
     def _own_table(self, f: Function, nest: Nest, slots: Slots) -> str:
-        """A table with the addresses of a kernel, for a function that a segment calls; it lasts until the next one."""
+        """Build a table with the addresses of a kernel, for a function that a segment calls. It is valid until the next
+        one.
+        """
         memory = self._tables.get(f)
         if memory is None:
             memory = self._tables[f] = f.set(f"alloca [{_OWN + 4} x ptr], align 16")
@@ -324,7 +332,7 @@ class Assembly:
         return f.address("ptr", memory, "1")
 
     def _pick(self, f: Function, nest: Nest, slots: Slots, memory: str) -> None:
-        """Put the addresses of a kernel into memory, behind that of the parameters."""
+        """Copy the addresses of a kernel into memory, after that of the parameters."""
         if not self._picks:
             self._picks = True
             self.functions.append(_picking())
@@ -349,7 +357,7 @@ class Assembly:
             self._last(f, nest, table, pointer(f, len(slots) + 1))
 
     def _finished_routine(self, f: Function, routine: Routine, nest: Nest, slots: Slots, table: str) -> None:
-        """Run a convolution, of which each chunk of the last phase is finished by a kernel."""
+        """Run a convolution whose last phase has a kernel that finishes each chunk."""
         kernel = self._once(nest.function())
         columns = nest.kernel.shape[-1]
 
@@ -387,8 +395,12 @@ class Assembly:
             self._share(f, task.work, task.pieces)
 
     def _pack_ahead(self, f: Function, steps: Sequence[Product], slots: Slots, between: int) -> dict[Product, int]:
-        """Let workers pack what products are given packed (Note [B is packed ahead], in ndgrad._src.compiler.kernels.gemm):
-        where it is, behind the buffers of all workers, which are `between` bytes apart."""
+        """Let workers pack the second matrices of products in advance (Note [B is packed ahead], in
+        ndgrad._src.compiler.kernels.gemm).
+
+        Return the offsets of the packed matrices. They follow the buffers of all workers, which are `between` bytes
+        apart.
+        """
         places: dict[Product, int] = {}
         tasks: list[_Task] = []
         end = between * self.threads
@@ -405,7 +417,7 @@ class Assembly:
         return places
 
     def _is_shared(self, step: Product) -> bool:
-        """Whether workers share a product."""
+        """True if workers share a product."""
         return step.chunks > 1 and step.flops >= _SHARED_FLOPS and self.threads > 1
 
     def _product_task(
@@ -416,8 +428,11 @@ class Assembly:
         parts: int | None = None,
         packed: int | None = None,
     ) -> _Task:
-        """A product as work; `between`: bytes between the buffers of workers that do other products, too; `parts`: the
-        pieces that a batch is cut into; `packed`: where the second matrix is packed ahead."""
+        """Return a product as work.
+
+        `between`: bytes between the buffers of workers that run other products, too. `parts`: number of pieces of a
+        batch. `packed`: offset of the second matrix if it is packed ahead.
+        """
         alone = parts is None and not self._is_shared(step)
         name = f"product{len(self.products)}"
         self.products.append(step)
@@ -442,11 +457,11 @@ class Assembly:
         f.call_void(name, "ptr %table", f"ptr {own}")
 
     def _phase(self, f: Function, argument: str, phase: Phase) -> None:
-        """Run a phase of a routine, whose words stand at an address."""
+        """Run a phase of a routine, whose words are at an address."""
         self._run_phase(f, argument, phase, self._phase_function(phase))
 
     def _phase_function(self, phase: Phase) -> str:
-        """The name of a function of this module, whose address can be taken, for a chunk of a phase."""
+        """Return the name of a function of this module for a chunk of a phase. Its address can be taken."""
         outside = f"{phase.function}_{phase.element}"
         self.outside[outside] = arrays.code(phase.kind, phase.element).address(f"{phase.function}_work")
         work = f"{outside}.chunk"
@@ -459,7 +474,7 @@ class Assembly:
         return work
 
     def _run_phase(self, f: Function, argument: str, phase: Phase, work: str) -> None:
-        """Run a phase by a function: at once, or chunk by chunk by the workers."""
+        """Run a phase by a function, at once or chunk by chunk by the workers."""
         if phase.chunks == 1 or phase.cost < SHARED_COST:
             with f.loop(str(phase.chunks)) as i:
                 f.call_void(work, f"ptr {argument}", f"i64 {i}", "i64 0")
@@ -477,18 +492,18 @@ class Assembly:
         f.call_void(name, "ptr %table")
 
     def _share(self, f: Function, work: str, pieces: int, argument: str = "%table") -> None:
-        """Let the workers do pieces of work."""
+        """Let the workers run pieces of work."""
         self.outside.update(pool.symbols())
         f.call_outside("ndgrad_run", f"ptr @{work}", f"ptr {argument}", f"i64 {pieces}", f"i64 {self.threads}")
 
     def _clear_for(self, f: Function, step: Step, slots: Slots, waiting: set[Value]) -> None:
-        """Clear the memory of which a step is the first to need it so."""
+        """Clear memory if a step is the first that needs it cleared."""
         for value in sorted(step.touched() & waiting, key=slots.__getitem__):
             waiting.remove(value)
             self._clear(f, slots[value], value)
 
     def _clear(self, f: Function, slot: int, value: Value) -> None:
-        """Let memory begin as zeros."""
+        """Fill memory with zeros."""
         start = pointer(f, slot)
         if value.size == 1:
             kind = Vector(element_of(value.dtype))
@@ -498,14 +513,15 @@ class Assembly:
 
 
 def _cost(step: Step) -> int:
-    """About how many instructions on single elements a step is."""
+    """Return the approximate cost of a step in instructions on single elements."""
     if isinstance(step, Product):
         return int(step.flops * _COST_OF_FLOP)
     return step.cost if isinstance(step, Kernel) else 0
 
 
 def _picking() -> Function:
-    """void pick(table, slots, count, own): some of the addresses of a table, behind that of the parameters."""
+    """Write void pick(table, slots, count, own), which copies some addresses of a table after that of the parameters.
+    """
     f = Function("pick", "ptr %all, ptr %slots, i64 %count, ptr %own")
     parameters = f.set(f"load ptr, ptr {f.address('ptr', '%all', '-1')}")
     f.do(f"store ptr {parameters}, ptr %own")
@@ -519,5 +535,5 @@ def _picking() -> Function:
 
 
 def pointer(f: Function, slot: int) -> str:
-    """An address in the table."""
+    """Load an address from the table."""
     return f.set(f"load ptr, ptr {f.address('ptr', '%table', str(slot))}")

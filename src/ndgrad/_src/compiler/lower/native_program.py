@@ -1,9 +1,8 @@
-"""A program as native code: segments of kernels, with calls of NumPy's functions between them
-where an op has no kernel.
+"""A program as native code: segments of kernels, with calls of NumPy's functions between them for ops without a kernel.
 
-A segment is one native function. It gets a table of addresses, one for each value that has memory: the inputs and
-outputs of the call, constants, and places in an arena that is kept from call to call. Two calls at a time, from two
-threads, have an arena each.
+A segment is one native function. It takes a table of addresses, one for each value in memory: the inputs and outputs of
+the call, constants, and places in an arena that is kept from call to call. Two simultaneous calls, from two threads,
+have an arena each.
 """
 
 from __future__ import annotations
@@ -47,27 +46,27 @@ from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
 from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay, forward_of
 
-#: Floating-point operations, or elements, from which on other threads may run meanwhile.
+#: Minimum floating-point operations, or elements, for which the call releases the GIL.
 _LONG = 100_000
 
-#: Steps from which on a program is long: compiling it takes seconds, and running it longer than looking up addresses.
+#: Minimum number of steps of a long program, which takes seconds to compile, and longer to run than address lookups.
 _LONG_PROGRAM = 12
-#: Steps of a segment, at most: LLVM takes long over long blocks.
+#: Maximum number of steps of a segment, because LLVM is slow on long blocks.
 _LONGEST_SEGMENT = 32
 
-#: Bytes of the results of a call from which on pages that the C library asks for anew take longer than computing them.
+#: Minimum bytes of results for which fresh pages from the C library take longer than the computation.
 _RETAINED = 1 << 20
 
-#: Steps on small arrays, at most: each takes LLVM some five milliseconds, and NumPy as long as ten microseconds.
+#: Maximum number of steps on small arrays. Each takes LLVM some five milliseconds, and NumPy only ten microseconds.
 MOST_SMALL_STEPS = 1000
-#: Elements up to which an array is small.
+#: Maximum number of elements of a small array.
 _SMALL = 4096
 
 _SEGMENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class TooLong(Exception):
-    """A program is better run on NumPy: compiling it would take longer than many calls save."""
+    """Raised if a program should run on NumPy, because compiling it would take longer than many calls save."""
 
 
 def _is_small(step: Step) -> bool:
@@ -75,9 +74,9 @@ def _is_small(step: Step) -> bool:
 
 
 class NativeProgram:
-    """A compiled program: called with the arrays of its inputs, it gives those of its outputs."""
+    """A compiled program, which maps the arrays of its inputs to those of its outputs."""
 
-    #: whether every step is a segment of its own, as those want it who look at steps (see ndgrad._src.compiler.runtime.observed_program)
+    #: true if every step is a segment of its own, for profilers (see ndgrad._src.compiler.runtime.observed_program)
     apart = False
 
     def __init__(
@@ -87,13 +86,16 @@ class NativeProgram:
         sizes: Sizes | None = None,
         writes: Writes | None = None,
     ) -> None:
-        """`sizes`: those that vary between programs which share their code (see ndgrad._src.compiler.lower.templates);
-        `writes`: the outputs that may be computed in the memory of inputs."""
-        #: the program as it was, which runs where a check fails: what it then says is the op's own error
+        """Compile a program.
+
+        `sizes` vary between programs that share their code (see ndgrad._src.compiler.lower.templates). `writes`: the
+        outputs that may be computed in the memory of inputs.
+        """
+        #: the original program, which runs if a check fails, and then raises the op's own error
         self.original = program
         simple, checks = decompose(by_parts(program))
         self.checks = len(checks)
-        # what forward and backward of a composite op have in common is computed once
+        # Common parts of the forward and backward formulas of a composite op are computed once.
         simple = simplified(
             Program(simple.inputs, [*simple.outputs, *checks], simple.instructions, simple.constants, simple.name)
         )
@@ -104,7 +106,7 @@ class NativeProgram:
                 self.program.constants.update(step.body.constants)
         groups.steps = chained(groups.steps, host())
         self.in_place = InPlace() if writes is None else written_in_place(self.program, groups, writes, self.checks)
-        # what is written in place comes after all that can fail, and stays as it is
+        # Writes in place come after everything that can fail, and keep their order.
         before = len(groups.steps) if self.in_place.first < 0 else self.in_place.first
         count = len(groups.steps)
         groups.steps = finished(groups.steps, before)
@@ -112,24 +114,24 @@ class NativeProgram:
         small = [s for s in groups.steps if not isinstance(s, (Call, Loop)) and _is_small(s)]
         if len(small) > MOST_SMALL_STEPS and not self.apart:
             raise TooLong(f"it has {len(small)} steps on small arrays, and {MOST_SMALL_STEPS} is the most")
-        #: the steps, those together that run at once
+        #: the steps, grouped if they run at once
         self.waves: list[list[Step]] = [[step] for step in groups.steps]
         if not self.apart and threads_of(threads) > 1:
             self.waves = waves(groups.steps, self.in_place.inputs, self.in_place.first)
         self._slots(groups)
         self._compile(groups, threads, sizes)
         self._frames: list[_Frame] = []
-        #: the bits of the floating-point status that calls look for, and those that were set while inputs were written
+        #: the floating-point status bits to check, and those set by calls that wrote inputs
         self.bits = self.found_bits = 0
-        #: the first call is not by a builtin: it may be the only one, and the code of builtins takes 0.2 s to compile
+        #: the first call avoids builtins: it may be the only one, and they take 0.2 s to compile
         self._was_called = False
-        #: the program's constants in memory that stays
+        #: the program's constants in permanent memory
         self.constants = {v: np.array(array, v.dtype, order="C") for v, array in self.program.constants.items()}
 
     # ----- compiling --------------------------------------------------------------------------------------------------
 
     def _slots(self, groups: Groups) -> None:
-        """Number the values that have memory, and find out which the arena holds and how long."""
+        """Number the values in memory, and find those in the arena with their lifetimes."""
         program = self.program
         self.outputs = [groups.places[v] for v in program.outputs]
         given = {*program.inputs, *program.constants, *self.in_place.inputs}
@@ -139,13 +141,13 @@ class NativeProgram:
         for number, wave in enumerate(self.waves):
             for value in dict.fromkeys(v for step in wave for v in step.touched()):
                 spans[value] = (spans.get(value, (number, number))[0], number)
-        #: what is new in every call, by whom it is made: by us, or by NumPy
+        #: new memory of every call, allocated here or by NumPy
         ordered = dict.fromkeys([*(p.root for p in self.outputs), *spans])
         self.fresh = [v for v in ordered if v in fresh and v not in called]
         self.called = called
         if sum(v.nbytes for v in self.fresh) >= _RETAINED:
             retain_by_default()
-        #: what a native call is given addresses of; it comes first in the table, in this order
+        #: values whose addresses a native call takes; they come first in the table, in this order
         self.given = [*program.inputs, *self.fresh, *program.constants]
         self.slots = {v: n for n, v in enumerate(dict.fromkeys([*self.given, *spans]))}
         self.offsets, self.arena = planned(
@@ -153,16 +155,16 @@ class NativeProgram:
         )
 
     def _compile(self, groups: Groups, threads: int | None, sizes: Sizes | None) -> None:
-        """Write the segments and what they call, and compile all that."""
+        """Write the segments and the functions that they call, and compile them."""
         is_long = len(groups.steps) > _LONG_PROGRAM and not self.apart
         assembly = self.assembly = Assembly(host(), threads, sizes or frozenset(), is_long)
         self.steps: list[Any] = []
-        #: each step, or the first of those that run at once, with the names of the functions that were written for it
+        #: each step, or the first of a wave, with the names of its functions
         self.written: list[tuple[Step, list[str]]] = []
         segment: Function | None = None
         inside = 0
         waiting = set(groups.cleared)
-        #: the segment before which gates are looked at
+        #: the segment before which gates are checked
         self._gate = -1
         first = groups.steps[self.in_place.first] if self.in_place.first >= 0 else None
         for wave in self.waves:
@@ -190,7 +192,7 @@ class NativeProgram:
             self.written.append((step, [f.name for f in assembly.functions[before:] if isinstance(f, Function)]))
         if segment is not None:
             segment.returns()
-        #: whether a call of it is one native call
+        #: true if a call is a single native call
         self.is_native = not self.apart and bool(self.steps) and all(isinstance(step, str) for step in self.steps)
         if self.is_native:
             assembly.functions.append(self._entering())
@@ -206,8 +208,11 @@ class NativeProgram:
         self.scratch_offsets = np.array(self._scratch_offsets(), np.int64)
 
     def _entering(self) -> Function:
-        """i64 enter(pointers): run all segments; the pointers are those of what is given, of parameters, of the offsets
-        in scratch memory of all the rest, and of scratch memory. By loops: LLVM takes long over long blocks."""
+        """Write i64 enter(pointers), which runs all segments.
+
+        The pointers are those of the given values, of parameters, of the offsets in scratch memory of all other values,
+        and of scratch memory. The code uses loops, because LLVM is slow on long blocks.
+        """
         f = Function("enter", "ptr %pointers", "i64")
         given = len(self.given)
         before = f.set(f"alloca ptr, i64 {len(self.slots) + 3}")
@@ -222,7 +227,7 @@ class NativeProgram:
         with f.loop(str(len(self.slots) - given + 2)) as i:
             offset = f.set(f"load i64, ptr {f.address('i64', offsets, i)}")
             address = f.ahead(scratch, offset)
-            if self.in_place.inputs:  # what lies in the memory of an input has -1 - its slot for an offset
+            if self.in_place.inputs:  # a value in the memory of an input has the offset -1 - its slot
                 slot = f.most(f.sub("-1", offset), 0)
                 own = f.set(f"load ptr, ptr {f.address('ptr', table, slot)}")
                 address = f.choose(f.compare("slt", offset, 0), own, address, "ptr")
@@ -232,11 +237,11 @@ class NativeProgram:
             if number == self._gate:
                 self._write_gates(f, table)
             f.call_void(name, f"ptr {table}")
-        # behind the offsets lie the mask of the bits that matter, and those that were found
+        # After the offsets come the mask of the bits to check, and those that were found.
         mask = f.set(f"load i64, ptr {f.address('i64', offsets, str(len(self.slots) - given + 2))}")
         f.call_outside("ndgrad_status", f"ptr {status}")
         bits = f.set(f"and i64 {f.set(f'load i64, ptr {status}')}, {mask}")
-        if self.in_place.inputs:  # what is written cannot be taken back
+        if self.in_place.inputs:  # writes cannot be undone
             f.do(f"store i64 {bits}, ptr {f.address('i64', offsets, str(len(self.slots) - given + 3))}")
             f.returns("i64 0")
             return f
@@ -245,7 +250,7 @@ class NativeProgram:
         return f
 
     def _write_gates(self, f: Function, table: str) -> None:
-        """Return unless all gates are open."""
+        """Write code that returns unless all gates are open."""
         for gate in self.in_place.gates:
             kind = Vector(element_of(gate.value.dtype))
             pointer = f.set(f"load ptr, ptr {f.address('ptr', table, str(self.slots[gate.value]))}")
@@ -259,7 +264,7 @@ class NativeProgram:
             f.label(is_open)
 
     def _scratch_offsets(self) -> list[int]:
-        """Where in scratch memory the table's entries behind those of what is given lie."""
+        """Return the offsets in scratch memory of the table's entries after the given values."""
         if not self.is_native:
             return []
         own = {v: -1 - self.slots[target] for v, target in self.in_place.inputs.items()}
@@ -268,12 +273,14 @@ class NativeProgram:
 
     @functools.cached_property
     def _are_complex(self) -> list[bool]:
-        """Of each output, whether it is given as the complex numbers that its pairs are."""
+        """Return, for each output, True if it is returned as complex numbers instead of pairs."""
         return [v.dtype.kind == "c" for v in self.original.outputs] + [False] * self.checks
 
     @functools.cached_property
     def _complex_memory(self) -> set[Value]:
-        """The fresh memory that is made as complex numbers: it is one output as it stands, and nothing else."""
+        """Return the fresh memory that is allocated as complex numbers, because it is one whole output and nothing
+        else.
+        """
         roots = Counter(p.root for p in self.outputs)
         return {
             p.root
@@ -283,11 +290,11 @@ class NativeProgram:
 
     @functools.cached_property
     def scratch(self) -> Scratch:
-        """The memory that a call needs for itself."""
+        """Allocate the scratch memory of a call."""
         return Scratch(self.arena + self.assembly.buffer + self.assembly.sums + 64)
 
     def fresh_shapes(self) -> list[tuple[int, ...]]:
-        """The shapes in which fresh memory is made: those of the outputs that are all of it."""
+        """Return the shapes of fresh memory: those of the outputs that fill it."""
         shapes: dict[Value, tuple[int, ...]] = {}
         for place in self.outputs:
             if place.is_whole:
@@ -295,7 +302,7 @@ class NativeProgram:
         return [shapes.get(v, v.shape) for v in self.fresh]
 
     def _fresh(self) -> list[Fresh]:
-        """The fresh memory, as it is made."""
+        """Allocate the fresh memory."""
         found = []
         for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True):
             is_complex = v in self._complex_memory
@@ -306,8 +313,9 @@ class NativeProgram:
     def row(
         self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()
     ) -> Specialisation:
-        """How a builtin calls it: guards that give pointers to the inputs, and what it returns
-        before the fresh memory."""
+        """Return the description of a call for a builtin: guards that yield pointers to the inputs, and the results
+        before the fresh memory.
+        """
         return Specialisation(
             arguments=arguments,
             guards=tuple(guards),
@@ -327,7 +335,7 @@ class NativeProgram:
 
     @functools.cached_property
     def _builtin(self) -> Callable[..., Any] | None:
-        """What calls it with arrays in C order; None where native code may not look at objects."""
+        """Return a builtin that calls it with arrays in C order; None if native code may not read objects."""
         if layout.problem() is not None:
             return None
         inputs = enumerate(self.original.inputs)
@@ -338,7 +346,7 @@ class NativeProgram:
 
     @functools.cached_property
     def gives_fresh(self) -> bool:
-        """Whether the outputs are the fresh memory, in order, and nothing is to be checked."""
+        """True if the outputs are the fresh memory, in order, and nothing has to be checked."""
         return (
             not self.checks
             and [p.root for p in self.outputs] == self.fresh
@@ -350,8 +358,11 @@ class NativeProgram:
 
     @functools.cached_property
     def _collecting(self) -> list[tuple[int, Place | None, bool]]:
-        """Of each output: the number of its memory among what is given, its place there unless that is all of it as it
-        is, and whether it may have that memory: nobody else's, or that of the input which it is to be written to."""
+        """Return for each output: the number of its memory among the given values, its place unless it is the whole,
+        and True if it may keep that memory.
+
+        An output may keep memory that is not shared, or that of the input to which it is written.
+        """
         numbers = {v: n for n, v in enumerate(self.given)}
         numbers.update({v: numbers[target] for v, target in self.in_place.inputs.items()})
         shapes = {**dict(zip(self.fresh, self.fresh_shapes(), strict=True)), **{v: v.shape for v in self.program.inputs}}
@@ -365,7 +376,9 @@ class NativeProgram:
 
     @functools.cached_property
     def _collecting_whole(self) -> list[int] | None:
-        """The memory of each output, if every one is all of some memory that it may have, and nothing is to be checked."""
+        """Return the memory of each output, if each is the whole of memory that it may keep, and nothing has to be
+        checked.
+        """
         if self.checks or any(self._are_complex) or any(v.dtype.kind == "c" for v in self.original.inputs):
             return None
         if any(place is not None or not is_own for _, place, is_own in self._collecting):
@@ -373,9 +386,10 @@ class NativeProgram:
         return [number for number, _, _ in self._collecting]
 
     def collected(self, inputs: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
-        """The outputs of a native call, from the arrays of its inputs and of its fresh memory:
-        each in memory of its own."""
-        if self._collecting_whole is not None:  # as of a step that writes what it is given: hundreds of arrays
+        """Return the outputs of a native call, from the arrays of its inputs and of its fresh memory, each in memory of
+        its own.
+        """
+        if self._collecting_whole is not None:  # common for a step that updates hundreds of arrays in place
             arrays = [*inputs, *fresh, *self.constants.values()]
             return [arrays[number] for number in self._collecting_whole]
         inputs = [np.asarray(a) for a in inputs]
@@ -390,7 +404,7 @@ class NativeProgram:
     # ----- running ----------------------------------------------------------------------------------------------------
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs for these arrays."""
+        """Return the outputs for these arrays."""
         if self.is_native and self._was_called and self._builtin is not None:
             fresh = self._builtin(*inputs)
             if fresh is not MISS:
@@ -408,8 +422,9 @@ class NativeProgram:
         return self.checked(inputs, found)
 
     def checked(self, inputs: Sequence[Any], found: list[Any]) -> list[Any]:
-        """The outputs without what checks of values have given; if one of those has failed, the op
-        runs on NumPy and says it."""
+        """Return the outputs without the results of checks. If a check has failed, the op runs on NumPy and raises its
+        error.
+        """
         if not self.checks:
             return found
         if any(check != 0 for check in found[-self.checks :]):
@@ -417,15 +432,16 @@ class NativeProgram:
         return found[: -self.checks]
 
     def look_for(self, bits: int) -> None:
-        """Let calls of the program raise `FloatFlags` from now on if one of these bits of the floating-point status is
-        set, unless the program writes its inputs (see ndgrad._src.compiler.lower.float_errors)."""
+        """Let later calls of the program raise `FloatFlags` if one of these bits of the floating-point status is set,
+        unless the program writes its inputs (see ndgrad._src.compiler.lower.float_errors).
+        """
         if bits != self.bits:
             self.bits = bits
             if self.is_native:
                 self.scratch_offsets[-2] = bits
 
     def take_bits(self) -> int:
-        """The bits that calls of a program which writes its inputs have set since this was last asked."""
+        """Return and clear the bits set by calls of a program that writes its inputs."""
         if self.is_native:
             self.found_bits |= int(self.scratch_offsets[-1])
             self.scratch_offsets[-1] = 0
@@ -466,7 +482,7 @@ class _Callback:
         self.forward = forward_of(step.instruction.op)
         self.settings = step.instruction.settings
         if getattr(step.instruction.op, "programs", ()):
-            from ndgrad._src.compiler.runtime.backend import Runner  # which runs programs, and so this one
+            from ndgrad._src.compiler.runtime.backend import Runner  # avoids an import cycle
 
             if step.instruction.op.name == "while" and "most" not in self.settings:
                 self.forward = Pieces(step.instruction, lambda program: Runner(program, threads=threads))
@@ -484,7 +500,7 @@ class _Callback:
         results = self.instruction.results
         for value, array in zip(results, (out,) if self.instruction.op.outputs == 1 else out, strict=True):
             array = np.asarray(array)
-            # a view of an argument would be memory that is used again
+            # A view of an argument would be memory that is reused.
             own = array.base is None and array.flags.c_contiguous and not any(array is a for a in arguments)
             frame.put(value, array if own else array.copy())
 
@@ -514,11 +530,11 @@ class _Frame:
         self.table[1 + self.slots[value]] = array.__array_interface__["data"][0]
 
     def array(self, place: Place) -> Any:
-        """An array that shows a place."""
+        """Return an array that shows a place."""
         return _shown(self.arrays[place.root], place)
 
     def _outputs(self) -> list[Any]:
-        """The outputs, each in memory of its own: never that of an input, of a constant or of another output."""
+        """Return the outputs, each in memory of its own: never that of an input, of a constant or of another output."""
         own, found = {*self.program.fresh, *self.program.called, *self.program.in_place.inputs}, []
         for place, is_complex in zip(self.program.outputs, self.program._are_complex, strict=True):
             array = self.array(place)
@@ -530,7 +546,7 @@ class _Frame:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         program = self.program
         for value, array in zip(program.program.inputs, inputs, strict=True):
-            array = _real(np.asarray(array))  # of a NumPy scalar, which has no memory that stays
+            array = _real(np.asarray(array))  # a NumPy scalar has no permanent memory
             self.put(value, array if array.flags.c_contiguous else array.copy())
         for value, target in program.in_place.inputs.items():
             self.put(value, self.arrays[target])
@@ -540,18 +556,18 @@ class _Frame:
             program.execute(self)
             return self._outputs()
         finally:
-            # only the arena and constants are kept
+            # Only the arena and constants are kept.
             for value in (*program.program.inputs, *program.in_place.inputs, *program.fresh, *program.called):
                 self.arrays.pop(value, None)
 
 
 def _real(array: Any) -> Any:
-    """An array as programs have it: complex numbers are pairs."""
+    """Return an array in the form of programs, with complex numbers as pairs."""
     return as_pairs(array) if array.dtype.kind == "c" else array
 
 
 def _shown(root: Any, place: Place) -> Any:
-    """An array that shows a place in its root."""
+    """Return an array that shows a place in its root."""
     if place.is_whole:
         return root if root.shape == place.shape else root.reshape(place.shape)
     size = root.itemsize

@@ -1,14 +1,14 @@
-"""Steps that run at once.
+"""Group steps that run at once.
 
     kernel0: reads a, writes b
-    kernel1: reads a, writes c        one wave: the workers take the pieces of both, and meet once
+    kernel1: reads a, writes c        one wave: the workers take the pieces of both, and synchronise once
     product0: reads b, writes d       the next
 
-Workers that share a step meet at its end, and each piece of a small step is short. The updates of a hundred
-parameters would be a hundred meetings. Steps that follow one another, of which none reads or writes what another
-writes, are therefore a wave: one list of pieces, longer ones than those of a step alone.
+Workers that share a step synchronise at its end, and each piece of a small step is short. The updates of a hundred
+parameters would need a hundred barriers. Consecutive steps, none of which reads or writes another's results, therefore
+form a wave: one list of pieces, longer than those of a single step.
 
-The memory plan knows waves, not steps: what the steps of a wave need, it needs from beginning to end.
+The memory plan is per wave, not per step: memory of any step of a wave is reserved for the whole wave.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ndgrad._src.compiler.lower.products import Product
 from ndgrad._src.compiler.lower.steps import Kernel, Step
 from ndgrad._src.compiler.program.program import Value
 
-#: Steps of a wave, at most: the memory that they need is all there at once.
+#: Maximum number of steps of a wave, because all their memory is needed at once.
 _MOST = 64
 
 
 def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1) -> list[list[Step]]:
-    """The steps in order, those together that can run at once.
+    """Return the steps in order, grouped if they can run at once.
 
-    `memory`: the inputs in whose memory some values lie; `first`: the number of a step before which all others must
-    have ended.
+    `memory`: the inputs whose memory some values use; `first`: the number of a step before which all others must have
+    ended.
     """
     found: list[list[Step]] = []
     touched: set[Value] = set()
@@ -51,5 +51,5 @@ def waves(steps: Sequence[Step], memory: Mapping[Value, Value], first: int = -1)
 
 
 def _can_join(step: Step) -> TypeGuard[Kernel | Product]:
-    """Whether a step is pieces of work without an order."""
+    """True if a step consists of pieces of work without an order."""
     return isinstance(step, (Kernel, Product))

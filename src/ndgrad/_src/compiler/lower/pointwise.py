@@ -1,8 +1,8 @@
-"""Which instructions are element by element, and the machine instructions of each.
+"""Recognise elementwise instructions, and write their machine instructions.
 
-The formulas are those of `ndgrad._src.compiler.kernels.operations`. An op computes in the dtype of its result; a
-comparison, or another op whose answer is a bool, in that which its arguments have in common. Arguments are converted
-to it first, as NumPy does.
+The formulas are those of `ndgrad._src.compiler.kernels.operations`. An op computes in the dtype of its result. A
+comparison, or another op with a bool result, computes in the common dtype of its arguments. Arguments are converted to
+it first, as NumPy does.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ndgrad._src.compiler.kernels.reductions import Reduction
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, element_of
 from ndgrad._src.compiler.program.program import Instruction, Value
 
-#: Ops that copy: they differ in shape or dtype alone.
+#: Ops that copy, and change only shape or dtype.
 _COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
 
 
 def is_type(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels know a dtype."""
+    """True if kernels support a dtype."""
     return _name(dtype) in TYPES and dtype.isnative
 
 
@@ -36,8 +36,9 @@ def _name(dtype: np.dtype[Any]) -> str:
 
 
 def is_pointwise(instruction: Instruction) -> bool:
-    """Whether an instruction computes each element of its result from elements of its arguments, by an
-    op that is known here."""
+    """True if an instruction computes each element of its result from elements of its arguments, by an op with a
+    formula here.
+    """
     name = instruction.op.name
     if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
         return False
@@ -63,11 +64,13 @@ def is_pointwise(instruction: Instruction) -> bool:
 
 
 def holds_numbers(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
-    """True if the numbers among the arguments of an op, and its arguments' values, are exact in the dtype in which it
-    computes. Otherwise NumPy runs the op: it compares exactly, or raises OverflowError."""
+    """True if the numbers and argument values of an op are exact in the dtype in which it computes.
+
+    Otherwise NumPy runs the op: it compares exactly, or raises OverflowError.
+    """
     kinds = {a.dtype.kind for a in instruction.arguments if a.__class__ is Value}
     if dtype.kind == "f" and instruction.result.dtype.kind == "b" and kinds == {"i", "u"}:
-        return False  # int64 beside uint64, which NumPy compares as integers
+        return False  # NumPy compares int64 with uint64 as integers
     if dtype.kind not in "iub":
         return True
     low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -79,8 +82,10 @@ def holds_numbers(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
 
 
 def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
-    """Whether an op on NumPy converts its arguments to one dtype before it computes: a ufunc does; a formula of several
-    takes them as they are, and computes part of it in a narrower dtype."""
+    """True if an op on NumPy converts its arguments to one dtype before it computes.
+
+    A ufunc does. A formula of several ufuncs does not, and computes part of it in a narrower dtype.
+    """
     if not hasattr(instruction.op.forward, "__code__"):
         return True
     conditions = operations.OPERATIONS[instruction.op.name].conditions
@@ -90,7 +95,7 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
-    """The dtype in which an instruction computes; None where that is not clear."""
+    """Return the dtype in which an instruction computes; None if it is ambiguous."""
     name = instruction.op.name
     if operations.result(name, "float64") != "bool":
         return instruction.result.dtype
@@ -98,7 +103,7 @@ def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
 
 
 def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes: int) -> str:
-    """Write an instruction; arguments are registers with their dtypes, (dtype, name), or numbers."""
+    """Write an instruction. Arguments are registers with their dtypes, (dtype, name), or numbers."""
     name = instruction.op.name
     if name in _COPIES:
         _note_cast(f, arguments[0], instruction.result.dtype, lanes)
@@ -130,24 +135,24 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
     return made
 
 
-#: Ops that choose between values. A processor with masks would compute no others than those that are chosen, and miss the
-#: errors of these.
+#: Ops that choose between values. A processor with masks would compute only the chosen values, and miss the errors of
+#: the others.
 _CHOICES = frozenset(["where", "masked_fill", "keep"])
 
 
 def _apart(f: Function, value: Any, type: Vector) -> Any:
-    """A register that LLVM computes in all lanes, whichever are read of it."""
+    """Return a register that LLVM computes in all lanes, whichever are read."""
     return f.call(type, f"llvm.arithmetic.fence.{type.suffix}", f"{type} {value}") if isinstance(value, str) else value
 
 
 def _note_cast(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> None:
-    """Write the note of a cast of floats to signed integers."""
+    """Write the error note of a cast of floats to signed integers."""
     if isinstance(argument, tuple) and argument[0].kind == "f" and target.kind == "i":
         note_cast(f, Vector(element_of(argument[0]), lanes), argument[1], 64 if target.itemsize == 8 else 32)
 
 
 def _converted(f: Function, argument: Any, target: np.dtype[Any], lanes: int) -> str:
-    """A register, or a number, in a dtype."""
+    """Return a register, or a number, in a dtype."""
     if not isinstance(argument, tuple):
         return Vector(element_of(target), lanes).constant(
             argument.item() if isinstance(argument, np.generic) else argument
@@ -156,12 +161,12 @@ def _converted(f: Function, argument: Any, target: np.dtype[Any], lanes: int) ->
 
 
 def convert(f: Function, value: str, source: np.dtype[Any], target: np.dtype[Any], lanes: int) -> str:
-    """A register of one dtype in another."""
+    """Convert a register from one dtype to another."""
     return cast(f, value, _name(source), _name(target), lanes)
 
 
 def cost(instruction: Instruction) -> int:
-    """About how many machine instructions an element takes."""
+    """Return the approximate number of machine instructions per element."""
     name = instruction.op.name
     if name in _CHEAP:
         return 1
@@ -169,7 +174,7 @@ def cost(instruction: Instruction) -> int:
 
 
 def cost_alone(instruction: Instruction) -> int | None:
-    """The same of an op that computes each element by itself, on slices as on the whole; None for others."""
+    """Return the cost of an op that computes each element separately, on slices as on the whole; None for others."""
     return cost(instruction) if is_pointwise(instruction) and "shape" not in instruction.settings else None
 
 
@@ -190,7 +195,7 @@ _REDUCTIONS = {
 
 
 def is_reduction(instruction: Instruction) -> bool:
-    """Whether an instruction reduces dimensions of its argument by an op that is known here."""
+    """True if an instruction reduces dimensions of its argument by an op with a formula here."""
     name, values = instruction.op.name, list(instruction.values())
     if name not in _REDUCTIONS or len(values) != 1 or not values[0].size:
         return False
@@ -205,12 +210,12 @@ def is_reduction(instruction: Instruction) -> bool:
 
 
 def is_float_product(instruction: Instruction) -> bool:
-    """Whether the order of a reduction decides what overflows on its way."""
+    """True if the order of a reduction affects intermediate overflow."""
     return _REDUCTIONS[instruction.op.name] == "prod" and instruction.result.dtype.kind == "f"
 
 
 def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
-    """The dimensions that a reduction takes together."""
+    """Return the dimensions that a reduction combines."""
     source = next(instruction.values())
     if instruction.op.name.endswith("_all"):
         return tuple(range(source.ndim))

@@ -1,7 +1,7 @@
-"""Matrix products as steps: which instructions are one, and the calls of the kernel library that compute it.
+"""Matrix products as steps: recognise their instructions, and write the calls of the kernel library.
 
-Leading dimensions are a batch. Where the second matrix is the same for all of a batch and the rows of the first
-follow one another, the whole is a single product of more rows; else it is a loop of products. Transposes are strides.
+Leading dimensions are a batch. If a batch shares the second matrix, and the rows of the first are consecutive, the
+whole batch is a single product of more rows. Otherwise it is a loop of products. Transposes are strides.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ndgrad._src.compiler.lower.memory_places import Place, contiguous
 from ndgrad._src.compiler.native.ir import Function, element_of
 from ndgrad._src.compiler.program.program import Instruction, Value
 
-#: Products of a batch that are enough pieces of work for the threads as they are.
+#: Minimum number of products of a batch that are enough pieces of work for the threads.
 _MANY = 32
 
 
 def _name(element: str) -> str:
-    """What a segment calls the product of an element type; a program may have both."""
+    """Return the name of the product function for an element type, since a program may use several."""
     return {"float": "product_f32", "double": "product_f64"}[element]
 
 
 def symbols(element: str) -> dict[str, int]:
-    """The addresses of what a segment calls, in the library of the kernels."""
+    """Return the addresses of the library functions that a segment calls."""
     code = arrays.code("product", element)
     return {f"{_name(element)}{what}": code.address(f"product{what}") for what in ("", "_batch", "_ahead_pack")}
 
 
 def is_product(instruction: Instruction) -> bool:
-    """Whether an instruction is a matrix product that the kernels know."""
+    """True if an instruction is a matrix product that the kernels support."""
     if instruction.op.name != "matmul":
         return False
     values = list(instruction.values())
@@ -56,11 +56,11 @@ class Product:
     k: int
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         return dict.fromkeys([self.a.root, self.b.root, self.result]).keys()
 
     def written(self) -> AbstractSet[Value]:
-        """The value whose memory it writes."""
+        """Return the value whose memory it writes."""
         return {self.result}
 
     @property
@@ -69,17 +69,17 @@ class Product:
 
     @property
     def buffer_bytes(self) -> int:
-        """The memory that a worker packs its matrices into."""
+        """Return the bytes into which a worker packs its matrices."""
         return -64 * (-self._sizes().buffer // 64)
 
     @property
     def ahead_bytes(self) -> int:
-        """The memory that the second matrix is packed into before the pieces begin; 0 if they pack it themselves."""
+        """Return the bytes for packing the second matrix before the pieces begin; 0 if they pack it themselves."""
         return -64 * (-self._sizes(ahead=not self.batch).ahead // 64)
 
     @property
     def ahead_chunks(self) -> int:
-        """The pieces of that packing."""
+        """Return the number of pieces of that packing."""
         return self._sizes().ahead_chunks
 
     def _sizes(self, ahead: bool = False) -> arrays.ProductSizes:
@@ -91,17 +91,19 @@ class Product:
 
     @property
     def chunks(self) -> int:
-        """The pieces of work: those of a product, or whole products where there are many."""
+        """Return the number of pieces of work: pieces of a product, or whole products if there are many."""
         return prod(self.batch) * self.of_each // self.together
 
     @property
     def of_each(self) -> int:
-        """The pieces that the library cuts a single product into."""
+        """Return the number of pieces into which the library cuts a single product."""
         return max(1, self._sizes(ahead=not self.batch).chunks)
 
     @property
     def together(self) -> int:
-        """How many of those make a piece of work here: cutting a product costs packing its operands again."""
+        """Return the number of those per piece of work here, because cutting a product means packing its operands
+        again.
+        """
         return self.of_each if prod(self.batch) >= _MANY else 1
 
     def functions(
@@ -113,9 +115,11 @@ class Product:
         parts: int | None = None,
         packed: int | None = None,
     ) -> list[Function | str]:
-        """void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once. `between`: bytes
-        between the buffers of two workers, where other products use them, too; `parts`: equal parts of the batch, if
-        those are to be the pieces; `packed`: where behind the buffers the second matrix is packed ahead."""
+        """Write void name(ptr table, i64 chunk, i64 worker): one piece of the work, or all of it at once.
+
+        `between`: bytes between the buffers of two workers, if other products use them, too. `parts`: equal parts of
+        the batch, if these are the pieces. `packed`: offset of the packed second matrix after the buffers.
+        """
         kernel = _name(self.element)
         f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
         c, buffer = (f.set(f"load ptr, ptr {f.address('ptr', '%table', str(n))}") for n in (
@@ -145,8 +149,9 @@ class Product:
         return [batch, f]
 
     def packing(self, name: str, slots: dict[Value, int], packed: int) -> Function:
-        """void name(ptr table, i64 chunk, i64 worker): a piece of packing the second matrix, into memory so many bytes
-        behind the beginning of the buffers."""
+        """Write void name(ptr table, i64 chunk, i64 worker): one piece of packing the second matrix, at this many bytes
+        after the beginning of the buffers.
+        """
         f = Function(name, "ptr %table, i64 %chunk, i64 %worker")
         buffer = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(len(slots)))}")
         target = [f"ptr {f.ahead(buffer, packed)}", "i64 %chunk", f"i64 {f.add('%chunk', 1)}"]
@@ -157,7 +162,7 @@ class Product:
 
 
 def _matrix(f: Function, place: Place, slots: dict[Value, int]) -> list[str]:
-    """The address of a matrix, and its strides."""
+    """Return the address of a matrix, and its strides."""
     start = f.set(f"load ptr, ptr {f.address('ptr', '%table', str(slots[place.root]))}")
     if place.offset:
         start = f.address(element_of(place.root.dtype), start, str(place.offset))
@@ -165,7 +170,7 @@ def _matrix(f: Function, place: Place, slots: dict[Value, int]) -> list[str]:
 
 
 def product(instruction: Instruction, a: Place, b: Place) -> Product:
-    """The step of an instruction that reads its matrices at these places."""
+    """Return the step of an instruction that reads its matrices at these places."""
     if len(a.shape) == 1:
         a = Place(a.root, a.offset, (1, *a.shape), (0, *a.strides))
     if len(b.shape) == 1:

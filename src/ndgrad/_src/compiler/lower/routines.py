@@ -1,13 +1,12 @@
-"""Convolutions, pooling, and slices by index as steps: functions of the kernel library, which
-a segment calls by itself.
+"""Convolutions, pooling, and indexed slices as steps: functions of the kernel library that a segment calls.
 
-A routine is one or more phases. Each is a function of the library that does numbered chunks of work, with its arguments
-in a list of words (kernels/work.py): addresses of values, tables of sizes, which are constants of the module, and
+A routine is one or more phases. Each is a function of the library that does numbered chunks of work. Its arguments are
+a list of words (kernels/pool_work.py): addresses of values, tables of sizes, which are constants of the module, and
 memory for the workers.
 
-Images come as (N, C, *S), and may lie in memory with their channels last: the kernels compute so inside, and what
-stands between them, elementwise ops and sums, does not mind. So a result is left with its channels last, unless
-somebody needs it in the order of its dimensions (orders.py).
+Images come as (N, C, *S), and may lie in memory with their channels last. The kernels compute in that order, and
+elementwise ops and sums between them accept it. A result therefore has its channels last, unless some reader needs it
+in the order of its dimensions (image_layouts.py).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ndgrad._src.compiler.program.program import Instruction, Value
 
 
 class Workspace(NamedTuple):
-    """In a list of words: the memory that a routine has for itself."""
+    """Placeholder for the memory of a routine in a list of words."""
 
 
 #: A word of a phase's arguments: a number, the address of a value, of a table, or of the workspace.
@@ -45,7 +44,7 @@ class Phase:
     function: str
     words: list[Word]
     chunks: int
-    #: about how many machine instructions it is
+    #: approximate number of machine instructions
     cost: int
     #: bytes of memory for each worker; -1 for functions that take none
     buffer: int = -1
@@ -53,7 +52,7 @@ class Phase:
 
 @dataclass(eq=False, slots=True)
 class Routine:
-    """Phases, what they read and write, and how the results lie."""
+    """Phases, the values that they read and write, and the layout of the results."""
 
     instruction: Instruction
     reads: list[Value]
@@ -63,27 +62,30 @@ class Routine:
 
     @property
     def results(self) -> list[Value]:
-        """The memory that it writes."""
+        """Return the memory that it writes."""
         return [place.root for place in self.places.values()]
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         return dict.fromkeys([*self.reads, *self.results, *([] if self.workspace is None else [self.workspace])]).keys()
 
     def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes, but for its own."""
+        """Return the values whose memory it writes, except its own workspace."""
         return dict.fromkeys(self.results).keys()
 
     @property
     def buffer_bytes(self) -> int:
-        """The memory that each worker needs."""
+        """Return the bytes of memory that each worker needs."""
         return max(_rounded(p.buffer) for p in self.phases)
 
     def functions(
         self, name: str, slots: dict[Value, int], run: Callable[[Function, str, Phase], None]
     ) -> list[Function | str]:
-        """void name(ptr table, ptr own), which hands its phases to `run(f, argument, phase)`, and the tables that it
-        refers to. The word before a phase's argument is `own`."""
+        """Write void name(ptr table, ptr own), which passes its phases to `run(f, argument, phase)`, and the tables
+        that it uses.
+
+        The word before a phase's argument is `own`.
+        """
         f = Function(name, "ptr %table, ptr %own")
         tables: list[Function | str] = []
 
@@ -118,24 +120,24 @@ class Routine:
 
 
 def _rounded(count: int) -> int:
-    """Bytes between the buffers of two workers: whole pairs of cache lines."""
+    """Return the bytes between the buffers of two workers: whole pairs of cache lines."""
     return -(-max(count, 0) // 128) * 128
 
 
-# ----- which instructions are routines --------------------------------------------------------------------------------
+# ----- recognition of routines ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Images:
-    """What a routine asks about the images it is given, and tells about those it makes."""
+    """Callbacks between a routine and the layout of its images."""
 
-    #: the memory of a value in the order of its dimensions, or with channels last; a copy, if it lies otherwise
+    #: returns the memory of a value in the order of its dimensions, or with channels last; a copy, if it lies otherwise
     memory: Callable[[Value, bool], Value]
-    #: whether a value lies with its channels last
+    #: true if a value lies with its channels last
     lies_last: Callable[[Value], bool]
-    #: whether a result may lie so
+    #: true if a result may have its channels last
     may_be_last: Callable[[Value], bool]
-    #: the instruction that makes a value
+    #: returns the instruction that defines a value
     definition: Callable[[Value], Instruction | None]
     reads: list[Value] = field(default_factory=list)
 
@@ -146,12 +148,12 @@ class Images:
 
 
 def last_order(ndim: int) -> tuple[int, ...]:
-    """The dimensions of images with channels last."""
+    """Return the order of the dimensions of images with channels last."""
     return (0, *range(2, ndim), 1)
 
 
 def result_place(value: Value, last: bool) -> Place:
-    """The place of a result in memory of its own."""
+    """Return the place of a result in memory of its own."""
     if not last:
         return whole(value)
     order = last_order(value.ndim)
@@ -160,7 +162,7 @@ def result_place(value: Value, last: bool) -> Place:
 
 
 def routine(instruction: Instruction, images: Images) -> Routine | None:
-    """The routine of an instruction, None where it has none."""
+    """Return the routine of an instruction, None if it has none."""
     if instruction.op.name in ("take_slices", "add_slices", "put_slices"):
         return _slices(instruction, images)
     made = _ROUTINES.get(instruction.op.name)
@@ -179,7 +181,7 @@ def routine(instruction: Instruction, images: Images) -> Routine | None:
 
 
 def _worth_last(value: Value) -> bool:
-    """Whether there are enough channels to be a vector."""
+    """True if there are enough channels for a vector."""
     return value.shape[1] >= arrays.tile(element_of(value.dtype)).type.lanes
 
 
@@ -187,7 +189,7 @@ def _worth_last(value: Value) -> bool:
 
 
 def _correlation(instruction: Instruction, images: Images, what: str, x_shape: Sequence[int]) -> Routine | None:
-    """The convolution itself, or the gradient of its input: both read images and a weight, and write images."""
+    """Return the convolution itself, or the gradient of its input: both read images and a weight, and write images."""
     x, w = instruction.arguments[:2]
     result, settings = instruction.result, instruction.settings
     element, size = element_of(result.dtype), result.dtype.itemsize
@@ -242,7 +244,7 @@ def _convolution_weight(instruction: Instruction, images: Images) -> Routine | N
 
 
 def _pooling_axes(inputs: Sequence[int], outputs: Sequence[int], settings: dict[str, Any]) -> list[windows.Axis]:
-    """Windows along each axis; where the settings say nothing about them, one of a single tap."""
+    """Return the windows along each axis; a single tap by default."""
     unit = (1,) * len(inputs)
     kernel, stride = settings.get("kernel", unit), settings.get("stride", unit)
     padding, dilation = settings.get("padding", (0,) * len(inputs)), settings.get("dilation", unit)
@@ -251,12 +253,12 @@ def _pooling_axes(inputs: Sequence[int], outputs: Sequence[int], settings: dict[
 
 
 def _chunks(shape: Sequence[int], last: bool, rows: int = 1) -> int:
-    """Planes; where channels come last, images, or rows of them."""
+    """Return the number of chunks: planes, or with channels last, images or rows of them."""
     return shape[0] * (rows if last else shape[1])
 
 
 def _pooled(instruction: Instruction, images: Images, x: Value) -> tuple[bool, list[windows.Axis], NDArray[np.int64]]:
-    """Whether channels come last, the windows, and their table."""
+    """Return True if channels come last, the windows, and their table."""
     last = images.lies_last(x) and _worth_last(x)
     result = instruction.results[0]
     axes = _pooling_axes(x.shape[2:], result.shape[2:], instruction.settings)
@@ -299,7 +301,7 @@ def _max_unpool(instruction: Instruction, images: Images) -> Routine | None:
 
 
 def _counts(sizes: Sequence[int], settings: dict[str, Any]) -> NDArray[np.int64] | None:
-    """What means divide by."""
+    """Return the divisors of means."""
     along = zip(sizes, settings["kernel"], settings["stride"], settings["padding"], strict=True)
     found = [regular_axis(n, k, s, p, 1, settings["ceil_mode"], settings["count_include_pad"]) for n, k, s, p in along]
     counts = [w.counts for w in found if w is not None]
@@ -336,12 +338,12 @@ def _avg_pool_backward(instruction: Instruction, images: Images) -> Routine | No
 
 
 def _slices(instruction: Instruction, images: Images) -> Routine | None:
-    """Slices that an index names, read, added to or written over."""
+    """Return the routine that reads, adds to or overwrites indexed slices."""
     *values, index = instruction.arguments
     result, dim, name = instruction.result, instruction.settings["dim"], instruction.op.name
     puts = name != "take_slices"
     adds = name == "add_slices" or (puts and instruction.settings["adds"])
-    dtype = result.dtype if adds else np.dtype(np.float32)  # what is moved byte by byte has the same code for all
+    dtype = result.dtype if adds else np.dtype(np.float32)  # moves by bytes share one code for all dtypes
     if index.dtype != np.int64 or not all(v.size for v in instruction.values()) or not result.size:
         return None
     if not arrays.available(dtype, ("slices",)):

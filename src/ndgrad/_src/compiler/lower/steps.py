@@ -1,9 +1,9 @@
-"""What a program consists of once it is grouped: steps, and where the values lie that they read and write.
+"""The steps of a grouped program, and the places of the values that they read and write.
 
-    Kernel      elementwise ops and reductions over one space of indices, as items
-    Product, Routine, Loop    what files of these names say (products.py, routines.py, loops.py)
-    Chain       kernels and products that go through a batch together (chains.py)
-    Finished    a convolution with the kernel that ends its pieces (epilogues.py)
+    Kernel      elementwise ops and reductions over one index space, as items
+    Product, Routine, Loop    see products.py, routines.py, loops.py
+    Chain       kernels and products that pass through a batch together (chains.py)
+    Finished    a convolution with the kernel that finishes its pieces (epilogues.py)
     Call        an op that NumPy runs
 """
 
@@ -23,36 +23,36 @@ from ndgrad._src.compiler.program.program import Instruction, Value
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """An instruction in a kernel: where its arguments are read (None for what is no value), and when it runs."""
+    """An instruction in a kernel: the places of its arguments (None for non-values), and its stage."""
 
     instruction: Instruction
     reads: list[Place | None]
     stage: int = 0
-    #: a number per row, not an element
+    #: true for a number per row instead of an element
     per_row: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Kernel:
-    """Elementwise ops and reductions over one space of indices."""
+    """Elementwise ops and reductions over one index space."""
 
     shape: tuple[int, ...]
-    #: how many leading dimensions number the rows; None as long as nothing is reduced to rows
+    #: number of leading dimensions that number the rows; None without reductions to rows
     rows: int | None = None
     items: list[Item] = field(default_factory=list)
     #: the values of the kernel, by the item that computes them
     computed: dict[Value, Item] = field(default_factory=dict)
-    #: what is a number per row: results of reductions, and what is computed of them
+    #: numbers per row: results of reductions, and values computed from them
     row_values: set[Value] = field(default_factory=set)
-    #: what is added up in memory, and where each element is added to
+    #: values that are accumulated in memory, and the place to which each element is added
     targets: dict[Value, Place] = field(default_factory=dict)
-    #: what is read from memory later
+    #: values that are read from memory later
     stores: list[Value] = field(default_factory=list)
-    #: elements that are put into a part of another value's memory
+    #: elements that are written into a part of another value's memory
     puts: list[tuple[Value, Place]] = field(default_factory=list)
     #: elements that a later stage reads
     scratch: set[Value] = field(default_factory=set)
-    #: the parts of the program that it has ops of (components.py), and how many arrays they read
+    #: the components of its ops (components.py), and the number of arrays that they read
     parts: dict[Value, int] = field(default_factory=dict)
 
     @property
@@ -61,7 +61,7 @@ class Kernel:
 
     @property
     def cost(self) -> int:
-        """About how many machine instructions on single elements it is."""
+        """Return the approximate number of machine instructions on single elements."""
         return self.size * sum(pointwise.cost(item.instruction) for item in self.items)
 
     @property
@@ -69,12 +69,12 @@ class Kernel:
         return self.shape[: self.rows]
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         read = [p.root for item in self.items for p in item.reads if p is not None and p.root not in self.computed]
         return dict.fromkeys([*read, *self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
     def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
+        """Return the values whose memory it writes."""
         return dict.fromkeys([*self.stores, *self.targets, *[place.root for _, place in self.puts]]).keys()
 
     @property
@@ -95,39 +95,41 @@ class Call:
 
 @dataclass(eq=False, slots=True)
 class Chain:
-    """Kernels and products, and the number of indices that they go through together (chains.py)."""
+    """Kernels and products, and the number of indices that they pass through together (chains.py)."""
 
     steps: list[Kernel | Product]
     extent: int
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         return dict.fromkeys(v for step in self.steps for v in step.touched()).keys()
 
     def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
+        """Return the values whose memory it writes."""
         return dict.fromkeys(v for step in self.steps for v in step.written()).keys()
 
     @property
     def flops(self) -> int:
-        """The floating-point operations of its products."""
+        """Return the floating-point operations of its products."""
         return sum(step.flops for step in self.steps if isinstance(step, Product))
 
 
 @dataclass(eq=False, slots=True)
 class Finished:
-    """A convolution, and the kernel that goes over each piece of its result while that is in the cache; its space is that
-    of the result's rows and columns (epilogues.py)."""
+    """A convolution, and the kernel that processes each piece of its result while it is in the cache.
+
+    The kernel's space is that of the result's rows and columns (epilogues.py).
+    """
 
     producer: Routine
     kernel: Kernel
 
     def touched(self) -> AbstractSet[Value]:
-        """The values whose memory it reads or writes."""
+        """Return the values whose memory it reads or writes."""
         return dict.fromkeys([*self.producer.touched(), *self.kernel.touched()]).keys()
 
     def written(self) -> AbstractSet[Value]:
-        """The values whose memory it writes."""
+        """Return the values whose memory it writes."""
         return dict.fromkeys([*self.producer.written(), *self.kernel.written()]).keys()
 
 
@@ -136,9 +138,9 @@ Step = Kernel | Product | Loop | Routine | Call | Chain | Finished
 
 @dataclass(eq=False, slots=True)
 class Groups:
-    """The steps of a program, and where each of its values lies."""
+    """The steps of a program, and the place of each of its values."""
 
     steps: list[Step]
     places: dict[Value, Place]
-    #: memory that begins as zeros before its first step, since parts are put into it
+    #: memory that is zero before its first step, since parts are written into it
     cleared: set[Value]

@@ -1,19 +1,18 @@
-"""One piece of machine code for modules that differ in numbers alone.
+"""Share machine code between modules that differ only in numbers.
 
     mul i64 %i, 64  }                                    %p0 = load i64, ptr %parameters
     icmp slt i64 %i, 16     in one, 24 in the other  ->   icmp slt i64 %i, %p0      and 16 or 24 in the memory of the program
 
-Note [Dynamic sizes]
-A function that is called with tensors of another size is traced again, since nobody can know what Python makes of a
-size. But its program is nearly always the same but for sizes, and its module the same text but for numbers: the ends of
-loops, strides, offsets. So a module is taken apart into a *skeleton* and its numbers. Numbers in which two modules of
-one skeleton differ, and those that follow sizes which are known to vary, become parameters, which code reads from
-memory that each program has for itself; all further modules of that skeleton with the same numbers elsewhere are run by
-that code. Nothing is concluded from two sizes about a third: its own module says what its numbers are. So this is exact
-for every program, whatever it does with sizes. Kernels are written so that their skeleton does not depend on sizes that
-vary (with a loop for the rest, and for the workers); where one does all the same, there is another piece of code.
+Note [Dynamic sizes] A function that is called with tensors of another size is traced again, since Python code may do
+anything with a size. Nearly always only sizes of its program change, and only numbers in the text of its module: the
+ends of loops, strides, offsets. So a module is split into a *skeleton* and its numbers. Numbers in which two modules of
+one skeleton differ, and those that follow sizes known to vary, become parameters. The code reads them from memory of
+each program. It also runs all further modules of that skeleton whose other numbers are the same. Nothing is
+extrapolated from two sizes to a third, because every module states its own numbers. So this is exact for every program,
+whatever it does with sizes. Kernels are written so that their skeleton does not depend on sizes that vary (with a loop
+for the rest, and for the workers). If a skeleton does depend on them, it is compiled separately.
 
-Compiling takes some five times as long as tracing and writing the module, which is what is saved.
+Sharing saves the compilation, which takes some five times as long as tracing and writing the module.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from ndgrad._src.foundations.locks import make_lock
 #: Sizes of tensors.
 Sizes = frozenset[int]
 
-#: How many skeletons are remembered.
+#: Maximum number of skeletons that are remembered.
 _MOST = 128
-#: Multiples of a varying size larger than this are taken to vary, too.
+#: Multiples of a varying size larger than this are assumed to vary, too.
 _SMALL = 8
 
-#: A number of a `splat (i64 3)` must stand in the text: the form is for constants alone.
+#: The number of a `splat (i64 3)` must stay in the text, because the form is for constants alone.
 _SLOTS = r"(?<!splat \(i64 )(?<=i64 )(-?\d+)(?=[,)]|$)"
-#: Of an instruction, by its name: where numbers may stand that can be registers as well.
+#: Instruction name -> pattern of the numbers that could also be registers.
 _PLACES = {
     **dict.fromkeys(
         ["add", "sub", "mul", "udiv", "sdiv", "urem", "srem"], re.compile(r"(?<=[ ,] )(-?\d+)(?=,|$)|" + _SLOTS)
@@ -54,13 +53,14 @@ _PLACES = {
     ),
 }
 _INSTRUCTION = re.compile(r"  (?:%\S+ = )?(?:tail )?(\w+) (?:(?:nuw|nsw|contract|reassoc|fast) )*(<\d+ x \w+>|\S+)")
-#: Arguments of these must stand in the text.
+#: Calls whose arguments must stay in the text.
 _IMMEDIATE = ("@llvm.lifetime", "@llvm.prefetch", "@llvm.assume")
 
 
 class Number(NamedTuple):
-    """A number of a module that could be a parameter: the line and the columns where it stands, its type, itself, and
-    whether it says where in scratch memory something lies."""
+    """A number of a module that could be a parameter: its line, columns, type and value, and True if it is an offset in
+    scratch memory.
+    """
 
     line: int
     begin: int
@@ -70,7 +70,7 @@ class Number(NamedTuple):
     is_offset: bool = False
 
     def varies(self, sizes: Sizes) -> bool:
-        """Whether it is likely to be another one where sizes are others."""
+        """True if the number is likely to change with sizes."""
         if self.type == "i64":
             return varies(int(self.text), sizes) or (self.is_offset and bool(sizes) and self.text != "0")
         number = abs(self._float)
@@ -79,25 +79,25 @@ class Number(NamedTuple):
 
     @property
     def _float(self) -> float:
-        """A number with a point, which is written as the bits of a double."""
+        """True for a floating-point number, which is written as the bits of a double."""
         found: float = struct.unpack("<d", struct.pack("<Q", int(self.text.rstrip(")").split()[-1], 16)))[0]
         return found
 
     @property
     def element(self) -> str:
-        """The type of one number."""
+        """Return the type of one number."""
         return self.type.rstrip(">").split()[-1]
 
     @property
     def bits(self) -> int:
-        """It as a word of memory."""
+        """Return the number as a word of memory."""
         if self.type == "i64":
             return int(self.text)
         narrow = self.element == "float"
         return int.from_bytes(struct.pack("<f" if narrow else "<d", self._float), "little", signed=True)
 
     def read(self, word: int) -> str:
-        """What reads it into the register %p{word}."""
+        """Return the code that reads it into the register %p{word}."""
         address = f"  %a{word} = getelementptr i64, ptr %parameters, i64 {word}\n"
         if self.element == self.type:
             return f"{address}  %p{word} = load {self.type}, ptr %a{word}"
@@ -110,16 +110,18 @@ class Number(NamedTuple):
 
 
 def varies(number: int, sizes: Sizes) -> bool:
-    """Whether a number is likely to be another one where sizes are others. It need not be right: code in which
-    a number is a parameter without need is slower, and one that was taken for fixed is made a parameter when
-    it is found to be none."""
+    """True if a number is likely to change with sizes.
+
+    An error is harmless. Code with a needless parameter is slower, and a number that was assumed fixed becomes a
+    parameter once it changes.
+    """
     return any(abs(number - n) <= 2 or (n > _SMALL and number and number % n == 0) for n in sizes)
 
 
 def numbers_of(text: str) -> tuple[str, list[Number]]:
-    """A module without the numbers that could be parameters, and these."""
+    """Return a module without the numbers that could be parameters, and these numbers."""
     lines, found = text.splitlines(), []
-    readable = False  # whether parameters can be read where a line stands
+    readable = False  # true if parameters can be read at this line
     for row, line in enumerate(lines):
         if line.startswith("define"):
             readable = "ptr %table" in line
@@ -150,7 +152,7 @@ def _places(line: str) -> list[tuple[str, re.Match[str]]]:
 
 
 def with_parameters(text: str, numbers: list[Number], chosen: list[int]) -> str:
-    """The module with some of its numbers read from memory, word by word in their order."""
+    """Return the module with some of its numbers read from memory, word by word in their order."""
     lines = text.splitlines()
     registers: dict[int, list[str]] = {}
     start = dict(_beginnings(lines))
@@ -165,7 +167,7 @@ def with_parameters(text: str, numbers: list[Number], chosen: list[int]) -> str:
 
 
 def _beginnings(lines: list[str]) -> list[tuple[int, str]]:
-    """The lines behind which parameters can be read, and what has to be written before that."""
+    """Return the lines after which parameters can be read, and the code that must precede the reads."""
     address = "  %parameter.slot = getelementptr ptr, ptr %table, i64 -1\n  %parameters = load ptr, ptr %parameter.slot"
     found = []
     for row, line in enumerate(lines):
@@ -176,18 +178,19 @@ def _beginnings(lines: list[str]) -> list[tuple[int, str]]:
     return found
 
 
-# ----- what is compiled -----------------------------------------------------------------------------------------------
+# ----- compiled code --------------------------------------------------------------------------------------------------
 
 
 class Variant(NamedTuple):
-    """Machine code for modules of one skeleton: which numbers are its parameters, and what the others are."""
+    """Machine code for modules of one skeleton: the positions of its parameters, and the values of the other numbers.
+    """
 
     parameters: tuple[int, ...]
     numbers: tuple[str, ...]
     code: Code
 
     def fits(self, numbers: list[Number]) -> bool:
-        """Whether it is the code of a module with these numbers."""
+        """True if it is the code of a module with these numbers."""
         free = set(self.parameters)
         return all(k in free or n.text == own for k, (n, own) in enumerate(zip(numbers, self.numbers, strict=True)))
 
@@ -197,8 +200,10 @@ _lock = make_lock()
 
 
 def code_for(text: str, target: Target, symbols: Mapping[str, int], sizes: Sizes | None) -> tuple[Code, list[int]]:
-    """Machine code for a module, and its parameters (see Note [Dynamic sizes]); `sizes` are those that vary, as far as
-    that is known, None if code is not to be shared."""
+    """Return machine code for a module, and its parameters (see Note [Dynamic sizes]).
+
+    `sizes` are those known to vary, None if code must not be shared.
+    """
     if sizes is None:
         return Code(text, target, symbols=symbols), []
     skeleton, numbers = numbers_of(text)

@@ -1,6 +1,6 @@
-"""Values that are put together of others: which goes where, as places in the memory of the result.
+"""Describe values that are assembled from others, as places in the memory of the result.
 
-    stack, cat, embed, assembled    parts that do not meet, and zeros where there is none
+    stack, cat, embed, assembled    disjoint parts, and zeros elsewhere
     overlaid, slice_scatter         parts that are written over an array, in their order
 """
 
@@ -17,8 +17,9 @@ from ndgrad._src.compiler.program.program import Instruction, Value
 
 
 class Parts(NamedTuple):
-    """A value that is put together: which values go where, whether they are all of it, and whether later ones
-    overwrite earlier ones."""
+    """An assembled value: its parts and their places, True if they cover all of it, and True if later ones overwrite
+    earlier ones.
+    """
 
     values: list[tuple[Value, Place]]
     covers: bool
@@ -26,13 +27,13 @@ class Parts(NamedTuple):
 
 
 def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
-    """What a basic index names of a value that has memory; of one element, too, a view."""
+    """Return the part of a value in memory that a basic index names. A single element is a view, too."""
     full = index if Ellipsis in index else (*index, ...)
     return whole(value).shown(lambda a: a[full])
 
 
 def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
-    """The parts that an instruction puts its result together from; None for ops that do something else."""
+    """Return the parts from which an instruction assembles its result; None for other ops."""
     if (
         instruction.op.name not in _ASSEMBLED
         or not is_type(instruction.result.dtype)
@@ -55,7 +56,7 @@ def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool])
 
 
 def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
-    """The values that an instruction puts together, and the index at which each goes."""
+    """Return the values that an instruction assembles, and the index of each."""
     name, settings, values = instruction.op.name, instruction.settings, list(instruction.values())
     before = (slice(None),) * settings.get("dim", 0)
     match name:

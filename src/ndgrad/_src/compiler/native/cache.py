@@ -1,23 +1,22 @@
-"""What was compiled before, kept on disk: small files of bytes by a key that says everything the bytes depend on.
+"""Cache of compiled code on disk: small files, named by a digest of everything that their bytes depend on.
 
     k = key("object", versions, cpu, features, level, text)    # a digest; other text is another key
     load(k)                                                     # the bytes, or None
     store(k, data)
 
-An object is executable code, and whoever can write to the folder could run what he likes in our name. So the folder
-must be ours alone (owner, 0700), and so must each file (owner, 0600, no link), and its header must hold the digest of
-its key and its bytes:
+An object is executable code, so write access to the folder means execution with the user's rights. The folder must
+therefore belong to the user alone (owner, 0700), and so must each file (owner, 0600, no link). The header of a file
+holds the digest of its key and its bytes:
 
     "ndgrad 1\\n"   sha256(key + bytes)   bytes
 
-A file that breaks any of this (cut off, foreign, of another key, unreadable) is as good as absent. A file is written
-under another name and renamed, so a reader sees all of it or nothing, and processes need no locks. No failure here is
-an error of the program: a home that is read-only or missing, a full disk, a folder of somebody else, all mean that
-there is no cache.
+A file that breaks any of this (truncated, foreign, of another key, unreadable) is ignored. A file is written under
+another name and renamed, so a reader sees all of it or nothing, and processes need no locks. No failure here is an
+error of the program: with a read-only or missing home, a full disk, or a folder of another user, there is no cache.
 
 The folder is `native` inside NDGRAD_CACHE_DIR, or inside `ndgrad` in the user's folder of caches (XDG_CACHE_HOME or
 ~/.cache, ~/Library/Caches, %LOCALAPPDATA%); an empty NDGRAD_CACHE_DIR turns the cache off. It holds at most LARGEST
-bytes: the least recently used go.
+bytes; the least recently used files are removed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-#: The most bytes that the folder may hold. An object has some kilobytes.
+#: Maximum bytes in the folder. An object has some kilobytes.
 LARGEST = 128 << 20
 
 _MAGIC = b"ndgrad 1\n"
@@ -40,23 +39,23 @@ _DIGEST = hashlib.sha256().digest_size
 _DAY = 86400.0
 _POSIX = os.name == "posix"
 
-#: Bytes in each folder that this process has written to, as counted at its first write and added to since.
+#: Bytes in each folder that this process has written to, counted at its first write and updated since.
 _sizes: dict[str, int] = {}
 
 
 def key(*parts: str) -> str:
-    """The name of an entry: a digest of everything that it depends on, and of ndgrad's version."""
-    from ndgrad import __version__  # the package, whose import may have led here
+    """Return the name of an entry: a digest of everything that it depends on, and of ndgrad's version."""
+    from ndgrad import __version__  # avoids an import cycle
 
     digest = hashlib.sha256()
     for part in (__version__, *parts):
         data = part.encode()
-        digest.update(b"%d:" % len(data) + data)  # lengths, so that ("ab", "c") is not ("a", "bc")
+        digest.update(b"%d:" % len(data) + data)  # lengths distinguish ("ab", "c") from ("a", "bc")
     return digest.hexdigest()
 
 
 def folder() -> Path | None:
-    """Where entries are, or None if there is to be no cache."""
+    """Return the folder of entries, or None if there is no cache."""
     chosen = os.environ.get("NDGRAD_CACHE_DIR")
     if chosen is not None:
         return Path(os.path.expanduser(chosen)) / "native" if chosen else None
@@ -68,13 +67,13 @@ def folder() -> Path | None:
         else:
             chosen = os.environ.get("XDG_CACHE_HOME", "")
             base = Path(chosen) if os.path.isabs(chosen) else Path.home() / ".cache"
-    except (KeyError, RuntimeError):  # no home
+    except (KeyError, RuntimeError):  # no home directory
         return None
     return base / "ndgrad" / "native" if base.is_absolute() else None
 
 
 def load(name: str) -> bytes | None:
-    """The bytes of an entry, if it is there and whole and ours."""
+    """Return the bytes of an entry, if it exists, is complete and belongs to the user."""
     with contextlib.suppress(OSError), _opened(create=False) as place:
         if place is None:
             return None
@@ -87,7 +86,7 @@ def load(name: str) -> bytes | None:
         digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
         if not data.startswith(_MAGIC) or digest != _digest(name, body):
             return None
-        if time.time() - status.st_mtime > _DAY:  # the time of a file says when it was last of use, to a day
+        if time.time() - status.st_mtime > _DAY:  # the file's time is that of its last use, to a day
             with contextlib.suppress(OSError):
                 os.utime(place.path(name), dir_fd=place.descriptor)
         return body
@@ -95,7 +94,7 @@ def load(name: str) -> bytes | None:
 
 
 def store(name: str, data: bytes) -> None:
-    """Keep the bytes of an entry, if there is a place for them."""
+    """Store the bytes of an entry, if there is a folder."""
     whole = _MAGIC + _digest(name, data) + data
     with contextlib.suppress(OSError), _opened(create=True) as place:
         if place is None:
@@ -107,7 +106,7 @@ def store(name: str, data: bytes) -> None:
             with open(os.open(scratch, flags, 0o600, dir_fd=place.descriptor), "wb") as file:
                 file.write(whole)
             os.replace(scratch, place.path(name), src_dir_fd=place.descriptor, dst_dir_fd=place.descriptor)
-        except BaseException:  # Ctrl-C too
+        except BaseException:  # including Ctrl-C
             with contextlib.suppress(OSError):
                 os.unlink(scratch, dir_fd=place.descriptor)
             raise
@@ -130,8 +129,7 @@ _NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class _Place:
-    """The folder, held open where the system can do that: then nobody can put another in its place between a check and
-    a use."""
+    """The folder, held open if the system allows it, so that it cannot be replaced between a check and a use."""
 
     def __init__(self, folder: str, descriptor: int | None) -> None:
         self.folder = folder
@@ -143,7 +141,7 @@ class _Place:
 
 @contextlib.contextmanager
 def _opened(create: bool) -> Iterator[_Place | None]:
-    """The folder if it is there (made if `create`) and nobody else's."""
+    """Return the folder if it exists (created if `create`) and belongs to the user alone."""
     where = folder()
     if where is None:
         yield None
@@ -152,7 +150,7 @@ def _opened(create: bool) -> Iterator[_Place | None]:
         where.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             where.mkdir(mode=0o700)
-    if not _POSIX:  # its parent is the user's own by the rules of the system
+    if not _POSIX:  # the system makes its parent private to the user
         yield _Place(str(where), None)
         return
     descriptor = os.open(where, os.O_RDONLY | os.O_DIRECTORY | _NOT_A_LINK)
@@ -163,7 +161,7 @@ def _opened(create: bool) -> Iterator[_Place | None]:
 
 
 def _private(status: os.stat_result) -> bool:
-    """Whether the user alone owns, reads and writes it."""
+    """True if only the user owns, reads and writes it."""
     return not _POSIX or (status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077)
 
 
@@ -172,7 +170,7 @@ def _digest(name: str, data: bytes) -> bytes:
 
 
 def _entries(place: _Place) -> list[tuple[str, int, float]]:
-    """Name, size and time of last use of all files."""
+    """Return name, size and time of last use of all files."""
     found = []
     with os.scandir(place.folder if place.descriptor is None else place.descriptor) as entries:
         for entry in entries:
@@ -183,8 +181,7 @@ def _entries(place: _Place) -> list[tuple[str, int, float]]:
 
 
 def _make_room(place: _Place, coming: int) -> None:
-    """Remove what was least recently of use if the folder would grow too large, and what interrupted writers left
-    behind."""
+    """Remove the least recently used files if the folder would grow too large, and leftovers of interrupted writers."""
     if place.folder in _sizes and _sizes[place.folder] + coming <= LARGEST:
         _sizes[place.folder] += coming
         return

@@ -1,5 +1,4 @@
-"""Calling compiled code from Python: a builtin that checks its arguments, makes its outputs and runs a kernel in some
-50 ns.
+"""Call compiled code from Python: a builtin checks its arguments, makes its outputs and runs a kernel in some 50 ns.
 
     spec = Specialisation(
         arguments=2,
@@ -11,14 +10,14 @@
     entry = make_entry([spec], fallback=trace_and_compile)
     entry.call(x, 0.5)
 
-The kernel is `i64 kernel(ptr pointers)`: pointers to the data of inputs in the order of the guards that give some,
+The kernel is `i64 kernel(ptr pointers)`: pointers to the data of inputs in the order of the guards that yield some,
 then of outputs (those that are `Returned` have none), then the `fixed` addresses, then scratch memory if the
-specialisation asks for any. It returns 0, or another number to fail: with a Python error that it has set, if it holds
-the interpreter lock, or else a RuntimeError that says the number.
+specialisation requests it. It returns 0, or another number on failure. A failed kernel that holds the interpreter lock
+has set a Python error; otherwise a RuntimeError shows the number.
 
 `entry.call` is a builtin made in memory (PyCFunction_NewEx). It tries the specialisations in order. If none fits, it
-calls `fallback` with the same arguments; without one it returns `MISS`, so that the caller decides. Where native code
-may not look at objects (ndgrad._src.compiler.native.layout), `entry.call` is a Python function that does the same, slower.
+calls `fallback` with the same arguments; without one it returns `MISS`, so that the caller decides. If native code may
+not read objects (ndgrad._src.compiler.native.layout), `entry.call` is a slower Python function with the same meaning.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _FAILED = "compiled code failed with code %lld. [nd-compiler]"
 
 
 class _Miss:
-    """What a call returns that no specialisation is for."""
+    """Result of a call that matches no specialisation."""
 
     def __repr__(self) -> str:
         return "MISS"
@@ -53,20 +52,21 @@ class _Miss:
 MISS = _Miss()
 
 
-# ----- what a call is -------------------------------------------------------------------------------------------------
+# ----- description of a call ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Wrapping:
-    """How a tensor is made of an array: a bare object of a class (`object.__new__`), the array in one slot, None in
-    others."""
+    """Recipe for a tensor around an array: a bare object of a class (`object.__new__`), with the array in one slot and
+    None in others.
+    """
 
     cls: type
     payload: str
     empty: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__new__(self.cls)  # raises for classes that are more than slots
+        object.__new__(self.cls)  # raises for classes with more than slots
         if layout.problem() is None and not layout.plain_allocation(self.cls):
             raise TypeError(
                 f"{self.cls.__name__} allocates its objects in a way of its own, so native code cannot make them. "
@@ -92,7 +92,7 @@ class Fresh:
 
 @dataclass(frozen=True, eq=False)
 class Same:
-    """An output that is the same object in every call, with the address that the kernel writes to, if it does."""
+    """An output that is the same object in every call, with the address that the kernel writes to, if any."""
 
     value: Any
     address: int = 0
@@ -100,14 +100,14 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class Returned:
-    """An argument that is returned as it is: the kernel has written to it by its pointer among the inputs."""
+    """An argument that is returned unchanged: the kernel has written to it by its pointer among the inputs."""
 
     argument: int
 
 
 @dataclass(frozen=True, eq=False)
 class Guarded:
-    """What was found at the place of the guard that gave this pointer: a tensor among the arguments, or inside them."""
+    """The object found by the guard that yielded this pointer: a tensor among the arguments, or inside them."""
 
     pointer: int
 
@@ -116,8 +116,11 @@ Output: TypeAlias = Fresh | Same | Returned | Guarded
 
 
 class Scratch:
-    """Memory that a call has for itself, aligned to 64 bytes. It is kept from call to call, and several specialisations
-    may have one; a call that finds it in use by another takes memory of its own for as long."""
+    """Private memory of a call, aligned to 64 bytes.
+
+    It is kept from call to call, and several specialisations may share it. A call that finds it in use allocates
+    temporary memory.
+    """
 
     def __init__(self, bytes: int) -> None:
         self.bytes = bytes
@@ -131,8 +134,7 @@ class Scratch:
 
 @dataclass(frozen=True, eq=False)
 class Specialisation:
-    """Compiled code for calls of one kind. Values given by keyword count as further arguments, in the order of
-    `keywords`."""
+    """Compiled code for calls of one kind. Keyword values count as further arguments, in the order of `keywords`."""
 
     arguments: int
     guards: tuple[Guard, ...]
@@ -141,9 +143,9 @@ class Specialisation:
     keywords: tuple[str, ...] = ()
     fixed: tuple[int, ...] = ()
     scratch: Scratch | None = None
-    release: bool = True  # the interpreter lock, while the kernel runs
+    release: bool = True  # release the interpreter lock while the kernel runs
     as_tuple: bool = False  # otherwise None or the only output
-    keeps: tuple[Any, ...] = ()  # what the kernel and the fixed addresses belong to
+    keeps: tuple[Any, ...] = ()  # owners of the kernel and the fixed addresses
 
     def __post_init__(self) -> None:
         given, total = 0, self.arguments + len(self.keywords)
@@ -162,17 +164,17 @@ class Specialisation:
 
     @property
     def pointing(self) -> list[Guard]:
-        """The guards that give pointers."""
+        """Return the guards that yield pointers."""
         return [guard for guard in self.guards if guard.gives_pointer]
 
     @property
     def inputs(self) -> int:
-        """How many pointers the guards give."""
+        """Return the number of pointers that the guards yield."""
         return len(self.pointing)
 
     @property
     def pointers(self) -> int:
-        """How many pointers the kernel gets."""
+        """Return the number of pointers that the kernel takes."""
         written = sum(
             isinstance(output, Fresh) or bool(isinstance(output, Same) and output.address) for output in self.outputs
         )
@@ -182,7 +184,7 @@ class Specialisation:
 def make_entry(
     specialisations: Iterable[Specialisation] = (), fallback: Callable[..., Any] | None = None, name: str = "compiled"
 ) -> NativeEntry | PythonEntry:
-    """Something with a `call` for these specialisations, native where that is possible, and `add` for more."""
+    """Return an object with `call` for these specialisations, native if possible, and `add` for more."""
     entry = NativeEntry(fallback, name) if layout.problem() is None else PythonEntry(fallback, name)
     for specialisation in specialisations:
         entry.add(specialisation)
@@ -193,17 +195,20 @@ def make_entry(
 
 
 class _Table(np.ndarray[Any, Any]):
-    """The words behind a builtin's `self`, which native code finds at the array's data pointer, and all that they point
-    at: always, in the rows that are tried, and in those that are not any more while a call may be inside them."""
+    """The words behind a builtin's `self`, which native code finds at the array's data pointer, with everything that
+    they reference.
+
+    Active rows stay alive. Retired rows stay alive while a call may be inside them.
+    """
 
     keeps: tuple[Any, ...]
     rows: list[_Row]
-    addresses: np.ndarray[Any, Any]  # of the rows' words
+    addresses: np.ndarray[Any, Any]  # addresses of the rows' words
     retired: list[Any]
 
 
 class _Row:
-    """A specialisation, its words and what they point at."""
+    """A specialisation, its words and the objects that they reference."""
 
     def __init__(self, specialisation: Specialisation) -> None:
         self.specialisation = specialisation
@@ -221,7 +226,9 @@ class _MethodDef(ctypes.Structure):
 
 
 def made_builtin(name: str, address: int, table: Any) -> tuple[Callable[..., Any], Any]:
-    """A builtin (METH_FASTCALL | METH_KEYWORDS) whose `self` is a table, and what the table must hold for it."""
+    """Return a builtin (METH_FASTCALL | METH_KEYWORDS) whose `self` is a table, and the objects that the table must
+    keep alive for it.
+    """
     method = _MethodDef(name.encode(), address, _FASTCALL | _KEYWORDS, None)
     new = layout.function("PyCFunction_NewEx")
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
@@ -229,7 +236,7 @@ def made_builtin(name: str, address: int, table: Any) -> tuple[Callable[..., Any
 
 
 class NativeEntry:
-    """A builtin over tables. It is alive as long as anybody holds `call`."""
+    """A builtin over tables. It stays alive as long as `call` is referenced."""
 
     def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
         code = entry_code.code()
@@ -242,13 +249,14 @@ class NativeEntry:
         table.addresses = np.zeros(0, np.int64)
 
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
-        """Another specialisation, tried after those that are there, or before."""
+        """Add a specialisation after the existing ones, or before them."""
         row = _Row(specialisation)
         self._put([row, *self._table.rows] if first else [*self._table.rows, row])
 
     def remove(self, specialisation: Specialisation) -> None:
-        """Try a specialisation no more. What it holds goes, at the latest with the next change after the last call
-        inside."""
+        """Stop trying a specialisation. Its objects are released at the latest with the next change after the last call
+        inside.
+        """
         gone = [row for row in self._table.rows if row.specialisation is specialisation]
         self._put([row for row in self._table.rows if row.specialisation is not specialisation])
         self._table.retired += gone
@@ -257,7 +265,7 @@ class NativeEntry:
 
     @property
     def hits(self) -> list[int]:
-        """How often each specialisation has been found to fit, in the order in which they are tried."""
+        """Return how often each specialisation has matched, in the order in which they are tried."""
         return [int(row.words[tables.HITS]) for row in self._table.rows]
 
     def _put(self, rows: list[_Row]) -> None:
@@ -271,12 +279,12 @@ class NativeEntry:
         self._free()
 
     def _free(self) -> None:
-        if not self._table[tables.INSIDE]:  # calls let go of the interpreter lock while they are inside a row
+        if not self._table[tables.INSIDE]:  # calls release the interpreter lock while they are inside a row
             self._table.retired = []
 
 
 def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
-    """The words of a specialisation; what they point at goes to `keeps`."""
+    """Return the words of a specialisation, and append the objects that they reference to `keeps`."""
     guards = np.zeros((len(spec.guards), 16), np.int64)
     for words, guard in zip(guards, spec.guards):
         encoded, held = guard.row()
@@ -343,12 +351,12 @@ _LockedKernel = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 
 class PythonEntry:
-    """The same, where native code may not look at objects."""
+    """The fallback in Python, if native code may not read objects."""
 
     def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
         self.__name__ = name
         self._fallback = fallback
-        self._rows: tuple[_Tried, ...] = ()  # replaced as a whole, since a call may be going through it
+        self._rows: tuple[_Tried, ...] = ()  # replaced as a whole, since a call may be iterating over it
 
     def add(self, specialisation: Specialisation, first: bool = False) -> None:
         row = _Tried(specialisation)
@@ -380,7 +388,7 @@ class _Tried:
 
 
 def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | None:
-    """What the guards give to the kernel, or None if one does not hold."""
+    """Return the arguments that the guards yield for the kernel, or None if one does not hold."""
     given: list[Found] = []
     for guard in spec.guards:
         if isinstance(guard, (ArrayAt, NumberAt)) or (isinstance(guard, TensorAt) and guard.gives_pointer):

@@ -1,16 +1,16 @@
 """The native half of a call: one function for all compiled functions, which reads tables.
 
-`call` has the signature of a builtin (METH_FASTCALL | METH_KEYWORDS). Its `self` is an array of words that says what
-has been compiled; it tries one specialisation after the other: number of arguments, guards row by row, then fresh
-arrays for the outputs, the kernel, and tensors around them. What does not fit goes to the Python function that the
-table names, or is answered by the table's sentinel.
+`call` has the signature of a builtin (METH_FASTCALL | METH_KEYWORDS). Its `self` is an array of words that describes
+the compiled code. It tries one specialisation after the other: number of arguments, guards row by row, then fresh
+arrays for the outputs, the kernel, and tensors around them. Other calls go to the Python function in the table, or
+return the table's sentinel.
 
-Since addresses and shapes stand in tables and not in the code, this module is compiled once per machine and kept in
-the cache; making an entry for another function compiles nothing.
+Addresses and shapes are in tables and not in the code, so this module is compiled once per machine and cached. Making
+an entry for another function compiles nothing.
 
-References: arguments are the caller's, and alive during the call. What a slot holds is not, once another Python
-thread may run, so the guards hold what they give to the kernel, and we let it go when the kernel is done. What is
-fresh belongs to us until it is handed out, and is let go on every way out.
+References: the caller keeps arguments alive during the call. The content of a slot may die once another Python thread
+runs, so the guards own references to the objects that they give to the kernel. They are released after the kernel.
+Fresh objects are owned here until they are returned, and are released on every error path.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ndgrad._src.compiler.native.ir import Function, module
 from ndgrad._src.compiler.native.tables import TableFunction
 from ndgrad._src.compiler.native.target import Code
 
-_MISS = "inttoptr (i64 1 to ptr)"  # no object lies there
+_MISS = "inttoptr (i64 1 to ptr)"  # never the address of an object
 _DECLARED = """
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -52,8 +52,11 @@ declare ptr @PyType_GenericAlloc(ptr, i64)
 
 
 def _outputs() -> Function:
-    """i1 outputs(specialisation, pointers, results): fresh arrays, and the pointers of outputs behind those of inputs.
-    False with an error set; what was made is in `results`, and nothing else."""
+    """Write i1 outputs(specialisation, pointers, results): fresh arrays, and the pointers of outputs after those of
+    inputs.
+
+    It returns false with an error set; `results` then holds only the arrays made so far.
+    """
     f = TableFunction("outputs", "ptr %spec, ptr %pointers, ptr %results", "i1", linkage="internal")
     rows, number, first = (
         f.word("%spec", tables.OUTPUT_ROWS, "ptr"),
@@ -77,7 +80,7 @@ def _outputs() -> Function:
         dtype, ndim = f.word(row, tables.DTYPE, "ptr"), f.set(f"trunc i64 {f.word(row, tables.NDIM)} to i32")
         f.call_void("Py_IncRef", f"ptr {dtype}")  # NumPy takes this reference, also if it fails
         ndarray, dims = f.word("%spec", tables.NDARRAY, "ptr"), f.word(row, tables.DIMS, "ptr")
-        rest = ("ptr null", "ptr null", "i32 0", "ptr null")  # strides and data are NumPy's to choose; C order
+        rest = ("ptr null", "ptr null", "i32 0", "ptr null")  # NumPy chooses strides and data; C order
         array = f.call("ptr", "ndgrad_new_array", f"ptr {ndarray}", f"ptr {dtype}", f"i32 {ndim}", f"ptr {dims}", *rest)
         f.unless(f.set(f"icmp ne ptr {array}, null"), "failed")
         f.put(array, "%results", i, "ptr")
@@ -98,8 +101,9 @@ def _outputs() -> Function:
 
 
 def _wrap() -> Function:
-    """i1 wrap(specialisation, arguments, found, results): put a tensor around each fresh array, and take the
-    references of the other results."""
+    """Write i1 wrap(specialisation, arguments, found, results), which puts a tensor around each fresh array, and takes
+    references to the other results.
+    """
     f = TableFunction("wrap", "ptr %spec, ptr %arguments, ptr %found, ptr %results", "i1", linkage="internal")
     rows, number, none = (
         f.word("%spec", tables.OUTPUT_ROWS, "ptr"),
@@ -147,8 +151,9 @@ def _wrap() -> Function:
 
 
 def _attempt() -> Function:
-    """ptr attempt(specialisation, arguments, positional, keywords): the result of the call, null with an error set, or
-    1 if it is not for this specialisation."""
+    """Write ptr attempt(specialisation, arguments, positional, keywords): the result of the call, null with an error
+    set, or 1 if the specialisation does not match.
+    """
     f = TableFunction("attempt", "ptr %spec, ptr %arguments, i64 %positional, ptr %keywords", "ptr", linkage="internal")
     f.unless(f.same("%positional", f.word("%spec", tables.POSITIONAL), "i64"), "miss")
     wanted = f.word("%spec", tables.KEYWORDS, "ptr")
@@ -171,8 +176,7 @@ def _attempt() -> Function:
     f.do(f"store i64 0, ptr {error}")
     f.unless(f.call("i1", "outputs", "ptr %spec", f"ptr {pointers}", f"ptr {results}"), "failed")
 
-    # Scratch memory: ours alone during the call. Another call that is under way has the one that is kept, so this one
-    # gets its own.
+    # Scratch memory is exclusive during a call. If another call uses the kept memory, this one allocates its own.
     bytes = f.word("%spec", tables.SCRATCH_BYTES)
     f.branch(f.same(bytes, "0", "i64"), "no.scratch", "scratch")
     f.label("scratch")
@@ -223,7 +227,7 @@ def _attempt() -> Function:
     f.unless(f.same(code, "0", "i64"), "failed")
     f.unless(f.call("i1", "wrap", "ptr %spec", "ptr %arguments", f"ptr {found}", f"ptr {results}"), "failed")
 
-    # The result: None, one object, or a tuple.
+    # The result is None, one object, or a tuple.
     f.branch(f.same(f.word("%spec", tables.AS_TUPLE), "0", "i64"), "single", "tuple")
     f.label("single")
     f.branch(f.same(number, "0", "i64"), "nothing", "one")
@@ -278,13 +282,13 @@ def _attempt() -> Function:
 
 
 def _call() -> Function:
-    """ptr call(self, arguments, positional, keywords): the builtin."""
+    """Write ptr call(self, arguments, positional, keywords): the builtin."""
     f = TableFunction("call", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
     table = f.at("%self", layout.DATA)
     rows, count = f.word(table, tables.SPECIALISATIONS, "ptr"), f.word(table, tables.COUNT)
 
     def inside(change: int) -> None:
-        """Count the calls that may be looking at rows, so that Python knows when it may free those it has replaced."""
+        """Count the calls that may read rows, so that Python knows when it may free replaced rows."""
         f.put(f.set(f"add i64 {f.word(table, tables.INSIDE)}, {change}"), table, tables.INSIDE)
 
     inside(1)
@@ -312,19 +316,19 @@ def _call() -> Function:
 
 
 def _nothing() -> Function:
-    """i64 nothing(pointers): the kernel of those who only ask whether guards hold."""
+    """Write i64 nothing(pointers): the kernel of entries that only test guards."""
     f = Function("nothing", "ptr %pointers", "i64")
     f.returns("i64 0")
     return f
 
 
 def source() -> str:
-    """The module's text."""
+    """Return the module's text."""
     guards = [*memory_code.functions(), guard_code.find(), guard_code.check(), _nothing()]
     return module([_DECLARED, *guards, _outputs(), _wrap(), _attempt(), _call()])
 
 
 @functools.cache
 def code() -> Code:
-    """The module, compiled. Builtins point into it, so it stays."""
+    """Return the compiled module. It is never freed, because builtins point into it."""
     return Code(source(), level=2, symbols=layout.symbols())

@@ -1,8 +1,8 @@
-"""The floating-point status of the processor: whether native code has divided by zero, overflowed or made a NaN.
+"""The floating-point status of the processor: division by zero, overflow or NaN in native code.
 
-NumPy looks at it after each ufunc, and warns or raises as `np.errstate` says. A program looks at it once, at its end:
-workers of the pool hand theirs over to the thread that runs the program. Vector code may set a bit that NumPy's would
-not, so a bit says only that an eager call may have something to report (see ndgrad._src.compiler.lower.float_errors).
+NumPy checks it after each ufunc, and warns or raises as `np.errstate` says. A program checks it once, at its end, and
+workers of the pool pass theirs to the thread that runs the program. Vector code may set a bit that NumPy's would not. A
+bit therefore only means that an eager call may have something to report (see ndgrad._src.compiler.lower.float_errors).
 
 The bits are those of x86-64. On architectures other than x86-64 and arm64, no bit is ever set.
 """
@@ -17,7 +17,7 @@ from ndgrad._src.compiler.native.target import Code, host
 
 INVALID, DIVIDE, OVERFLOW = 1, 4, 8
 ALL = INVALID | DIVIDE | OVERFLOW
-#: What `enter` returns if a bit is set that its mask has.
+#: Result of `enter` if a bit of its mask is set.
 FLAGGED = 77
 
 #: i64 status(): the bits that are set. void clear_status(). void add_status(i64): set further bits.
@@ -52,7 +52,7 @@ define internal void @add_status(i64 %bits) {
   ret void
 }
 """
-# By the C library, whose numbers of arm64 are 1, 2 and 4: invalid, divide, overflow.
+# arm64 uses the C library, whose bits are 1, 2 and 4: invalid, divide, overflow.
 _ARM = """
 declare i32 @fetestexcept(i32)
 declare i32 @feclearexcept(i32)
@@ -94,11 +94,11 @@ define internal void @add_status(i64 %bits) {
 
 
 def functions(architecture: str) -> str:
-    """The functions of a module that reads the status."""
+    """Return the functions of a module that reads the status."""
     return {"x86_64": _X86, "aarch64": _ARM}.get(architecture, _NONE)
 
 
-# Programs call functions of another module, across which the compiler moves nothing.
+# Programs call functions of another module, because the compiler moves no code across such calls.
 _MODULE = """
 define i64 @take_status() {
   %bits = call i64 @status()
@@ -127,14 +127,15 @@ def _code() -> Code:
 
 
 def symbols() -> dict[str, int]:
-    """The functions that programs call: void ndgrad_clear_status(), void ndgrad_status(ptr to),
-    void ndgrad_add_status(i64 bits)."""
+    """Return the functions that programs call: void ndgrad_clear_status(), void ndgrad_status(ptr to), void
+    ndgrad_add_status(i64 bits).
+    """
     names = ("ndgrad_clear_status", "ndgrad_status", "ndgrad_add_status")
     return {name: _code().address(name) for name in names}
 
 
 @functools.cache
 def take() -> Callable[[], int]:
-    """A function that returns the bits of this thread and clears them."""
+    """Return a function that returns the bits of this thread and clears them."""
     found: Callable[[], int] = _code().function("take_status", ctypes.c_int64)
     return found

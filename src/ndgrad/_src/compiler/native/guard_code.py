@@ -1,7 +1,8 @@
-"""The guards of a call as native code: a loop over rows, each a place and what must be found there.
+"""The guards of a call as native code: a loop over rows, each a place and a condition.
 
-ndgrad._src.compiler.native.guards says what the rows mean. What is found is held by the place where it was found, until
-Python runs again; so whatever gives a pointer to the kernel is held from then on, and let go if a later guard misses.
+ndgrad._src.compiler.native.guards defines the rows. The place where an object was found keeps it alive until Python
+runs again. The code therefore takes a reference to the owner of every pointer for the kernel, and releases it if a
+later guard fails.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ndgrad._src.compiler.native.tables import TableFunction
 
 
 def find() -> Function:
-    """ptr find(row, arguments): what is at the place of a row, or null."""
+    """Write ptr find(row, arguments): the object at the place of a row, or null."""
     f = TableFunction("find", "ptr %row, ptr %arguments", "ptr", linkage="internal")
     slot, steps = f.set("alloca ptr"), f.word("%row", 3)
     f.do(f"store ptr null, ptr {slot}")
@@ -31,7 +32,7 @@ def find() -> Function:
     held = f.set(f"load ptr, ptr {slot}")
     f.unless(f.same(failed, "0", "i32"), "error")
     f.unless(f.set(f"icmp ne ptr {held}, null"), "missing")
-    f.call_void("Py_DecRef", f"ptr {held}")  # the context holds it
+    f.call_void("Py_DecRef", f"ptr {held}")  # the context keeps it alive
     inside = f.block
     f.jump("walk")
 
@@ -66,7 +67,7 @@ def find() -> Function:
         f.label("attributes")
         dictionary = f.call("ptr", "PyObject_GenericGetDict", f"ptr {value}", "ptr null")
         f.unless(f.set(f"icmp ne ptr {dictionary}, null"), "error")
-        f.call_void("Py_DecRef", f"ptr {dictionary}")  # the object holds it
+        f.call_void("Py_DecRef", f"ptr {dictionary}")  # the object keeps it alive
         from_attributes = f.block
         f.jump("stepped")
         f.label("content")
@@ -89,15 +90,17 @@ def find() -> Function:
 
 
 def check() -> Function:
-    """i1 check(specialisation, arguments, pointers, values, held, found): whether all guards hold; pointers for the
-    kernel on the way, with the owners of their memory, and what was found at their places."""
+    """Write i1 check(specialisation, arguments, pointers, values, held, found): true if all guards hold.
+
+    It collects pointers for the kernel, the owners of their memory, and the objects found at their places.
+    """
     f = TableFunction(
         "check",
         "ptr %spec, ptr %arguments, ptr %pointers, ptr %values, ptr %held, ptr %found",
         "i1",
         linkage="internal",
     )
-    overflow, count = f.set("alloca i32"), f.set("alloca i64")  # how many pointers have been given
+    overflow, count = f.set("alloca i32"), f.set("alloca i64")  # number of pointers so far
     owner = f.set("alloca ptr")
     f.do(f"store i64 0, ptr {count}")
     rows, number = f.word("%spec", tables.GUARD_ROWS, "ptr"), f.word("%spec", tables.GUARDS)
@@ -235,7 +238,7 @@ def check() -> Function:
         f.jump("next")
         f.label("next")
     f.returns("i1 true")
-    f.label("error")  # a comparison may have raised; what is not equal has not
+    f.label("error")  # a comparison may have raised; an unequal result has not
     f.call_void("PyErr_Clear")
     f.jump("miss")
     f.label("miss")

@@ -1,9 +1,9 @@
-"""Guards: what must hold of a call for the code that was compiled to be right for it.
+"""Guards: the conditions on a call under which compiled code is valid.
 
-A guard names a place and says what must be found there. A place is an argument, a fixed object (a cell of a closure,
-the globals of a module) or what a context variable holds, and slots or items from there on:
+A guard names a place and a condition on the object there. A place starts from an argument, a fixed object (a cell of a
+closure, the globals of a module) or the value of a context variable, and follows slots or items from there:
 
-    Place(argument=0).slot(Tensor, "_array")        # of the first argument, if that is a Tensor and not a subclass
+    Place(argument=0).slot(Tensor, "_array")        # of the first argument, if it is exactly a Tensor
     Place(object=process).slot(Process, "busy")
     Place(context=modes).slot(Scope, "modes").slot(Modes, "grad_enabled")
     Place(object=function.__globals__).item("scale")
@@ -17,9 +17,8 @@ the globals of a module) or what a context variable holds, and slots or items fr
     Length(place, n, set)           a set (dict, list, tuple) of n items
     Apart(i, j, bytes, bytes)       the memory of the i-th and j-th array does not overlap
 
-Each guard exists twice: `row` encodes it for native code (see ndgrad._src.compiler.native.calls), and `holds` says the
-same in Python, for interpreters in which native code may not look at objects. The tests hold the two against each
-other.
+Each guard exists twice: `row` encodes it for native code (see ndgrad._src.compiler.native.calls), and `holds` checks it
+in Python, for interpreters in which native code may not read objects. The tests compare the two.
 """
 
 from __future__ import annotations
@@ -36,42 +35,44 @@ import numpy as np
 from ndgrad._src.compiler.native import layout
 
 ARRAY, DOUBLE, INTEGER, IS, EQUAL, BITS, LENGTH, APART = range(8)
-#: Kinds of ndgrad._src.compiler.native.tensor_guards and memory_guards.
+#: Kinds of guards in ndgrad._src.compiler.native.tensor_guards and memory_guards.
 TENSOR, DISTINCT, OUTSIDE, WORDS_AT, BYTES, ITEMS, ENTRIES, NAMES, ATTRIBUTES, KEYS, WRITABLE = range(8, 19)
 #: Words of a row: kind, root, object, number of steps, two words for each of three steps, and six operands.
 WORDS, STEPS, OPERANDS = 16, 4, 10
 ARGUMENT, OBJECT, CONTEXT = 0, 1, 2
 
 _MISSING = object()
-#: What a guard gives to the kernel: an address, and the object that owns the memory.
+#: Result of a guard for the kernel: an address, and the object that owns the memory.
 Found: TypeAlias = tuple[int, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where a guard looks."""
+    """The location that a guard checks."""
 
     argument: int | None = None
     object: Any = None
     context: ContextVar[Any] | None = None
-    # (class, slot), (class, None) for attributes, (class, index) or (None, key)
+    # Steps are (class, slot), (class, None) for attributes, (class, index) or (None, key).
     path: tuple[tuple[type | None, Any], ...] = ()
 
     def slot(self, cls: type, name: str) -> Place:
-        """The slot `name` of what is here, if that is of exactly the class `cls`."""
+        """Return the slot `name` of the object at this place, which must be of exactly the class `cls`."""
         return self._step(cls, name)
 
     def item(self, key: Any) -> Place:
-        """What the dictionary that is here has under a key."""
+        """Return the item under a key of the dictionary at this place."""
         return self._step(None, key)
 
     def element(self, cls: type, index: int) -> Place:
-        """An item of the list or tuple that is here, if it is one, by its number."""
+        """Return an item, by its number, of the list or tuple at this place."""
         return self._step(cls, index)
 
     def attributes(self, cls: type) -> Place:
-        """The dictionary of attributes of what is here, if that is of exactly the class `cls`. Not the same as a place
-        that begins with `object.__dict__`, for which another may be set."""
+        """Return the dictionary of attributes of the object at this place, which must be of exactly the class `cls`.
+
+        This differs from a place that begins with `object.__dict__`, because an object's dictionary can be replaced.
+        """
         return self._step(cls, None)
 
     def _step(self, cls: type | None, name: Any) -> Place:
@@ -82,7 +83,7 @@ class Place:
         return replace(self, path=(*self.path, (cls, name)))
 
     def find(self, arguments: tuple[Any, ...]) -> Any:
-        """What is there in a call, or _MISSING."""
+        """Return the object at this place in a call, or _MISSING."""
         value = self._root(arguments)
         for cls, name in self.path:
             if value is _MISSING or (cls is not None and type(value) is not cls):
@@ -109,7 +110,7 @@ class Place:
             return _MISSING
 
     def words(self) -> tuple[list[int], list[Any]]:
-        """The place for native code, and what must be kept alive for it."""
+        """Return the place for native code, and the objects that must be kept alive for it."""
         root = self.object if self.context is None else self.context
         if self.argument is not None:
             row = [ARGUMENT, self.argument]
@@ -184,7 +185,7 @@ class ArrayAt:
 
     @property
     def bytes(self) -> int:
-        """From its pointer to behind the last byte of its memory."""
+        """Return the number of bytes from its pointer to the end of its memory."""
         if self.strides is not None and any(s < 0 for s in self.strides):
             raise ValueError(f"an array of strides {self.strides} has memory before its pointer. [nd-compiler]")
         if not all(self.shape):
@@ -196,7 +197,7 @@ class ArrayAt:
 
 @dataclass(frozen=True, eq=False)
 class NumberAt:
-    """A Python float, or an int that fits into 64 bits, whatever its value."""
+    """A Python float, or an int that fits into 64 bits, of any value."""
 
     place: Place
     cls: type
@@ -273,7 +274,7 @@ class Equal:
 
 @dataclass(frozen=True, eq=False)
 class Length:
-    """A container of exactly this class with so many items: `process.busy` is empty."""
+    """A container of exactly this class with this number of items: `process.busy` is empty."""
 
     place: Place
     length: int
@@ -299,7 +300,7 @@ class Length:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """A dictionary with these keys, the very objects, in this order."""
+    """A dictionary with exactly these keys, compared by identity, in this order."""
 
     place: Place
     keys: tuple[Any, ...]
@@ -319,8 +320,7 @@ class Keys:
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Two arrays, by their numbers among what gives pointers, whose memory does not overlap: so many bytes from each
-    pointer on."""
+    """Two arrays with disjoint memory, given by the numbers of their pointers and the bytes from each pointer on."""
 
     first: int
     second: int
@@ -340,8 +340,9 @@ class Apart:
 
 
 def _step_word(cls: type, name: Any) -> int:
-    """What a step says behind its class: the offset of a slot, -1 for attributes, or -2 and less for
-    items: even in tuples."""
+    """Return the word of a step after its class: the offset of a slot, -1 for attributes, or -2 and less for items:
+    even in tuples.
+    """
     if cls is list or cls is tuple:
         return -2 - 2 * int(name) - (cls is list)
     return -1 if name is None else layout.slot_offset(cls, name)

@@ -1,7 +1,7 @@
-"""Writing LLVM IR: types, constants, and one function at a time, line by line.
+"""Write LLVM IR: types, constants, and one function at a time, line by line.
 
-IR is text here, as LLVM's manual shows it, so that what is generated can be printed, read and compared. A `Function`
-hands out names for results and writes loops; everything else is an instruction given as a string:
+IR is text here, as in LLVM's manual, so that generated code can be printed, read and compared. A `Function` assigns
+names to results and writes loops. Everything else is an instruction given as a string:
 
     f = Function("scale", "ptr %x, double %a, i64 %n")
     with f.loop("%n") as i:
@@ -11,8 +11,8 @@ hands out names for results and writes loops; everything else is an instruction 
     f.returns()
     text = f.text()
 
-Vectors are written out by us (`<8 x double>`): LLVM's own loop vectoriser takes minutes for what takes milliseconds
-without it.
+Vectors are written explicitly (`<8 x double>`). LLVM's own loop vectoriser takes minutes for code that takes
+milliseconds without it.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ TYPES = {
 
 @functools.cache
 def element_of(dtype: Any) -> str:
-    """LLVM's name of a NumPy dtype that kernels know. (A dtype's own name takes it microseconds to say.)"""
+    """Return LLVM's name of a NumPy dtype that kernels support. (Reading a dtype's own name takes microseconds.)"""
     return TYPES[dtype.name]
 
 
 #: Bytes of an LLVM type.
 SIZES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8}
 
-#: How a type is spelt in the name of an intrinsic: llvm.fma.v8f64.
+#: Spelling of a type in the name of an intrinsic: llvm.fma.v8f64.
 _SUFFIX = {"float": "f32", "double": "f64", "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64"}
 
 
@@ -66,17 +66,17 @@ class Vector:
 
     @property
     def suffix(self) -> str:
-        """As the names of intrinsics spell it."""
+        """Return its spelling in the names of intrinsics."""
         return _SUFFIX[self.element] if self.lanes == 1 else f"v{self.lanes}{_SUFFIX[self.element]}"
 
     @property
     def mask(self) -> Vector:
-        """The type of a comparison."""
+        """Return the type of a comparison."""
         return Vector("i1", self.lanes)
 
     @property
     def integer(self) -> Vector:
-        """Integers of the same width, for work on bits."""
+        """Return integers of the same width, for bit operations."""
         return Vector({"float": "i32", "double": "i64"}.get(self.element, self.element), self.lanes)
 
     @property
@@ -84,14 +84,15 @@ class Vector:
         return SIZES[self.element] * self.lanes
 
     def constant(self, value: float) -> str:
-        """A number in all lanes, exactly."""
+        """Return a number in all lanes, exactly."""
         text = number(self.element, value)
         return text if self.lanes == 1 else f"splat ({self.element} {text})"
 
 
 def number(element: str, value: float) -> str:
-    """A constant of a scalar type. Floats are written by their bits, as LLVM wants it: a float as the
-    double of the same value."""
+    """Return a constant of a scalar type. Floats are written by their bits, as LLVM requires: a float as the double of
+    the same value.
+    """
     if element in ("float", "double"):
         if element == "float":
             value = struct.unpack("<f", struct.pack("<f", value))[0] if abs(value) < 3.5e38 else value
@@ -100,8 +101,7 @@ def number(element: str, value: float) -> str:
 
 
 class Function:
-    """One function being written. Calls of intrinsics and of other functions are declared by `calls` and
-    collected by the module."""
+    """A function under construction. `calls` declares intrinsics and other functions, and the module collects them."""
 
     def __init__(
         self, name: str, parameters: str, returns: str = "void", attributes: str = "", linkage: str = ""
@@ -109,7 +109,7 @@ class Function:
         self.name = name
         self.parameters = parameters
         self.declared: dict[str, str] = {}
-        #: Calls of functions of the maths library here, by name and type: `maths.library` has their definitions.
+        #: functions of the maths library called here, by name and type; `maths.library` has their definitions
         self.needed: list[tuple[str, Vector]] = []
         self.linkage = linkage
         self._head = f"{returns} @{name}({parameters})"
@@ -119,7 +119,7 @@ class Function:
         self.block = "entry"
 
     def set(self, instruction: str) -> str:
-        """Write an instruction; the name of its result."""
+        """Write an instruction, and return the name of its result."""
         self._count += 1
         self._lines.append(f"  %r{self._count} = {instruction}")
         return f"%r{self._count}"
@@ -129,7 +129,7 @@ class Function:
         self._lines.append("  " + instruction)
 
     def fresh(self, stem: str) -> str:
-        """A label nobody else has."""
+        """Return an unused label."""
         self._count += 1
         return f"{stem}{self._count}"
 
@@ -168,14 +168,16 @@ class Function:
     def loop(
         self, stop: str, start: str = "0", step: str = "1", carried: Sequence[Carried] = ()
     ) -> AbstractContextManager[str]:
-        """A loop over an i64 index, tested before each turn; the names in `carried` hold their last values after it."""
+        """Open a loop over an i64 index, tested before each turn. The names in `carried` hold their last values after
+        it.
+        """
         return self.loop_while(lambda index: self.set(f"icmp slt i64 {index}, {stop}"), carried, start, step)
 
     @contextmanager
     def loop_while(
         self, condition: Callable[[str], str], carried: Sequence[Carried] = (), start: str = "0", step: str = "1"
     ) -> Iterator[str]:
-        """The same with any condition, which is written before each turn."""
+        """Open a loop with any condition, which is evaluated before each turn."""
         head, body, after = self.fresh("head"), self.fresh("body"), self.fresh("after")
         before, index = self.block, "%" + self.fresh("i")
         self.jump(head)
@@ -195,11 +197,11 @@ class Function:
 
     @contextmanager
     def repeat(self, count: str, carried: Sequence[Carried] = ()) -> Iterator[str]:
-        """A loop over an i64 index from 0 that runs at least once and is tested after each turn: the
-        form processors like best.
+        """Open a loop over an i64 index from 0 that runs at least once and is tested after each turn, the form that
+        processors run best.
 
-        After it the names in `carried` hold the values of the last turn's beginning; their `next`
-        is what the last turn made.
+        After it the names in `carried` hold the values at the beginning of the last turn; their `next` is the result of
+        the last turn.
         """
         body, after = self.fresh("body"), self.fresh("after")
         before, index = self.block, "%" + self.fresh("i")
@@ -217,7 +219,9 @@ class Function:
 
     @contextmanager
     def until(self, carried: Sequence[Carried]) -> Iterator[Ending]:
-        """A loop that runs at least once and ends with the turn that sets `stop` of what it yields, an i1, to true."""
+        """Open a loop that runs at least once and ends with the turn that sets `stop` of the yielded object, an i1, to
+        true.
+        """
         body, after, before, ending = self.fresh("body"), self.fresh("after"), self.block, Ending()
         self.jump(body)
         self.label(body)
@@ -232,7 +236,7 @@ class Function:
 
     @contextmanager
     def when(self, condition: str) -> Iterator[None]:
-        """Instructions that run only if an i1 holds."""
+        """Open a block of instructions that run only if an i1 holds."""
         then, after = self.fresh("then"), self.fresh("after")
         self.branch(condition, then, after)
         self.label(then)
@@ -241,13 +245,13 @@ class Function:
         self.label(after)
 
     def carried(self, type: object, first: str, stem: str = "c") -> Carried:
-        """A value that a loop hands from turn to turn: give it to `loop` and set its `next` inside."""
+        """Return a value that a loop passes from turn to turn: give it to `loop` and set its `next` inside."""
         return Carried("%" + self.fresh(stem), str(type), first)
 
     # ----- vectors -----
 
     def splat(self, value: str, type: Vector) -> str:
-        """A scalar in all lanes."""
+        """Return a scalar in all lanes."""
         if type.lanes == 1:
             return value
         one = self.set(f"insertelement {type} poison, {type.element} {value}, i64 0")
@@ -265,7 +269,7 @@ class Function:
         return str(a) if b == 1 else str(b) if a == 1 else self.set(f"mul i64 {a}, {b}")
 
     def div(self, a: str | int, b: str | int) -> str:
-        """The quotient of sizes, which are not negative."""
+        """Return the quotient of sizes, which are nonnegative."""
         return str(a) if b == 1 else self.set(f"udiv i64 {a}, {b}")
 
     def least(self, a: str | int, b: str | int) -> str:
@@ -275,7 +279,7 @@ class Function:
         return self.call("i64", "llvm.smax.i64", f"i64 {a}", f"i64 {b}")
 
     def compare(self, how: str, a: str | int, b: str | int) -> str:
-        """`slt`, `eq`, ... of two i64."""
+        """Return `slt`, `eq`, ... of two i64."""
         return self.set(f"icmp {how} i64 {a}, {b}")
 
     def both(self, a: str, b: str) -> str:
@@ -291,7 +295,7 @@ class Function:
         return self.set(f"select i1 {condition}, {type} {a}, {type} {b}")
 
     def ahead(self, pointer: str, offset: str | int) -> str:
-        """A pointer some bytes further."""
+        """Return a pointer moved by some bytes."""
         return pointer if offset == 0 else self.set(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def address(self, element: str, pointer: str, index: str) -> str:
@@ -304,16 +308,16 @@ class Function:
     def store(self, type: Vector, value: str, pointer: str) -> None:
         self.do(f"store {type} {value}, ptr {pointer}, align {SIZES[type.element]}")
 
-    # ----- vectors of which only the first lanes count -----
+    # ----- vectors with only some lanes active -----
 
     def first_lanes(self, type: Vector, count: str) -> str:
-        """The mask of the first `count` lanes, an i64."""
+        """Return the mask of the first `count` lanes, an i64."""
         counts = self.splat(self.set(f"trunc i64 {count} to i32"), Vector("i32", type.lanes))
         numbers = ", ".join(f"i32 {i}" for i in range(type.lanes))
         return self.set(f"icmp sgt <{type.lanes} x i32> {counts}, <{numbers}>")
 
     def load_masked(self, type: Vector, pointer: str, mask: str) -> str:
-        """Load the lanes of a mask; the others are zero, and their memory is not touched."""
+        """Load the lanes of a mask. The others are zero, and their memory is not touched."""
         size = SIZES[type.element]
         return self.call(
             type,
@@ -335,7 +339,7 @@ class Function:
         )
 
     def body(self) -> str:
-        """Its instructions."""
+        """Return its instructions."""
         return "\n".join(self._lines)
 
     def text(self) -> str:
@@ -344,26 +348,26 @@ class Function:
 
 
 class Carried:
-    """A value that a loop hands from turn to turn; after the loop, `name` is its last value."""
+    """A value that a loop passes from turn to turn. After the loop, `name` is its last value."""
 
     def __init__(self, name: str, type: str, first: str) -> None:
         self.name = name
         self.type = type
         self.first = first
-        self.next = name  # unchanged, unless the body says otherwise
+        self.next = name  # unchanged, unless the body sets it
 
     def __str__(self) -> str:
         return self.name
 
 
 class Ending:
-    """When a loop of `Function.until` ends."""
+    """The end condition of a loop of `Function.until`."""
 
     stop = "true"
 
 
 def module(functions: Sequence[Function | str]) -> str:
-    """The text of a module: every declaration once, then the functions."""
+    """Return the text of a module: every declaration once, then the functions."""
     declared: dict[str, str] = {}
     for f in functions:
         if isinstance(f, Function):
@@ -373,7 +377,9 @@ def module(functions: Sequence[Function | str]) -> str:
 
 
 def _type_of(argument: str) -> str:
-    """The type in `type value`: everything before the value, whose spelling has no blank outside a constant vector."""
+    """Return the type in `type value`: everything before the value, whose spelling has no blank outside a constant
+    vector.
+    """
     if argument.startswith("<"):
         return argument[: argument.index(">") + 1]
     return argument.split(" ", 1)[0]

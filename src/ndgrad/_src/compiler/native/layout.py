@@ -1,11 +1,11 @@
-"""Where CPython and NumPy keep what native code reads: offsets in their objects, and the addresses of their functions.
+"""Memory layout of CPython and NumPy objects: offsets in objects, and the addresses of C functions.
 
-A compiled function looks at its arguments without Python: it reads the class of an object, the slot of a tensor, the
-data pointer of an array. Where these lie is no public contract, though it has been the same for years. So nothing
-here is believed: `problem()` compares every offset with what Python says of live objects, once per process, and a
-sentence instead of None means that calls are to be checked in Python, which is slower and means the same.
+A compiled function reads its arguments without Python: the class of an object, the slot of a tensor, the data pointer
+of an array. These offsets are no public contract, though they have been the same for years. So nothing here is assumed:
+`problem()` compares every offset with Python's view of live objects, once per process. If it returns a sentence instead
+of None, calls are checked in Python, which is slower and means the same.
 
-An object begins with its reference count and its class; then come an array's data pointer, number of dimensions,
+An object begins with its reference count and its class. Then come an array's data pointer, number of dimensions,
 dimensions, strides, base, dtype and flags; a float's value; a NumPy scalar's value; a cell's content.
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-#: Offsets in bytes. A list has its length, and then where its items are.
+#: Offsets in bytes. A list has its length, and then the address of its items.
 CLASS = 8
 LENGTH, ITEMS = 16, 24
 FLOAT = SCALAR = CELL = 16
@@ -32,8 +32,8 @@ DATA, NDIM, DIMS, STRIDES, BASE, DTYPE, FLAGS = 16, 24, 32, 40, 48, 56, 64
 #: Bits of an array's flags.
 C_CONTIGUOUS, OWNDATA, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400
 
-_ABI = 0x02000000  # of NumPy 2
-_NEW_ARRAY = 94  # PyArray_NewFromDescr in NumPy's table of functions
+_ABI = 0x02000000  # the ABI of NumPy 2
+_NEW_ARRAY = 94  # index of PyArray_NewFromDescr in NumPy's table of functions
 _SLOT = 16  # the kind of member that __slots__ makes: T_OBJECT_EX
 
 #: Functions of Python's C interface that native code calls.
@@ -47,20 +47,21 @@ PYTHON = (
 
 
 def symbols() -> dict[str, int]:
-    """The addresses of what native code calls: Python's functions, and NumPy's that makes an array."""
+    """Return the addresses of the functions that native code calls: Python's, and NumPy's constructor of arrays."""
     return {**{name: function(name) for name in PYTHON}, "ndgrad_new_array": _numpy_table(_NEW_ARRAY)}
 
 
 def plain_allocation(cls: type) -> bool:
-    """Whether the objects of a class are allocated as Python itself does it."""
+    """True if the objects of a class are allocated by Python's default function."""
     get_slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(function("PyType_GetSlot"))
     return bool(get_slot(cls, 47) == function("PyType_GenericAlloc"))  # Py_tp_alloc
 
 
 @functools.cache
 def slot_offset(cls: type, name: str) -> int:
-    """Where the objects of a class keep a slot, from its member descriptor:
-    {count, class, owner, name, qualified name, member -> {name, int kind, offset, flags}}."""
+    """Return the offset of a slot in the objects of a class, from its member descriptor:
+        {count, class, owner, name, qualified name, member -> {name, int kind, offset, flags}}.
+    """
     if cls is types.CellType and name == "cell_contents":
         return CELL
     descriptor = next((k.__dict__[name] for k in cls.__mro__ if name in k.__dict__), None)
@@ -81,21 +82,21 @@ def slot_offset(cls: type, name: str) -> int:
 
 @functools.cache
 def bases_offset() -> int | None:
-    """Where a class keeps the order in which its bases are searched (`__mro__`), looked for in classes made for this; None if
-    they do not agree."""
+    """Return the offset of `__mro__` in a class, found by searching classes made for this; None if they do not agree.
+    """
     classes: list[type] = [type("A", (), {}), type("B", (dict,), {}), type("C", (float,), {"__slots__": ()})]
     return _common_offset([(c, c.__mro__) for c in classes])
 
 
 @functools.cache
 def factory_offset() -> int | None:
-    """Where a defaultdict keeps the function that makes missing values; None if that is not found."""
+    """Return the offset of a defaultdict's factory function; None if it is not found."""
     makers = [lambda: 1, lambda: 2]
     return _common_offset([(defaultdict(f), f) for f in makers])
 
 
 def _common_offset(held: Sequence[tuple[Any, Any]]) -> int | None:
-    """The offset at which each of these objects has a pointer to another; None if there is not exactly one."""
+    """Return the offset at which each of these objects has a pointer to another; None if there is not exactly one."""
     found = [
         {k for k in range(0, type(owner).__basicsize__, 8) if _word(id(owner) + k) == id(value)}
         for owner, value in held
@@ -106,13 +107,13 @@ def _common_offset(held: Sequence[tuple[Any, Any]]) -> int | None:
 
 @functools.cache
 def tuple_items() -> int:
-    """Where the items of a tuple begin."""
+    """Return the offset of a tuple's items."""
     return _only_place([(("a", "b", "c"), "a"), (([], []), None)])
 
 
 @functools.cache
 def function_words() -> tuple[int, int, int]:
-    """Where a function has its code, its defaults and its defaults of keywords."""
+    """Return the offsets of a function's code, defaults and keyword defaults."""
     first, second = _functions()
     return (
         _only_place([(first, first.__code__), (second, second.__code__)]),
@@ -122,7 +123,7 @@ def function_words() -> tuple[int, int, int]:
 
 
 def _functions() -> tuple[Any, Any]:
-    # objects of their own are what is wanted
+    # The defaults must be distinct new objects.
     def first(a: Any = object(), *, b: Any = object()) -> None: ...  # noqa: B008
     def second(c: Any = object(), *, d: Any = object()) -> None: ...  # noqa: B008
 
@@ -130,12 +131,13 @@ def _functions() -> tuple[Any, Any]:
 
 
 class _NoPlace(ValueError):
-    """What `problem` tells."""
+    """The message that `problem` returns."""
 
 
 def _only_place(probes: list[tuple[Any, Any]]) -> int:
-    """The one offset at which each of these objects has a word with the address of what it holds
-    (None: of its first item)."""
+    """Return the only offset at which each of these objects has a word with the address of its content (None: of its
+    first item).
+    """
     found: set[int] | None = None
     for holder, held in probes:
         size = type(holder).__basicsize__ + 8 * (len(holder) if isinstance(holder, tuple) else 0)
@@ -149,7 +151,7 @@ def _only_place(probes: list[tuple[Any, Any]]) -> int:
 
 @functools.cache
 def problem() -> str | None:
-    """Why native code may not read objects in this process, or None if it may."""
+    """Return the reason why native code may not read objects in this process, or None if it may."""
     if sys.implementation.name != "cpython":
         return f"the interpreter is {sys.implementation.name} and not CPython"
     if struct.calcsize("P") != 8:
@@ -167,7 +169,7 @@ def problem() -> str | None:
 
 
 def _probes() -> list[tuple[str, bool]]:
-    """What was looked at, and whether native code would see what Python sees."""
+    """Yield a description of each probe, and True if native code sees the same as Python."""
     found: list[tuple[str, bool]] = []
     unaligned = np.zeros(17, np.int8)[1:].view(np.float64)
     for array in (
@@ -221,7 +223,7 @@ def _probes() -> list[tuple[str, bool]]:
 
 
 def _has_items(address: int, items: list[Any]) -> bool:
-    """Whether objects stand at an address, if it is one: a small or an odd number is not."""
+    """True if objects are at an address. Small or odd numbers are not addresses."""
     return address > 1 << 16 and address % 8 == 0 and all(_word(address + 8 * i) == id(x) for i, x in enumerate(items))
 
 
@@ -238,14 +240,16 @@ def _slots_are_found() -> bool:
 
 
 def _arrays_are_made() -> bool:
-    """Whether NumPy's function makes an array as native code calls it, with the dtype's reference given to it."""
+    """True if NumPy's function makes an array when called as native code does, with a reference to the dtype passed to
+    it.
+    """
     version = ctypes.CFUNCTYPE(ctypes.c_uint)(_numpy_table(0))()
     if version != _ABI:
         return False
     dtype, dims = (
         np.dtype([("a", "f4"), ("b", "f4")]),
         (ctypes.c_ssize_t * 2)(3, 4),
-    )  # a dtype of its own, whose references can be counted
+    )  # a new dtype, whose references can be counted
     make = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p,
         ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p,
@@ -266,14 +270,14 @@ def _arrays_are_made() -> bool:
 
 
 def _numpy_table(index: int) -> int:
-    """An entry of NumPy's table of C functions."""
+    """Return an entry of NumPy's table of C functions."""
     core = importlib.import_module("numpy._core._multiarray_umath")  # NumPy has no public name for it
     table = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(function("PyCapsule_GetPointer"))
     return _word(table(core._ARRAY_API, None) + 8 * index)
 
 
 def function(name: str) -> int:
-    """The address of a function of Python's C interface."""
+    """Return the address of a function of Python's C interface."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 

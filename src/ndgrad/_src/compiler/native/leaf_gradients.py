@@ -1,13 +1,13 @@
-"""Gradients that a node has ready, given to leaves without Python: the end of `backward()` of one compiled call.
+"""Give the finished gradients of a node to leaves without Python: the end of `backward()` of one compiled call.
 
-`hand_out(node)` is a builtin. It looks whether this is the plain case: no mode or hook on any leaf anywhere, a node
-without anything extra that has one gradient for each of its inputs that want one, nobody else who holds these, and only
-leaves behind it, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each gets its gradient as a
-tensor, and the answer is True. Otherwise nothing has happened, the answer is False, and the engine does what there is to do
-(`accumulate_array` says what all of this means; see its Note [Steal or copy]).
+`hand_out(node)` is a builtin, which checks for the plain case. No mode is active, and no leaf has a hook. The node has
+nothing extra, and has one gradient, with no other reference, for each of its inputs that need one. Its successors are
+only leaves, each without a `.grad`, dense in C order, of the gradient's shape and dtype. Then each leaf gets its
+gradient as a tensor, and the result is True. Otherwise nothing has changed, the result is False, and the engine does
+the work (`accumulate_array` explains the conditions; see its Note [Steal or copy]).
 
-Making a tensor may run the collector, and that any code, so the leaves are looked at once more when all tensors are
-there; from then on nothing else runs, and what happens under the interpreter lock need not be locked again.
+Making a tensor may run the garbage collector, and thereby any code. The leaves are therefore checked again when all
+tensors exist. From then on no other code runs, and the interpreter lock makes further locks unnecessary.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ndgrad._src.core.variable import AccumulateGrad, BareTensor, Meta
     PROCESS, NODE, TUPLE, END, NDARRAY, META, FACES_OF, GRAD, RESHAPES, NONE, TRUE, FALSE,
 ) = range(12)  # fmt: skip
 
-#: The low half of an object's count of references: the upper one has flags on newer Pythons.
+#: The low half of an object's reference count. The upper half has flags on newer Pythons.
 _COUNT = 0
 
 _DECLARED = """
@@ -66,7 +66,7 @@ class _Writer(TableFunction):
         return self.word(self.address("i8", tuple, str(layout.tuple_items())), index, "ptr")
 
     def dictionary(self, object: str, otherwise: str) -> str:
-        """The dictionary of an object, which holds it."""
+        """Return the dictionary of an object, which keeps it alive."""
         found = self.call("ptr", "PyObject_GenericGetDict", f"ptr {object}", "ptr null")
         self.unless(self.set(f"icmp ne ptr {found}, null"), otherwise)
         self.call_void("Py_DecRef", f"ptr {found}")
@@ -74,7 +74,7 @@ class _Writer(TableFunction):
 
 
 def _is_free() -> Function:
-    """i1 is_free(table, leaf): whether a leaf wants a gradient, has none, and has not changed its shape."""
+    """Write i1 is_free(table, leaf): true if a leaf requires a gradient, has none, and has not changed its shape."""
     f = _Writer("is_free", "ptr %table, ptr %leaf", "i1", linkage="internal")
     none = f.known(NONE)
     f.unless(f.same(f.slot("%leaf", BareTensor, "_node"), none), "no")
@@ -96,7 +96,9 @@ def _is_free() -> Function:
 
 
 def _fits() -> Function:
-    """i1 fits(table, end, gradient): whether a gradient can be that of the leaf at this end of the graph, as it is."""
+    """Write i1 fits(table, end, gradient): true if a gradient can become that of the leaf at this end of the graph
+    unchanged.
+    """
     f = _Writer("fits", "ptr %table, ptr %end, ptr %gradient", "i1", linkage="internal")
     leaf = f.slot("%end", AccumulateGrad, "variable")
     array = f.slot(leaf, BareTensor, "_array")
@@ -120,8 +122,9 @@ def _fits() -> Function:
 
 
 def _tensor() -> Function:
-    """ptr tensor(table, leaf, array): a tensor over an array, of the class that a gradient of the leaf has; null if it
-    has none that is known."""
+    """Write ptr tensor(table, leaf, array): a tensor over an array, of the class of the leaf's gradients; null if that
+    class is unknown.
+    """
     f = _Writer("tensor", "ptr %table, ptr %leaf, ptr %array", "ptr", linkage="internal")
     cls = f.at("%leaf", layout.CLASS)
     face = f.call("ptr", "PyDict_GetItemWithError", f"ptr {f.known(FACES_OF)}", f"ptr {cls}")
@@ -140,7 +143,7 @@ def _tensor() -> Function:
 
 
 def _hand_out(node_class: type) -> Function:
-    """ptr hand_out(self, arguments, positional, keywords): the builtin."""
+    """Write ptr hand_out(self, arguments, positional, keywords): the builtin."""
     f = _Writer("hand_out", "ptr %self, ptr %arguments, i64 %positional, ptr %keywords", "ptr")
     f.do(f"%table = load ptr, ptr {f.address('i8', '%self', str(layout.DATA))}")
     f.unless(f.same("%positional", "1", "i64"), "no")
@@ -170,7 +173,7 @@ def _hand_out(node_class: type) -> Function:
 
     made = f.set(f"alloca ptr, i64 {number}")
     f.do(f"store i64 0, ptr {count}")
-    f.call_void("Py_IncRef", f"ptr {node}")  # with all that it holds, whatever the collector runs
+    f.call_void("Py_IncRef", f"ptr {node}")  # keeps the node's objects alive, whatever the collector runs
     with f.loop(number) as i:
         leaf = f.slot(f.word(wanting, i, "ptr"), AccumulateGrad, "variable")
         tensor = f.call("ptr", "tensor", "ptr %table", f"ptr {leaf}", f"ptr {f.item(gradients, i)}")
@@ -204,20 +207,22 @@ def _hand_out(node_class: type) -> Function:
 
 
 def source(node_class: type) -> str:
-    """The module's text."""
+    """Return the module's text."""
     return module([_DECLARED, _is_free(), _fits(), _tensor(), _hand_out(node_class)])
 
 
 class _Table(np.ndarray[Any, Any]):
-    """The words behind the builtin's `self`, and what they point at."""
+    """The words behind the builtin's `self`, and the objects that they reference."""
 
     keeps: tuple[Any, ...]
 
 
 @functools.cache
 def hand_out(node_class: type) -> Callable[[Any], bool] | None:
-    """The builtin for nodes of a class, which has slots `made` and `has_gradients`; None where native code may not look
-    at objects, or would not know whether anybody else holds one."""
+    """Return the builtin for nodes of a class with slots `made` and `has_gradients`.
+
+    None if native code may not read objects, or could not tell if an object has other references.
+    """
     if layout.problem() is not None or not _counts_are_found():
         return None
     code = Code(source(node_class), level=2, symbols={name: layout.function(name) for name in _FUNCTIONS})
@@ -232,8 +237,11 @@ def hand_out(node_class: type) -> Callable[[Any], bool] | None:
 
 
 def _counts_are_found() -> bool:
-    """Whether an array that one tuple holds has a count of one, one that a variable and a view hold as well has three,
-    and a view says whose memory it shows."""
+    """True if reference counts and bases have the expected values.
+
+    An array held by one tuple must have a count of one, and one that a variable and a view hold as well a count of
+    three. A view must show the owner of its memory.
+    """
 
     def count(holder: tuple[Any, ...]) -> int:
         held = ctypes.c_ssize_t.from_address(id(holder) + layout.tuple_items()).value

@@ -1,7 +1,7 @@
 """Guards on tensors and on memory as native code: one function for each kind.
 
-ndgrad._src.compiler.native.tensor_guards and memory_guards say what their rows mean. Nothing here runs Python's code or
-gives up the interpreter lock, so what is read does not change under the reader.
+ndgrad._src.compiler.native.tensor_guards and memory_guards define the rows. No code here runs Python or releases the
+interpreter lock, so objects do not change while they are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _endings(f: TableFunction) -> None:
 
 
 def words() -> Function:
-    """i1 words(row): words at an address."""
+    """Write i1 words(row): words at an address."""
     f = TableFunction("words", "ptr %row", "i1", linkage="internal")
     there, count, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
     with f.loop(count) as i:
@@ -34,7 +34,7 @@ def words() -> Function:
 
 
 def bytes_() -> Function:
-    """i1 bytes(row): bytes at an address."""
+    """Write i1 bytes(row): bytes at an address."""
     f = TableFunction("bytes", "ptr %row", "i1", linkage="internal")
     there, count, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
     whole = f.set(f"lshr i64 {count}, 3")
@@ -49,7 +49,7 @@ def bytes_() -> Function:
 
 
 def items() -> Function:
-    """i1 items(row): the items of a list."""
+    """Write i1 items(row): the items of a list."""
     f = TableFunction("items", "ptr %row", "i1", linkage="internal")
     held, count, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
     f.unless(f.same(f.at(held, layout.LENGTH, "i64"), count, "i64"), "miss")
@@ -61,7 +61,7 @@ def items() -> Function:
 
 
 def entries() -> Function:
-    """i1 entries(row): the keys and values of a dictionary, in order."""
+    """Write i1 entries(row): the keys and values of a dictionary, in order."""
     f = TableFunction("entries", "ptr %row", "i1", linkage="internal")
     place, key, value = f.set("alloca i64"), f.set("alloca ptr"), f.set("alloca ptr")
     held, count, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
@@ -78,7 +78,7 @@ def entries() -> Function:
 
 
 def keys() -> Function:
-    """i1 keys(row, dictionary): the keys of a dictionary, in order."""
+    """Write i1 keys(row, dictionary): the keys of a dictionary, in order."""
     f = TableFunction("keys", "ptr %row, ptr %held", "i1", linkage="internal")
     place, key = f.set("alloca i64"), f.set("alloca ptr")
     count, expected = f.word("%row", _SECOND), f.word("%row", _THIRD, "ptr")
@@ -93,7 +93,7 @@ def keys() -> Function:
 
 
 def names() -> Function:
-    """i1 names(row): what a dictionary has under some names, or that it has nothing there."""
+    """Write i1 names(row): the values of a dictionary under some names, or their absence."""
     f = TableFunction("names", "ptr %row", "i1", linkage="internal")
     held, count = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND)
     keys, expected = f.word("%row", _THIRD, "ptr"), f.word("%row", _FOURTH, "ptr")
@@ -105,7 +105,7 @@ def names() -> Function:
 
 
 def attributes() -> Function:
-    """i1 attributes(row): the class of an object, and the dictionary of its attributes."""
+    """Write i1 attributes(row): the class of an object, and the dictionary of its attributes."""
     f = TableFunction("attributes", "ptr %row", "i1", linkage="internal")
     held, cls, expected = f.word("%row", _FIRST, "ptr"), f.word("%row", _SECOND, "ptr"), f.word("%row", _THIRD, "ptr")
     f.is_class(held, cls, "miss")
@@ -113,7 +113,7 @@ def attributes() -> Function:
     f.label("dictionary")
     found = f.call("ptr", "PyObject_GenericGetDict", f"ptr {held}", "ptr null")
     f.unless(f.set(f"icmp ne ptr {found}, null"), "error")
-    f.call_void("Py_DecRef", f"ptr {found}")  # the object holds it
+    f.call_void("Py_DecRef", f"ptr {found}")  # the object keeps it alive
     f.branch(f.same(found, expected), "good", "miss")
     f.label("error")
     f.call_void("PyErr_Clear")
@@ -124,7 +124,7 @@ def attributes() -> Function:
 
 
 def recorded() -> Function:
-    """i64 recorded(known, tensor): whether a tensor requires grad: 1, 0, or 2 if that is for Python to say."""
+    """Write i64 recorded(known, tensor): 1 if a tensor requires grad, 0 if not, 2 if Python must decide."""
     f = TableFunction("recorded", "ptr %known, ptr %tensor", "i64", linkage="internal")
     none = f.word("%known", tensors.NONE, "ptr")
     node, meta = (f.at("%tensor", layout.slot_offset(BareTensor, name)) for name in ("_node", "_meta"))
@@ -142,7 +142,7 @@ def recorded() -> Function:
     view = f.at(meta, layout.slot_offset(Meta, "view"))
     f.branch(f.same(view, none), "no", "of.a.view")
 
-    # a view whose base requires no grad requires none, however old its history is
+    # A view whose base requires no grad requires none, even if its history is out of date.
     f.label("of.a.view")
     f.unless(f.set(f"icmp ne ptr {view}, null"), "unknown")
     f.is_class(view, f.word("%known", tensors.VIEW, "ptr"), "unknown")
@@ -166,8 +166,9 @@ def recorded() -> Function:
 
 
 def tensor() -> Function:
-    """ptr tensor(row, tensor, holder): the data of a tensor that is as it should be, or null; `holder` gets the
-    object that owns them."""
+    """Write ptr tensor(row, tensor, holder): the data of a tensor that matches, or null. `holder` receives the owner of
+    the memory.
+    """
     f = TableFunction("tensor", "ptr %row, ptr %tensor, ptr %holder", "ptr", linkage="internal")
     known = f.word("%row", _FIRST, "ptr")
     f.is_class("%tensor", f.word(known, tensors.CLASS, "ptr"), "miss")
@@ -181,7 +182,7 @@ def tensor() -> Function:
     f.unless(f.same(requires, f.word(known, tensors.RECORDED), "i64"), "miss")
     f.do(f"store ptr {array}, ptr %holder")
     f.branch(f.same(f.at(array, layout.CLASS), f.word(known, tensors.NDARRAY, "ptr")), "ndarray", "scalar")
-    f.label("scalar")  # no class lies at 0, so 0 admits none
+    f.label("scalar")  # no class is at address 0, so 0 admits none
     f.is_class(array, f.word(known, tensors.SCALAR, "ptr"), "miss")
     f.returns(f"ptr {f.address('i8', array, str(layout.SCALAR))}")
     f.label("ndarray")
@@ -203,7 +204,7 @@ def tensor() -> Function:
 
 
 def outside() -> Function:
-    """i1 outside(row, object): none of these objects."""
+    """Write i1 outside(row, object): true if the object is none of these."""
     f = TableFunction("outside", "ptr %row, ptr %object", "i1", linkage="internal")
     count, others = f.word("%row", _FIRST), f.word("%row", _SECOND, "ptr")
     with f.loop(count) as i:
@@ -213,7 +214,7 @@ def outside() -> Function:
 
 
 def distinct() -> Function:
-    """i1 distinct(row, objects): the first of these objects are so many."""
+    """Write i1 distinct(row, objects): true if the first n objects are distinct."""
     f = TableFunction("distinct", "ptr %row, ptr %objects", "i1", linkage="internal")
     count = f.word("%row", _FIRST)
     with f.loop(count) as i:
@@ -225,7 +226,7 @@ def distinct() -> Function:
 
 
 def is_new() -> Function:
-    """i1 is_new(met, bits, object): put an object into a table of 2^bits words, unless it is there."""
+    """Write i1 is_new(met, bits, object), which adds an object to a table of 2^bits words unless it is there."""
     f = TableFunction("is_new", "ptr %met, i64 %bits, i64 %object", "i1", linkage="internal")
     mixed = f.mul("%object", -7046029254386353131)  # the golden ratio: upper bits depend on all below them
     first = f.set(f"lshr i64 {mixed}, {f.sub('64', '%bits')}")
@@ -252,7 +253,9 @@ def is_new() -> Function:
 
 
 def writable() -> Function:
-    """i1 writable(row, arrays, tensors): each array owns its memory, all are different, and some may be written."""
+    """Write i1 writable(row, arrays, tensors): true if each array owns its memory, all are distinct, and some may be
+    written.
+    """
     f = TableFunction("writable", "ptr %row, ptr %arrays, ptr %tensors", "i1", linkage="internal")
     count, known = f.word("%row", _FIRST), f.word("%row", _SECOND, "ptr")
     met, bits = f.word("%row", _THIRD, "ptr"), f.word("%row", _FOURTH)
@@ -261,7 +264,7 @@ def writable() -> Function:
     f.call_void("llvm.memset.p0.i64", f"ptr {met}", "i8 0", f"i64 {size}", "i1 false")
     with f.loop(count) as i:
         array = f.word("%arrays", i, "ptr")
-        f.branch(f.same(f.at(array, layout.CLASS), ndarray), "array", "fine")  # a scalar has nobody else's memory
+        f.branch(f.same(f.at(array, layout.CLASS), ndarray), "array", "fine")  # a scalar shares no memory
         f.label("array")
         own = f.set(f"and i32 {f.at(array, layout.FLAGS, 'i32')}, {layout.OWNDATA}")
         f.unless(f.same(own, str(layout.OWNDATA), "i32"), "miss")
@@ -286,7 +289,7 @@ def writable() -> Function:
 
 
 def functions() -> list[Function]:
-    """All of them, callees first."""
+    """Return all functions, callees first."""
     kinds = (
         words, bytes_, items, entries, keys, names, attributes, recorded, tensor, outside, distinct, is_new, writable
     )  # fmt: skip

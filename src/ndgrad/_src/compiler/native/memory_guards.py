@@ -1,16 +1,16 @@
-"""Guards on what a function reaches beside its arguments: the same objects in the same places as when it was traced.
+"""Guards on captured objects, which must be the same objects in the same places as during the trace.
 
-Each names objects that stay where they are (the guard keeps them alive) and what they held:
+Each names objects that stay in place (the guard keeps them alive) and their contents:
 
     Words(address, words)          so many words of memory: the content of a cell, the code of a function, a slot
     Bytes(address, bytes)          so many bytes: the values of a small array
     Items(list, values)            the items of a list
     Entries(dict, keys, values)    the keys and values of a dictionary, in order
-    Names(dict, names, values)     what a dictionary has under some names, and `absent` under others
-    Attributes(object, dict)       the class of an object, and the dictionary that it has its attributes in
+    Names(dict, names, values)     the values of a dictionary under some names, and `absent` under others
+    Attributes(object, dict)       the class of an object, and the dictionary of its attributes
 
-Only identities are compared, and no code of Python's runs. What is equal and another object is a miss, and then
-Python looks.
+Only identities are compared, and no Python code runs. An equal but different object is a miss, and then Python
+compares.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ndgrad._src.compiler.native.guards import ATTRIBUTES, BYTES, ENTRIES, ITEMS
 
 Row: TypeAlias = tuple[list[int], list[Any]]
 
-#: What stands for "nothing there".
+#: Marker for a missing entry.
 absent: Any = type("Absent", (), {"__repr__": lambda self: "absent"})()
 
 
@@ -36,7 +36,7 @@ def _row(kind: int, operands: Sequence[int], keeps: Sequence[Any]) -> Row:
 
 
 def _addresses(values: Sequence[Any]) -> tuple[int, Any]:
-    """Where the identities of objects stand, and what keeps them."""
+    """Return the address of an array of objects' identities, and the objects to keep alive."""
     words = np.array([0 if v is absent else id(v) for v in values], np.int64)
     return int(words.__array_interface__["data"][0]), [words, list(values)]
 
@@ -114,7 +114,7 @@ class Entries(_Memory):
 
 @dataclass(frozen=True, eq=False)
 class Names(_Memory):
-    """What a dictionary has under some names, which are strings of Python's own class."""
+    """The values of a dictionary under some names, which are plain strings."""
 
     entries: dict[str, Any]
     names: tuple[str, ...]
@@ -136,7 +136,7 @@ class Names(_Memory):
 
 @dataclass(frozen=True, eq=False)
 class Attributes(_Memory):
-    """The class of an object, and the dictionary of its attributes; without one, the class alone."""
+    """The class of an object, and the dictionary of its attributes. Without a dictionary, only the class."""
 
     object: Any
     cls: type

@@ -1,13 +1,13 @@
-"""How long compiling takes, phase by phase, and a line on the terminal while it takes long.
+"""Measure the time of compiling by phase, and show a line on the terminal if it takes long.
 
-    trace       the function runs on tensors without data, its gradients with it
-    passes      the program is made shorter, and split
+    trace       the function runs on tensors without data, together with its gradients
+    passes      the program is simplified, and split
     lowering    steps, memory, the text of a module
-    LLVM        from text to machine code; not for objects that the cache on disk has
+    LLVM        from text to machine code; not for objects in the cache on disk
     linking     code to addresses
 
-`compiling` opens a record for one piece of work, `phase` charges time to it: each second to the innermost phase. Where
-no record is open (kernels that eager code asks for), `phase` does nothing.
+`compiling` opens a record for one piece of work, and `phase` charges time to it: each second to the innermost phase. If
+no record is open (kernels for eager code), `phase` does nothing.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import Any
 from ndgrad._src.core.modes import ThreadState
 from ndgrad._src.engine.call_watchers import FUNCTION, begin, end
 
-#: Seconds after which a terminal is told what is going on, and those between two lines.
+#: Seconds before the first line on the terminal, and seconds between two lines.
 PATIENCE = 2.0
 _TURN = 0.5
 
-#: The phases in the order in which they come.
+#: The phases in order.
 PHASES = ("trace", "passes", "lowering", "LLVM", "linking")
 
 
 @dataclass
 class Times:
-    """What compiling something took: seconds by phase, and which objects came from the cache."""
+    """The time to compile something: seconds by phase, and the number of objects from the cache."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    #: how many objects were needed, and how many of them were there already: in the cache on disk, or in this process
+    #: number of required objects, and of those that existed already: in the cache on disk, or in this process
     objects: int = 0
     cached: int = 0
 
@@ -50,7 +50,9 @@ class Times:
         return Times(seconds, self.objects + other.objects, self.cached + other.cached)
 
     def __str__(self) -> str:
-        """In milliseconds: trace 1.2, passes 0.3, lowering 4.0, LLVM 12 (1 of 2 objects from the cache)."""
+        """Return the times in milliseconds: trace 1.2, passes 0.3, lowering 4.0, LLVM 12 (1 of 2 objects from the
+        cache).
+        """
         ordered = [name for name in PHASES if name in self.seconds]
         text = ", ".join(f"{name} {_milliseconds(self.seconds[name])}" for name in ordered)
         return text + (f" ({self.cached} of {self.objects} objects from the cache)" if self.cached else "")
@@ -61,7 +63,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 class _Local(threading.local):
-    """The record that the thread's work is charged to, and the phases that are open, the innermost last."""
+    """The record of the thread's work, and the open phases, the innermost last."""
 
     def __init__(self) -> None:
         self.times: Times | None = None
@@ -82,7 +84,7 @@ def _charge(now: float) -> None:
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A block whose time is charged to a phase of the record that is open."""
+    """Charge the time of a block to a phase of the open record."""
     if _local.times is None:
         yield
         return
@@ -98,7 +100,7 @@ def phase(name: str) -> Iterator[None]:
 
 @contextmanager
 def compiling(times: Times, what: str, first: str) -> Iterator[None]:
-    """A block of work on `what` that is charged to a record, in the phase `first` where no other is open."""
+    """Charge a block of work on `what` to a record, in the phase `first` if no other is open."""
     _charge(time.perf_counter())
     before, opened = _local.times, _local.open
     _local.times, _local.open = times, []
@@ -115,7 +117,7 @@ def compiling(times: Times, what: str, first: str) -> Iterator[None]:
 
 
 def note_object(cached: bool) -> None:
-    """An object was needed: made, or there already."""
+    """Count a required object, which was compiled or existed already."""
     if _local.times is not None:
         _local.times.objects += 1
         _local.times.cached += cached
@@ -132,9 +134,9 @@ def _on_terminal() -> bool:
 
 
 class _Line(threading.Thread):
-    """Says on the terminal what is being compiled, once that has taken some time, and wipes it off in the end.
+    """A line on the terminal that shows the current compilation once it has taken some time, and is erased at the end.
 
-    LLVM runs without the interpreter lock, so a thread can speak while it works.
+    LLVM runs without the interpreter lock, so a thread can print meanwhile.
     """
 
     def __init__(self, what: str, opened: list[str]) -> None:

@@ -1,53 +1,53 @@
-"""A pool of native workers: one loop over chunks, shared among the cores, begun in a tenth of a microsecond.
+"""A pool of native workers: a loop over chunks, shared among the cores, that starts in a tenth of a microsecond.
 
-Work is a function `void work(ptr argument, i64 chunk, i64 worker)`; it is called once for every chunk from 0 to
-chunks - 1, each on one of the threads. `worker` numbers the threads of this run from 0 (the caller) and is less than
-`threads`: whoever needs scratch memory takes the piece of that number. A function that has no use for it may be
-declared with two parameters: calling conventions let it ignore a third.
+Work is a function `void work(ptr argument, i64 chunk, i64 worker)`. It is called once for every chunk from 0 to chunks
+- 1, each on one of the threads. `worker` numbers the threads of this run from 0 (the caller) and is less than
+`threads`; it selects a thread's scratch memory. A function that does not need it may be declared with two parameters,
+since calling conventions let it ignore a third.
 
     run(work, argument, chunks, threads)                  # from Python, addresses as integers
 
     call void @ndgrad_run(ptr @work, ptr %argument, i64 %chunks, i64 %threads)
                                                           # from native code, linked by Code(text, symbols=symbols())
 
-threads = 0 means as many as `ndgrad.set_num_threads` allows. A worker that sleeps takes some 10 us to come; code that
-knows early that a run is near may say `call void @ndgrad_rouse(i64 %threads)`, which costs a few ns if nobody sleeps.
+threads = 0 means as many as `ndgrad.set_num_threads` allows. A sleeping worker takes some 10 us to wake up. Code that
+expects a run soon may call `call void @ndgrad_rouse(i64 %threads)`, which costs a few ns if no worker sleeps.
 
 Note [How a run goes]
 The state is a few words, each group in a cache line of its own.
 
-    busy      1 while somebody runs; who finds it so does the chunks alone: a second Python thread, a run inside a run
+    busy      1 during a run; another caller then does its chunks alone: a second Python thread, a run inside a run
     epoch     counts runs; a worker spins on it for some 200 us and then sleeps until it changes
     gate      open (bit 32) | places left (bits 16-31) | workers inside (bits 0-15), one atomic word
-    ranges    per home: the first chunk that is left (bits 0-31) and the end (bits 32-63), one atomic word
+    ranges    per home: the first remaining chunk (bits 0-31) and the end (bits 32-63), one atomic word
 
-A caller takes `busy`, writes the job, opens the gate with threads - 1 places, raises the epoch, wakes sleepers, and
-takes chunks like everybody else until there are none (Note [Each chunk has a home]). Then it shuts the gate and waits
-for the workers that are inside. A worker enters with a compare and exchange, so only while the gate is open and has a
-place; a late one finds it shut and goes back. So nobody waits for a worker that has not begun, and no worker can see a
-job that is over: the job is not written again before those inside have left.
+A caller takes `busy`, writes the job, opens the gate with threads - 1 places, raises the epoch and wakes sleepers. It
+takes chunks like the workers until there are none (Note [Each chunk has a home]). Then it closes the gate and waits for
+the workers that are inside. A worker enters with a compare and exchange, so only while the gate is open and has a
+place. A late worker finds it closed and goes back. So no caller waits for a worker that has not begun. No worker can
+see a finished job either: the job is not overwritten before the workers inside have left.
 
 Note [Each chunk has a home]
-Chunks are cut into as many ranges as there are threads: the caller's is the first, and each worker has one for good.
-Everybody goes through the own range from its front, and then helps others from the back of theirs, so a worker that
-comes late, or is slow, costs nothing. What is run again and again on the same memory (parameters and what an
-optimizer remembers, the values between two kernels of a program) finds it in the cache of the core that had it last.
-Where two cores have no cache in common, reading what the other one has written takes three times as long as reading
-what is one's own, so this decides more than anything else how quick a second thread is. Whoever cuts work into chunks
-should therefore cut so that each thread's part of them is the same part of the memory every time.
+Chunks are cut into as many ranges as there are threads: the caller's is the first, and each worker has a permanent one.
+Each thread processes its own range from the front, and then helps others from the back of theirs. A worker that is late
+or slow therefore costs nothing. Repeated runs on the same memory (parameters and the state of an optimizer, the values
+between two kernels of a program) find it in the cache of the core that used it last. If two cores share no cache,
+reading data that the other has written takes three times as long as reading its own. This is the main factor in the
+speed of a second thread. Work should therefore be cut so that each thread's chunks are the same part of the memory
+every time.
 
-Sleeping: a worker counts itself among the sleepers, then sleeps if the epoch is still what it saw; a caller raises
-the epoch, then looks for sleepers. Both in one total order, so either the caller sees the sleeper or the sleeper the
-epoch.
+Sleeping: a worker counts itself among the sleepers, then sleeps if the epoch is still the one it saw. A caller raises
+the epoch, then looks for sleepers. Both happen in one total order, so either the caller sees the sleeper or the sleeper
+the epoch.
 
-Where the system puts two threads on one core, the one that spins keeps the other from working. So whoever waits gives
-the core away (sched_yield) now and then: a worker every 64 pauses, the caller after about 2 us.
+If the system puts two threads on one core, the spinning one keeps the other from working. So waiting threads yield the
+core (sched_yield) now and then: a worker every 64 pauses, the caller after about 2 us.
 
 Note [Lives of the workers]
-Workers are threads of the system and not of Python: the first run that wants them starts them, from native code, with
-all signals blocked (Ctrl-C is the interpreter's business), and they know nothing of the interpreter lock. A forked
-child has none: its state is made anew, and its own first run starts others. At exit they end with the process; so the
-code and the state of the pool are never given back, since a worker may be inside them until then.
+Workers are threads of the system and not of Python. The first run that needs them starts them, from native code, with
+all signals blocked (the interpreter handles Ctrl-C). They do not use the interpreter lock. A forked child has none: its
+state is reset, and its own first run starts others. At exit they end with the process. The code and the state of the
+pool are therefore never freed, since a worker may be inside them until then.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ from ndgrad._src.compiler.native import pool_code
 from ndgrad._src.compiler.native.target import Code, host
 from ndgrad._src.foundations.locks import make_lock
 
-#: How long a worker waits for the next run before it sleeps, in seconds: more than Python takes between two calls, or one
-#: thread for those steps of a program that are not shared; and little enough to be no burden on those who share the machine.
+#: Seconds that a worker waits for the next run before it sleeps. It is longer than Python takes between two calls, or
+#: one thread for the unshared steps of a program. It is short enough not to burden other processes.
 SPIN = 200e-6
 
 _Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -78,7 +78,7 @@ def _way_to_sleep() -> str:
 
 
 class Pool:
-    """Workers, and the state that they share with whoever calls them."""
+    """Workers, and the state that they share with their callers."""
 
     def __init__(self, sleep: str | None = None, spin: float = SPIN) -> None:
         kind = sleep or _way_to_sleep()
@@ -87,7 +87,7 @@ class Pool:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # Note [Lives of the workers]
         self._use = self._code.function("use", None, ctypes.c_void_p)
         self._stop = self._code.function("stop", None, ctypes.c_void_p)
-        #: for code that calls the pool
+        #: addresses for code that calls the pool
         self.symbols = {name: self._code.address(name) for name in ("ndgrad_run", "ndgrad_rouse")}
         self._run = _Run(self.symbols["ndgrad_run"])
         self._rouse = _Rouse(self.symbols["ndgrad_rouse"])
@@ -96,24 +96,24 @@ class Pool:
         self.renew()
 
     def run(self, function: int, argument: int | None, chunks: int, threads: int = 0) -> None:
-        """Call the function at an address for every chunk; see the head of this file."""
+        """Call the function at an address for every chunk; see the module docstring."""
         self._run(function, argument, chunks, threads)
 
     def rouse(self, threads: int = 0) -> None:
-        """Wake workers that sleep: a run is near."""
+        """Wake sleeping workers, because a run is near."""
         self._rouse(threads)
 
     @property
     def workers(self) -> int:
-        """How many workers there are."""
+        """Return the number of workers."""
         return self._state[pool_code.WORKERS]
 
     def limit(self, threads: int) -> None:
-        """The most threads of a run that asks for as many as are allowed."""
+        """Return the maximum number of threads of a run with threads = 0."""
         self._state[pool_code.LIMIT] = threads
 
     def close(self) -> None:
-        """Let the workers end, and wait until they have; the next run starts others."""
+        """Stop the workers, and wait for their end. The next run starts others."""
         state, at = self._state, self._at
         self.renew()
         self._stop(at)
@@ -121,8 +121,8 @@ class Pool:
             time.sleep(0.0002)
 
     def renew(self) -> None:
-        """Begin with a fresh state and no workers: at first, and in a forked child, where only the thread that forked
-        is left."""
+        """Reset the state, without workers: at first, and in a forked child, in which only the forking thread is left.
+        """
         memory = (ctypes.c_int64 * (pool_code.WORDS + 16))()
         self._states.append(memory)
         self._at = -(-ctypes.addressof(memory) // 128) * 128
@@ -132,7 +132,9 @@ class Pool:
         self._use(self._at)
 
     def _pauses_in(self, seconds: float) -> int:
-        """How many turns of a worker's waiting take so long: a pause is 10 to 150 cycles, as the processor likes."""
+        """Return the number of a worker's waiting turns in some seconds. A pause takes 10 to 150 cycles, depending on
+        the processor.
+        """
         pauses, count, best = self._code.function("pauses", None, ctypes.c_int64), 1000, 1.0
         for _ in range(5):
             start = time.perf_counter()
@@ -152,9 +154,9 @@ _making = make_lock()
 
 
 def pool() -> Pool:
-    """The pool of this process."""
+    """Return the pool of this process."""
     if not _made:
-        with _making:  # a second thread waits for what the first one makes
+        with _making:  # a second thread waits for the first one's pool
             if not _made:
                 made = Pool()
                 allowed.on_change(made.limit)
@@ -165,10 +167,10 @@ def pool() -> Pool:
 
 
 def run(function: int, argument: int | None, chunks: int, threads: int = 0) -> None:
-    """Call a native function for every chunk on the pool of this process; see the head of this file."""
+    """Call a native function for every chunk on the pool of this process; see the module docstring."""
     pool().run(function, argument, chunks, threads)
 
 
 def symbols() -> dict[str, int]:
-    """What code that calls `@ndgrad_run` or `@ndgrad_rouse` is linked with."""
+    """Return the symbols to link with code that calls `@ndgrad_run` or `@ndgrad_rouse`."""
     return pool().symbols

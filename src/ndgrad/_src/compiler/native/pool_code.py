@@ -1,7 +1,7 @@
-"""The native code of the pool, as LLVM IR: waiting, working and running, and for each kind of system how to sleep and
-how to start threads.
+"""The native code of the pool, as LLVM IR: waiting, working and running, and for each kind of system, sleeping and
+starting threads.
 
-Note [How a run goes], in ndgrad._src.compiler.native.pool, says what it does and why it is right.
+Note [How a run goes], in ndgrad._src.compiler.native.pool, explains it and its correctness.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import signal
 
 from ndgrad._src.compiler.native import float_status
 
-#: Where things are in the state, in words of 64 bits.
+#: Offsets in the state, in words of 64 bits.
 _LINE = 16  # i64 words: two cache lines, since processors fetch them in pairs
 _EPOCH, GATE, SLEEPERS, BUSY, JOB, LIMIT, SIGNALS = (_LINE * i for i in range(7))
 FUNCTION, ARGUMENT, HOMES = JOB, JOB + 1, JOB + 2
@@ -26,8 +26,8 @@ _PAUSE = {
 #: The number of the system call `futex` on Linux.
 FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}
 
-# `wait(state, seen)` returns when the epoch is not `seen` any more, or earlier; `wake(state, count)` lets at least
-# `count` sleepers look.
+# `wait(state, seen)` returns when the epoch differs from `seen`, or earlier. `wake(state, count)` lets at least `count`
+# sleepers check.
 _SLEEP_FUTEX = """
 declare i64 @syscall(i64, ...)
 define internal void @wait(ptr %state, i32 %seen) noinline {{
@@ -464,7 +464,7 @@ define void @stop(ptr %state) {{
 
 
 def source(sleep: str, architecture: str) -> str:
-    """The module of a pool whose workers sleep by a futex, a condition variable, or as Windows has it."""
+    """Return the module of a pool whose workers sleep by a futex, a condition variable, or the functions of Windows."""
     declare_pause, pause = _PAUSE.get(architecture, ("", ""))
     windows = sleep == "windows"
     parts = (_SLEEPS[sleep], _HIRE_WINDOWS if windows else _HIRE_POSIX, _POOL)

@@ -1,15 +1,15 @@
-"""Before a library of kernels is first used on a machine, it is held against NumPy: it is right, or it is not used.
+"""Compare a library of kernels with NumPy before its first use on a machine, and reject it if they differ.
 
-Kernels are tested where they are written, on the processors that there are. On another one LLVM chooses other
-instructions, and a fault of a tile or of LLVM itself would be a wrong number without a word. So whoever offers a
-library of kernels gives a check with it, some products of odd sizes, say, and asks
+Kernels are tested during development, on the available processors. On another one LLVM chooses other instructions, and
+a fault of a tile or of LLVM itself would silently give wrong numbers. So a library of kernels comes with a check, for
+instance some products of odd sizes, and its user asks
 
     reason = problem("matrix products", code, check)      # None: use it
 
-`check(code)` runs the kernels on small arrays and says what is wrong, or None; `difference` words the comparison. It is
-run once per process, and not again on the same machine while neither the code nor the processor nor LLVM changes: that
-it passed is kept in the cache. That it failed is not: it is said once per process, as a warning, and those who asked
-take NumPy instead.
+`check(code)` runs the kernels on small arrays and returns a message, or None; `difference` words the comparison. It
+runs once per process. It is skipped on the same machine while neither the code nor the processor nor LLVM changes,
+because success is stored in the cache. Failure is not stored: it is reported once per process, as a warning, and the
+caller uses NumPy instead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _checking = make_lock()
 
 
 def problem(name: str, code: Code, check: Check) -> str | None:
-    """Why a library of kernels is not to be used on this machine, or None if it is."""
+    """Return the reason why a library of kernels must not be used on this machine, or None if it may be used."""
     with _checking:  # a second thread waits for the verdict of the first
         if code.key not in _verdicts:
             _verdicts[code.key] = _judge(name, code, check)
@@ -60,8 +60,9 @@ def _judge(name: str, code: Code, check: Check) -> str | None:
 
 
 def difference(what: str, found: Any, expected: Any, tolerance: float) -> str | None:
-    """How two arrays differ, if by more than `tolerance` times the largest expected magnitude; nan and inf must be at
-    the same places."""
+    """Describe the difference of two arrays if it exceeds `tolerance` times the largest expected magnitude. NaN and inf
+    must be at the same places.
+    """
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return f"{what} is {found.dtype}{found.shape} instead of {expected.dtype}{expected.shape}"

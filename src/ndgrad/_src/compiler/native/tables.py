@@ -1,4 +1,4 @@
-"""The tables that native calls read: where what stands, and a writer of functions over words.
+"""The tables that native calls read: the offsets of their words, and a writer of functions over words.
 
 Python fills the tables (ndgrad._src.compiler.native.calls), native code reads them (guard_code, entry_code).
 """
@@ -19,8 +19,8 @@ TABLE = 5
 ) = range(21)  # fmt: skip
 SPECIALISATION = 21
 
-#: Words of an output, and its kinds: a fresh array, an object that is always the same, an
-#: argument, what a guard has found.
+#: Words of an output, and its kinds: a fresh array, an object that is always the same, an argument, an object found by
+#: a guard.
 KIND, DTYPE, NDIM, DIMS, CLASS, PAYLOAD, EMPTY_SLOTS, OBJECT, ADDRESS = range(9)
 OUTPUT = 16
 FRESH, SAME, ARGUMENT, GUARDED = range(4)
@@ -30,21 +30,21 @@ class TableFunction(Function):
     """A function over tables of words."""
 
     def word(self, table: str, index: int | str, type: str = "i64") -> str:
-        """A word of a table."""
+        """Load a word of a table."""
         return self.set(f"load {type}, ptr {self.address('i64', table, str(index))}")
 
     def put(self, value: str, table: str, index: int | str, type: str = "i64") -> None:
         self.do(f"store {type} {value}, ptr {self.address('i64', table, str(index))}")
 
     def at(self, object: str, offset: int | str, type: str = "ptr") -> str:
-        """What an object has at a byte."""
+        """Load the word at a byte offset of an object."""
         return self.set(f"load {type}, ptr {self.address('i8', object, str(offset))}")
 
     def row(self, rows: str, number: str, words: int) -> str:
         return self.address("i64", rows, self.set(f"mul i64 {number}, {words}"))
 
     def unless(self, condition: str, otherwise: str) -> None:
-        """Go on if the condition holds, else jump."""
+        """Continue if the condition holds, else jump."""
         on = self.fresh("on")
         self.branch(condition, on, otherwise)
         self.label(on)

@@ -1,23 +1,21 @@
-"""The machine that code is made for, and the road from LLVM IR to addresses.
+"""The target machine, and the path from LLVM IR to addresses.
 
     text  --parse, passes-->  module  --code generator-->  object (bytes)  --linker of the JIT-->  addresses
 
-There is one road. What the code generator makes is an object file in memory, the same bytes that the cache on disk
-keeps; linking takes an object from either place. So a cached function and a fresh one are the same machine code,
-loaded by the same linker.
+There is one path. The code generator produces an object file in memory, the same bytes that the cache on disk holds.
+Linking takes an object from either source. So a cached function and a fresh one are the same machine code, loaded by
+the same linker.
 
     code = Code(text)                                  # for this machine, level 1, through the cache
     scale = code.function("scale", None, c_void_p, c_double, c_int64)
     print(code.assembly())
 
-Functions that the text declares and does not define come from `symbols` (name -> address) or from the C library of
-the process; one that is in neither is an error here and not a jump to nowhere later. Addresses hold as long as the
-`Code` lives.
+Functions that the text declares but does not define come from `symbols` (name -> address) or from the C library of the
+process. A function in neither is an error here, not a crash later. Addresses are valid as long as the `Code` lives.
 
-LLVM can make code for processors that this machine is not (`processor("skylake-avx512")`): its assembly can be read,
-and nothing more. The environment variable NDGRAD_COMPILE_CPU names the processor to make code for instead of the one
-that is there: `generic` is the least that every machine of the architecture has (16-byte vectors), and a name that
-this machine cannot run is refused.
+LLVM can generate code for other processors (`processor("skylake-avx512")`); its assembly can only be read. The
+environment variable NDGRAD_COMPILE_CPU names another processor to generate code for. `generic` is the minimum of every
+machine of the architecture (16-byte vectors). A name that this machine cannot run is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _ABSENT = (
 
 @functools.cache
 def available() -> bool:
-    """Whether llvmlite can be imported."""
+    """True if llvmlite can be imported."""
     try:
         import llvmlite.binding  # noqa: F401
     except ImportError:
@@ -55,8 +53,9 @@ def available() -> bool:
 
 @functools.cache
 def binding() -> Any:
-    """llvmlite's binding, ready for this machine, or a message that says how to get it. Imported here since it takes
-    0.1 s."""
+    """Return llvmlite's binding, initialised for this machine, or raise an error that explains the installation. The
+    import takes 0.1 s, so it is deferred.
+    """
     try:
         import llvmlite.binding as llvm
     except ImportError as error:
@@ -68,11 +67,12 @@ def binding() -> Any:
 
 
 def _let_forks_wait(llvm: Any) -> None:
-    """A fork waits until no thread is inside LLVM: the child would inherit its locks locked, with nobody to give them
-    back."""
+    """Let forks wait until no thread is inside LLVM. The child would inherit its locks locked, and no thread would
+    release them.
+    """
     lock = getattr(
         llvm.ffi.lib, "_lock", None
-    )  # llvmlite holds it around every call, so modules may be compiled in threads at once
+    )  # llvmlite holds it around every call, so several threads may compile modules at once
     if lock is not None and hasattr(os, "register_at_fork"):
         leave = functools.partial(lock.__exit__, None, None, None)
         os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
@@ -83,8 +83,7 @@ def _let_forks_wait(llvm: Any) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """A processor: its name and features for LLVM, the bytes of a vector register, and the system around it (empty:
-    this one)."""
+    """A processor: its name and features for LLVM, the bytes of a vector register, and its system (empty: this one)."""
 
     cpu: str
     features: str
@@ -92,31 +91,31 @@ class Target:
     triple: str = ""
 
     def lanes(self, element: str) -> int:
-        """How many elements of an LLVM type fit into a vector register."""
+        """Return the number of elements of an LLVM type in a vector register."""
         return self.vector_bytes // SIZES[element]
 
     @property
     def architecture(self) -> str:
-        """x86_64, aarch64, or what else LLVM calls it."""
+        """Return x86_64, aarch64, or another name of LLVM's."""
         name = self.triple.partition("-")[0] if self.triple else platform.machine().lower()
         return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
     @property
     def fma(self) -> bool:
-        """Whether a fused multiply-add is one instruction; where it is not, `llvm.fma` is a slow call."""
+        """True if a fused multiply-add is one instruction; otherwise `llvm.fma` is a slow call."""
         return self.architecture == "aarch64" or self.vector_bytes > 16 or "+fma" in self.features.split(",")
 
     @property
     def registers(self) -> int:
-        """How many vector registers there are, which bounds the tile of a product."""
+        """Return the number of vector registers, which bounds the tile of a product."""
         return 32 if self.architecture == "aarch64" or self.vector_bytes == 64 else 16
 
 
 _AVX2 = ("avx2", "fma", "bmi2")
 _AVX512 = (*_AVX2, "avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl")
 
-#: Processors by name: architecture, LLVM's name, features to add, bytes of a vector, features that a machine must have
-#: to run the code.
+#: Processors by name: architecture, LLVM's name, features to add, bytes of a vector, features that a machine needs to
+#: run the code.
 _PROCESSORS: dict[str, tuple[str, str, str, int, tuple[str, ...]]] = {
     "x86-64": ("x86_64", "x86-64", "", 16, ()),
     "x86-64-v3": ("x86_64", "x86-64-v3", "", 32, _AVX2),
@@ -132,7 +131,7 @@ _LEAST = {"x86_64": "x86-64", "aarch64": "armv8"}
 
 
 def processor(name: str) -> Target:
-    """A processor by its name, which may be another than this machine's."""
+    """Return a processor by its name, which may differ from this machine's."""
     here = Target("", "", 16).architecture
     if name == "generic" and here not in _LEAST:
         return Target("", "", 16)
@@ -147,7 +146,7 @@ def processor(name: str) -> Target:
 
 
 def host() -> Target:
-    """The processor to make code for: this machine's, or the one that NDGRAD_COMPILE_CPU names."""
+    """Return the processor to generate code for: this machine's, or the one that NDGRAD_COMPILE_CPU names."""
     name = os.environ.get("NDGRAD_COMPILE_CPU", "")
     return _native() if name in ("", "native") else _checked(name)
 
@@ -158,17 +157,17 @@ def _native() -> Target:
     features = llvm.get_host_cpu_features()
     text = features.flatten()
     if features.get("avx512f") and features.get("avx512vl") and features.get("avx512dq"):
-        width, text = 64, text + ",-prefer-256-bit"  # we write 64-byte vectors, and mean them
+        width, text = 64, text + ",-prefer-256-bit"  # the kernels use 64-byte vectors
     elif features.get("avx2") and features.get("fma"):
         width = 32
     else:
-        width = 16  # SSE2 or NEON, which every machine of its kind has; where there are none, LLVM takes vectors apart
+        width = 16  # SSE2 or NEON, which every such machine has; elsewhere LLVM splits vectors
     return Target(llvm.get_host_cpu_name(), text, width)
 
 
 @functools.cache
 def _checked(name: str) -> Target:
-    """A processor by name whose code this machine can run."""
+    """Return a processor by name whose code this machine can run."""
     target = processor(name)
     if target.triple:
         raise ValueError(
@@ -189,24 +188,25 @@ def _checked(name: str) -> Target:
 
 
 class CompileError(RuntimeError):
-    """LLVM does not accept a module: what it said, and the line it means."""
+    """Raised if LLVM rejects a module, with its message and the line concerned."""
 
 
 def object_code(text: str, target: Target | None = None, level: int = 1) -> bytes:
-    """A module as an object file. `level`: 0 compiles quickest, 1 is for straight vector code, 3 lets LLVM try
-    everything."""
+    """Compile a module to an object file. `level`: 0 compiles quickest, 1 is for straight vector code, 3 runs all of
+    LLVM's optimisations.
+    """
     module, machine = _optimised(text, target or host(), level)
     return bytes(machine.emit_object(module))
 
 
 def assembly(text: str, target: Target | None = None, level: int = 1) -> str:
-    """A module as assembly, for reading."""
+    """Return a module as assembly, for reading."""
     module, machine = _optimised(text, target or host(), level)
     return str(machine.emit_assembly(module))
 
 
 def optimised(text: str, target: Target | None = None, level: int = 1) -> str:
-    """A module as IR after LLVM's passes, for reading."""
+    """Return a module as IR after LLVM's passes, for reading."""
     return str(_optimised(text, target or host(), level)[0])
 
 
@@ -226,15 +226,18 @@ def _optimised(text: str, target: Target, level: int) -> tuple[Any, Any]:
         builder = llvm.create_pass_builder(machine, options)
         passes = _short_passes(llvm) if level == 1 else builder.getModulePassManager()
         passes.run(module, builder)
-        if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 forgets to free them, 44 kB each time
+        if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:  # llvmlite 0.50 fails to free them, 44 kB each time
             llvm.ffi.lib.LLVMPY_DisposeNewModulePassManger(passes)
             passes.detach()
     return module, machine
 
 
 def _short_passes(llvm: Any) -> Any:
-    """What code that is written in vectors and loops already needs of LLVM's passes. The forty of its level 1 take four
-    times as long, and our programs are as quick without them, to a few percent either way."""
+    """Run the few LLVM passes that help code already written in vectors and loops.
+
+    The forty passes of level 1 take four times as long, and compiled programs are as quick without them, to a few
+    percent.
+    """
     passes = llvm.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_simplify_cfg_pass()
@@ -251,8 +254,8 @@ def _machine(target: Target, level: int) -> Any:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     triple = target.triple or llvm.get_process_triple()
-    # Position-independent code with nearby constants is the smallest; the linker puts the sections of an object side by
-    # side and reaches far functions over a table. It has no such table on Windows.
+    # Position-independent code with nearby constants is the smallest. The linker places the sections of an object side
+    # by side and reaches far functions through a table. Windows has no such table.
     where = (
         {"codemodel": "jitdefault", "jit": True} if sys.platform == "win32" else {"reloc": "pic", "codemodel": "small"}
     )
@@ -262,7 +265,7 @@ def _machine(target: Target, level: int) -> Any:
 
 
 def _explain(said: str, text: str) -> str:
-    """LLVM's message, and the lines around the one that it means."""
+    """Return LLVM's message, and the source lines around the one concerned."""
     lines = text.splitlines()
     place = re.search(r"<string>:(\d+):(\d+): error: (.*)", said)
     if place:
@@ -294,8 +297,7 @@ def _linker() -> Any:
     linker = llvm.create_lljit_compiler(
         _machine(_native(), 1), use_jit_link=sys.platform != "win32", suppress_errors=True
     )
-    # Never taken down: at the exit of the interpreter the workers of the pool may still be inside the code that it
-    # owns.
+    # Never freed: at the exit of the interpreter the workers of the pool may still be inside the code that it owns.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
     return linker
 
@@ -311,9 +313,11 @@ class Code:
         symbols: Mapping[str, int] | None = None,
         keep: bool = True,
     ) -> None:
-        """Compile and link a module. `symbols` are the addresses of functions that the text declares; `keep` says
-        whether the object goes to the cache on disk, which it must not where addresses of this process stand in the
-        text."""
+        """Compile and link a module.
+
+        `symbols` are the addresses of functions that the text declares. `keep` stores the object in the cache on disk;
+        it must be False if the text contains addresses of this process.
+        """
         self.text = text
         self.target = target or host()
         self.level = level
@@ -322,7 +326,7 @@ class Code:
                 f"code for {self.target.cpu} ({self.target.triple}) cannot be loaded on this machine. "
                 "assembly() and object_code() make it for reading. [nd-compiler]"
             )
-        #: says all that the object depends on
+        #: covers everything that the object depends on
         self.key = cache.key("object", _versions(), self.target.cpu, self.target.features, str(level), text)
         found = cache.load(self.key) if keep else None
         self.cached = found is not None
@@ -333,7 +337,7 @@ class Code:
         except CompileError:
             if not self.cached:
                 raise
-            self.cached, self.object = False, self._compiled(keep)  # whole, and yet not what the linker wants
+            self.cached, self.object = False, self._compiled(keep)  # complete, but rejected by the linker
             self._addresses = self._linked_to(dict(symbols or {}))
 
     def _compiled(self, keep: bool) -> bytes:
@@ -348,7 +352,7 @@ class Code:
             return self._link(symbols)
 
     def _link(self, symbols: dict[str, int]) -> dict[str, int]:
-        llvm, linker = binding(), _linker()  # which makes the symbols of the process known to LLVM
+        llvm, linker = binding(), _linker()  # makes the symbols of the process known to LLVM
         names = _DEFINED.findall(self.text)
         outside = {name for name in _DECLARED.findall(self.text) if not name.startswith("llvm.")}
         missing = sorted(name for name in outside - set(symbols) if not llvm.address_of_symbol(name))
@@ -364,13 +368,13 @@ class Code:
         for name in names:
             library.export_symbol(name)
         try:
-            self._linked = library.link(linker, f"ndgrad{next(_numbers)}")  # the code goes with this
+            self._linked = library.link(linker, f"ndgrad{next(_numbers)}")  # owns the code
         except RuntimeError as error:
             raise CompileError(f"the module with {', '.join(names)} cannot be linked: {error} [nd-compiler]") from None
         return {name: int(self._linked[name]) for name in names}
 
     def address(self, name: str) -> int:
-        """Where a function of the module begins."""
+        """Return the address of a function of the module."""
         try:
             return self._addresses[name]
         except KeyError:
@@ -379,7 +383,7 @@ class Code:
             ) from None
 
     def function(self, name: str, returns: Any, *arguments: Any) -> Any:
-        """A function of the module for Python, by ctypes: without the interpreter lock while it runs."""
+        """Return a ctypes function of the module, which releases the interpreter lock while it runs."""
         return _Called(self, ctypes.CFUNCTYPE(returns, *arguments)(self.address(name)))
 
     def assembly(self) -> str:
@@ -401,8 +405,8 @@ class _Called:
 
 
 def _versions() -> str:
-    """What makes the same text another object: LLVM, and the interface to it."""
+    """Return the versions that the object depends on besides the text: LLVM, and the interface to it."""
     llvm = binding()
-    from llvmlite import __version__ as version  # beside its binding, which is loaded when first used
+    from llvmlite import __version__ as version  # imported separately from the binding, which is loaded on first use
 
     return f"llvmlite {version}, LLVM {llvm.llvm_version_info}, {llvm.get_process_triple()}, {platform.system()}"

@@ -1,13 +1,13 @@
-"""Guards on tensors: what a program depends on in one, and that several are not one.
+"""Guards on tensors: the properties that a program depends on, and the distinctness of several.
 
     TensorAt(place, class, dtype, shape, strides, requires_grad, inference)     with a pointer for the kernel, or without
-    Distinct(n)                    the first n tensors that gave a pointer are n tensors
+    Distinct(n)                    the first n tensors that yielded a pointer are distinct
     Outside(place, tensors)        none of these
     Writable(n, numbers)           the first n pointers lead to memory of one owner each, and some of it may be written
 
-`requires_grad` is what ndgrad._src.core.variable.requires_grad says; of a view whose history may be out of date, Python
-must say it, unless nothing under it requires grad. The names of dimensions are not looked at: whoever uses these guards
-asks whether any tensor has ever had some (`process.named`).
+`requires_grad` is that of ndgrad._src.core.variable.requires_grad. For a view whose history may be out of date, Python
+decides, unless nothing under it requires grad. The names of dimensions are not checked: users of these guards test
+whether any tensor has ever had some (`process.named`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ndgrad._src.core.variable import BareTensor, Meta, requires_grad
 from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.core.view import ViewInfo
 
-#: Words of what a row of this kind points at; then come dimensions and strides.
+#: Words that a row of this kind points at, followed by dimensions and strides.
 CLASS, DTYPE, NDIM, SCALAR, RECORDED, INFERENCE, STORAGE, META, VIEW, TRUE, FALSE, NONE, NDARRAY, GIVES = range(14)
 SIZES = 14
 
@@ -46,7 +46,7 @@ class TensorAt:
             return None
         try:
             array, storage = t._array, t._storage
-        except AttributeError:  # one that was never filled
+        except AttributeError:  # a slot that was never filled
             return None
         if type(array) is not np.ndarray and type(array) is not self.dtype.type:
             return None
@@ -81,7 +81,7 @@ class TensorAt:
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """The first tensors that gave pointers are so many objects."""
+    """The first n tensors that yielded pointers are n distinct objects."""
 
     count: int
 
@@ -117,8 +117,10 @@ class Outside:
 
 @dataclass(frozen=True, eq=False)
 class Writable:
-    """The arrays of the first tensors that gave pointers are so many, and each owns its memory, so that a write to one
-    is none to another; those of some of them may be written, and nobody asks for what was there before."""
+    """The arrays of the first n tensors that yielded pointers are distinct, and each owns its memory.
+
+    A write to one is therefore no write to another. Some of them may be written, if their old contents are not needed.
+    """
 
     count: int
     written: tuple[int, ...]
@@ -132,7 +134,7 @@ class Writable:
     def row(self) -> tuple[list[int], list[Any]]:
         place, _ = self.place.words()
         words = np.array([len(self.written), id(np.ndarray), id(None), id(False), *self.written], np.int64)
-        # where arrays are looked up that were met before, by hashing; at most half full
+        # Size of a hash table of the arrays seen so far; at most half full.
         bits = max(self.count, 2).bit_length() + 1
         met = np.zeros(1 << bits, np.int64)
         addresses = [int(a.__array_interface__["data"][0]) for a in (words, met)]

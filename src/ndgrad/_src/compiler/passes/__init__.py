@@ -1,21 +1,32 @@
-"""What makes a program shorter, one idea per file; each takes a program and gives another of the same meaning.
+"""Passes that shorten a program, one idea per file. Each takes a program and returns another of the same meaning.
 
-    rewrite      how rules go through a program
-    views        one form for each kind of view                        parts       parts read back from where they were put
-    histories    how parts of arrays came about, for `parts`
-    clean        arithmetic that does nothing                          broadcast   expanded values as they were
-    fold         constants                                             cse         the same once
-    piecewise    arrays put together of parts, at once                 dead        what nobody reads
-    reroll       repeated blocks as loops                              periods     where a list repeats itself
-    hoist        products of all rounds of a loop at once              loop_building   what goes into loops, and what comes out
-    rounds       what rounds of two loops have in common, once         loop_parts  loops in pieces
-    counters     rows that a body finds by a counter, as rows          select      short branches as selections
-    order        views where they are used                             decompose   composite ops in terms of simpler ones
-    indexing     reading and adding by index, likewise                 expansion   what has to be checked for it
-    halves       casts to and fro, for devices                         attention   its gradients as one op, for devices
-    turned       products that leave transposed, for native code       neighbours  slices of cheap values, computed where they are read
-    contraction  einsum and its like as matrix products                by_parts    complex numbers as pairs of real ones:
-    complex_walk, complex_formulas, complex_functions, complex_products    what that consists of
+    rewrite              rules, applied in one walk through a program
+    views                one form for each kind of view
+    part_reads           parts read back from the array they were written to
+    write_histories      the writes that formed a part of an array, for `part_reads`
+    simplify             arithmetic without effect
+    broadcast            broadcasting instead of expanded values
+    constant_folding     constants
+    cse                  common subexpressions
+    dead_code            results that are never read
+    piecewise            arrays assembled from parts in one step
+    regions              overlapping parts as disjoint regions
+    reroll               repeated blocks as loops; periods: repetitions in a list
+    loop_building        inputs and outputs of such loops; loop_parts: a loop in pieces
+    hoist_products       the products of all rounds of a loop at once
+    shared_rounds        common work of the rounds of two loops, once
+    counters             rows that a loop body finds by a counter, as rows
+    select_branches      short branches as selections
+    schedule             views next to the instructions that use them
+    decompose            composite ops in terms of simpler ones
+    indexing             reading and adding by index, likewise; expansion: run-time checks for it
+    contraction          einsum and similar ops as matrix products
+    half_precision       pairs of casts, for devices
+    attention            the gradients of attention as one op, for devices
+    transposed_products  products that leave transposed, for native code
+    neighbour_slices     slices of cheap values, recomputed at their readers
+    complex_parts        complex numbers as pairs of real ones, with complex_walk, complex_formulas,
+                         complex_functions and complex_products
 
 A pass is exact, unless its file says that it reassociates sums.
 """
@@ -38,17 +49,17 @@ from ndgrad._src.compiler.program.program import Program
 
 _RULES = Rules(canonical_views, read_parts, folding, no_arithmetic, broadcasting)
 
-#: How often the rules walk through a program at most: what one walk leaves to the next is rare.
+#: Maximum number of walks of the rules through a program. Few programs change in a second walk.
 _WALKS = 4
 
 
 def simplified(program: Program) -> Program:
-    """A program after all passes that do not ask how it will run."""
-    # what all rounds of a loop read alike is read once, before rules look at it
+    """Return a program after all passes that do not depend on the backend."""
+    # Values that all rounds of a loop read are merged before the rules look at them.
     program = without_dead(without_repetition(splat_constants(program)))
     for _ in range(_WALKS):
         walked = _RULES(program)
-        if walked.instructions == program.instructions:  # the same objects: no rule had anything to say
+        if walked.instructions == program.instructions:  # no rule changed anything
             program = walked
             break
         before = len(program.instructions)
@@ -59,6 +70,6 @@ def simplified(program: Program) -> Program:
 
 
 def with_loops(program: Program) -> Program:
-    """A simplified program with its repeated blocks as loops."""
+    """Return a simplified program with its repeated blocks as loops."""
     found = counted_rows(rolled(program))
     return shared_rounds(found if found is program else without_dead(_RULES(found)))

@@ -1,11 +1,11 @@
-"""The gradients of attention, written out by its rule, as one op again: for devices, which have a kernel for them.
+"""Fuse the formula of attention's gradients into one op again, for devices that have a kernel for it.
 
     p = attention_weights(q, k)                                 |
     h = p (g v' - sum(p (g v')))                                |  gq, gk, gv = attention_gradients(g, q, k, v)
     gq = scale h k,   gk = scale h' q,   gv = p' g              |
 
-The rule (ndgrad._src.ops.attention) is written in matrix products, of which passes and native code can make something. A
-device has kernels that never hold all the weights, so the formula is recognised and taken back. It reassociates: the
+The rule (ndgrad._src.ops.attention) is written in matrix products, which passes and native code can optimise. A device
+has kernels that never hold all the weights, so this pass recognises the formula and replaces it. It reassociates: the
 kernels add up tile by tile.
 """
 
@@ -21,7 +21,7 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value, re
 
 
 class _Found(NamedTuple):
-    """The operands of a rule that was recognised, and its results."""
+    """Operands and results of a recognised rule."""
 
     g: Value
     v: Value
@@ -31,7 +31,7 @@ class _Found(NamedTuple):
 
 
 def attention_gradients(program: Program) -> Program:
-    """The program with the gradients of attention as one op each."""
+    """Return the program with the gradients of attention as one op each."""
     if not any(i.op.name == "attention_weights" for i in program.instructions):
         return program
     users = program.users()
@@ -63,12 +63,12 @@ def attention_gradients(program: Program) -> Program:
             replaced[old] = wide
         return [instruction, *new]
 
-    # where the last of the three was computed, all operands are there; the others are read only later
+    # All operands are available after the last of the three results. The other two are read only later.
     return _kept(without_dead(rewritten(_with_readers_last(program, made), rewrite, replaced)))
 
 
 def _kept(program: Program) -> Program:
-    """Attention whose gradients are taken in the same program, with what these are quicker with."""
+    """Return the program in which attention also stores the values that speed up its gradients in the same program."""
     gradients = {i.arguments[1:4]: i for i in program.instructions if i.op.name == "attention_gradients"}
     kept: dict[tuple[Value, ...], tuple[Value, ...]] = {}
 
@@ -90,7 +90,7 @@ def _kept(program: Program) -> Program:
 
 
 def _with_readers_last(program: Program, made: dict[Value, tuple[Instruction, _Found]]) -> Program:
-    """The program with what reads the gradients of attention behind the last of them."""
+    """Return the program with all readers of attention's gradients after the last of these gradients."""
     instructions = list(program.instructions)
     for last, (_, found) in made.items():
         position = next(n for n, i in enumerate(instructions) if last in i.results)
@@ -112,7 +112,9 @@ def _last(program: Program, found: _Found) -> Value:
 
 
 def _found(program: Program, users: dict[Value, list[Instruction]], weights: Instruction) -> _Found | None:
-    """The rule around weights, if it is that and nothing else, for heads that are alike."""
+    """Return the operands of the rule around the weights; None unless the pattern matches exactly and all heads are
+    alike.
+    """
     p, scale = weights.result, weights.settings["scale"]
     q, k, _ = weights.arguments
     definitions = program.definitions()

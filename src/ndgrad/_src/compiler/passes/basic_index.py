@@ -2,8 +2,8 @@
 
     x[1:, -1]   of a float64[5, 3]    ->   ((1, 4, 1), 2)
 
-In a program they are written with every dimension, all numbers from the front and nothing left out: `index=(slice(1,
-5, 1), 2)`. New dimensions (None) are no part of them: a reshape follows.
+A program states them for every dimension, with nonnegative numbers and complete slices: `index=(slice(1, 5, 1), 2)`.
+New dimensions (None) are not part of an index: a reshape follows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Place = int | Range
 
 
 def places(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Place, ...] | None:
-    """A basic index on an array of some shape, without its new dimensions; None if it is no basic index."""
+    """Return a basic index on an array of some shape, without its new dimensions; None if it is no basic index."""
     given = [item for item in index if item is not None]
     if any(item is not Ellipsis and (isinstance(item, bool) or not isinstance(item, (int, slice))) for item in given):
         return None
@@ -36,7 +36,7 @@ def places(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Place, ...] 
 
 
 def written(index: tuple[Place, ...]) -> tuple[int | slice, ...]:
-    """The index as a setting of an op."""
+    """Return the index as a setting of an op."""
     return tuple([item if isinstance(item, int) else _slice(item) for item in index])
 
 
@@ -47,23 +47,23 @@ def _slice(item: Range) -> slice:
 
 
 def is_written(index: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
-    """Whether a setting has the form that `written` gives."""
+    """True if a setting has the form that `to_setting` returns."""
     found = places(index, shape) if None not in index and len(index) == len(shape) else None
     return found is not None and written(found) == index
 
 
 def shape_of(index: tuple[Place, ...]) -> tuple[int, ...]:
-    """The shape of what an index shows."""
+    """Return the shape of the indexed part."""
     return tuple([item[1] for item in index if not isinstance(item, int)])
 
 
 def is_whole(index: tuple[Place, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an index shows everything as it is."""
+    """True if an index shows the whole array unchanged."""
     return all(item == (0, n, 1) for item, n in zip(index, shape, strict=True))
 
 
 def after(first: tuple[Place, ...], second: tuple[Place, ...]) -> tuple[Place, ...]:
-    """The index that shows what `second` shows of what `first` shows."""
+    """Return the index equivalent to applying `first` and then `second`."""
     rest = iter(second)
     found: list[Place] = []
     for item in first:
@@ -80,13 +80,15 @@ def after(first: tuple[Place, ...], second: tuple[Place, ...]) -> tuple[Place, .
 
 
 def disjoint(a: tuple[Place, ...], b: tuple[Place, ...]) -> bool:
-    """Whether two indices into one array show no element in common: in some dimension they meet nowhere."""
+    """True if two indices into one array show no common element: in some dimension they are disjoint."""
     return any(not _meet(positions(i), positions(j)) for i, j in zip(a, b, strict=True))
 
 
 def within(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, ...] | None:
-    """The index of `inner`'s elements in what `outer` shows, if all are there: `after(outer,
-    within(inner, outer)) == inner`."""
+    """Return the index of `inner`'s elements in the part that `outer` shows; None if some are missing.
+
+    It satisfies `compose(outer, relative_to(inner, outer)) == inner`.
+    """
     found: list[Place] = []
     for i, o in zip(inner, outer, strict=True):
         if isinstance(o, int):
@@ -112,12 +114,12 @@ def within(inner: tuple[Place, ...], outer: tuple[Place, ...]) -> tuple[Place, .
 
 
 def positions(item: Place) -> range:
-    """The positions along one dimension that an index shows."""
+    """Return the positions along one dimension that an index shows."""
     return range(item, item + 1) if isinstance(item, int) else range(item[0], item[0] + item[1] * item[2], item[2])
 
 
 def _meet(a: range, b: range) -> bool:
-    """Whether two ranges have a number in common."""
+    """True if two ranges have a number in common."""
     if not a or not b:
         return False
     low, high = max(min(a[0], a[-1]), min(b[0], b[-1])), min(max(a[0], a[-1]), max(b[0], b[-1]))
@@ -130,7 +132,7 @@ def _meet(a: range, b: range) -> bool:
 
 
 def common(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
-    """The index of the elements that all indices show; None if there are none, or no index shows them."""
+    """Return the index of the elements that all indices show; None if there are none, or no index shows them."""
     found: list[Place] = []
     for items in zip(*indices, strict=True):
         low = max(min(positions(item), default=0) for item in items)
@@ -145,7 +147,7 @@ def common(indices: Sequence[tuple[Place, ...]]) -> tuple[Place, ...] | None:
         elif not inside:
             return None
         else:
-            step = inside[1] - inside[0] if len(inside) > 1 else 1  # where two ranges meet is a range
+            step = inside[1] - inside[0] if len(inside) > 1 else 1  # the intersection of two ranges is a range
             found.append((inside[0], len(inside), step))
     return tuple(found)
 

@@ -1,11 +1,12 @@
-"""Expanded values given to elementwise ops as they were, which broadcast by themselves.
+"""Let elementwise ops broadcast, instead of giving them expanded values.
 
     mul(x, expand(s, shape))                ->  mul(x, s)              the shape of the result must stay
     mul(expand(s, shape), expand(t, shape)) ->  expand(mul(s, t), shape)
-    mul(x, c)  with a constant number c     ->  mul(x, 2.0)            where the dtype of the result is the other argument's own
+    mul(x, c)  with a constant number c     ->  mul(x, 2.0)            if the result has the dtype of x
 
-Exact: an element of the result is computed from the same elements. An op on expanded values alone is moved before the
-expansion only if NumPy computes it alike for one number and for many: arithmetic, comparisons, signs, square roots.
+Exact: an element of the result is computed from the same elements. An op whose operands are all expanded moves before
+the expansion only if NumPy computes it identically for one number and for many: arithmetic, comparisons, signs, square
+roots.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ndgrad._src.compiler.program.program import Argument, Instruction, Value
 
 broadcasting = Rules()
 
-#: Rounded correctly by IEEE 754, or not at all: the same for one number as for many.
+#: Correctly rounded by IEEE 754, or not rounded: the same for one number as for many.
 _CORRECT = ("add", "sub", "mul", "div", "neg", "abs", "sqrt", "conj", "cast")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 @broadcasting.rule(ELEMENTWISE, "cast", "keep")
 def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
-    if instruction.op.name == "pow":  # NumPy raises to a number in other ways than to an array of it
+    if instruction.op.name == "pow":  # NumPy computes a power by a number differently from a power by an array
         return None
     if all(walk.made_by(a, "expand") is None for a in instruction.arguments):
         return None
@@ -36,7 +37,8 @@ def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
         return walk.emit(instruction.op, *sources, **instruction.settings)
     if instruction.op.name in _ALIKE:
         return walk.emit("expand", walk.emit(instruction.op, *sources, **instruction.settings), shape=shape)
-    # as many as leave the shape: one that has it stays expanded, or else as many as give it together
+    # Strip as many expansions as the result shape allows. If no other argument has that shape, one stays expanded, or
+    # several that give it together.
     expanded = [i for i, (s, a) in enumerate(zip(sources, instruction.arguments, strict=True)) if s is not a]
     for i in sorted(expanded, key=lambda i: instruction.arguments[i].shape != shape):
         sources[i] = instruction.arguments[i]
@@ -61,7 +63,7 @@ def _source(walk: Walk, argument: Argument) -> Argument:
 
 @broadcasting.rule("add", "sub", "mul", "div", "maximum", "minimum", *_COMPARISONS)
 def _number(walk: Walk, instruction: Instruction) -> Rewritten:
-    """A constant of the other argument's dtype is the Python number: NumPy takes that for one of that dtype."""
+    """Replace a constant of the other argument's dtype by the Python number, because NumPy treats both alike."""
     x, y = instruction.arguments
     if x.__class__ is not Value or y.__class__ is not Value or x.dtype != y.dtype:
         return None

@@ -1,9 +1,9 @@
-"""Elementwise ops of complex numbers as formulas of their parts.
+"""Formulas for elementwise complex ops in terms of real and imaginary parts.
 
-Arithmetic is NumPy's, operation by operation, and so exact, but for the roundings that a multiply-add saves: products
-are (ac - bd) + (ad + bc)i, whatever is infinite, and quotients are Smith's, which do not overflow on the way.
-`tests/compiler/passes/test_complex_formulas.py` compares all of them.
-Functions: complex_functions.py. Ops that are in neither file are NumPy's own (`interleaved`).
+Arithmetic follows NumPy operation by operation. It is exact, except for the roundings that a multiply-add saves.
+Products are (ac - bd) + (ad + bc)i, even if a part is infinite. Quotients use Smith's method, which avoids intermediate
+overflow. `tests/compiler/passes/test_complex_formulas.py` compares all of them. Functions: complex_functions.py. NumPy
+itself runs ops that are in neither file (`interleaved`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ rule = formulas.rule
 
 
 class Reals:
-    """Arithmetic on parts of one dtype: each method writes an op of real numbers."""
+    """Arithmetic on parts of one dtype: each method emits an op on real numbers."""
 
     def __init__(self, walk: ByParts, dtype: np.dtype[Any]) -> None:
         self.walk = walk
@@ -36,7 +36,7 @@ class Reals:
         if not isinstance(condition, Value):
             return yes if condition else no
         if not isinstance(yes, Value) and not isinstance(no, Value):
-            yes = self.walk.constant(yes, self.dtype)  # two numbers would be of double precision
+            yes = self.walk.constant(yes, self.dtype)  # two Python numbers would give double precision
         return self.walk.apply("where", condition, yes, no, dtype=self.dtype)
 
     def logical_and(self, x: Part, y: Part) -> Part:
@@ -51,15 +51,18 @@ class Reals:
         return np.finfo(self.dtype)
 
     def product(self, x: Pair, y: Pair) -> Pair:
-        """With the first products not rounded before the others are added, where the processor can do that: NumPy's."""
+        """Return the product. With multiply-add, the first products are not rounded before the addition, as in NumPy.
+        """
         (a, b), (c, d) = x, y
         return self.muladd(a, c, self.neg(self.mul(b, d))), self.muladd(a, d, self.mul(b, c))
 
     def quotient(self, x: Pair, y: Pair) -> Pair:
-        """Smith's: the larger part of the divisor is divided by. A divisor 0 divides both parts."""
+        """Return the quotient by Smith's method, which divides by the larger part of the divisor. A divisor 0 divides
+        both parts.
+        """
         (a, b), (c, d) = x, y
         size, other = self.abs(c), self.abs(d)
-        # a real divisor is divided by; of NaN it does not matter which
+        # A real divisor is always the larger part. For NaN the choice does not matter.
         first = True if not isinstance(d, Value) and d == 0 else self.ge(size, other)
         large, small = self.where(first, c, d), self.where(first, d, c)
         ratio = self.div(small, large)
@@ -72,11 +75,13 @@ class Reals:
         return self.where(none, self.div(a, size), re), self.where(none, self.div(b, size), im)
 
 
-# ----- how rules are written ------------------------------------------------------------------------------------------
+# ----- rules built from formulas
+# ---------------------------------------------------------------------------------------
 
 
 def elementwise(rules: Rules, *names: str) -> Callable[[Callable[..., Pair | Part | None]], Callable[..., Any]]:
-    """A rule out of a formula of the parts of all arguments, which gives both parts of the result, or a real one."""
+    """Make a rule out of a formula that maps the parts of all arguments to both parts of the result, or to a real one.
+    """
 
     def add(formula: Callable[..., Pair | Part | None]) -> Callable[..., Any]:
         @rules.rule(*names)
@@ -96,7 +101,7 @@ def elementwise(rules: Rules, *names: str) -> Callable[[Callable[..., Pair | Par
 
 
 def _computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
-    """The dtype of the parts in which an instruction computes; None where that is not clear."""
+    """Return the dtype of the parts in which an instruction computes; None if it is ambiguous."""
     if not all(
         a.__class__ is Value or isinstance(a, (bool, int, float, complex, np.generic)) for a in instruction.arguments
     ):
@@ -147,7 +152,7 @@ def _square(r: Reals, x: Pair) -> Pair:
 
 @elementwise(formulas, "reciprocal")
 def reciprocal(r: Reals, x: Pair) -> Pair:
-    """As NumPy's, which divides by the larger part also where both are 0."""
+    """Return 1 / z as NumPy does, which divides by the larger part even if both are 0."""
     c, d = x
     first = r.le(r.abs(d), r.abs(c))
     large, small = r.where(first, c, d), r.where(first, d, c)
@@ -225,7 +230,8 @@ def _abs(r: Reals, x: Pair) -> Part:
 
 @rule("vector_norm")
 def _vector_norm(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The largest and the smallest modulus, of which gradients ask whether it is equal to one that is computed here."""
+    """Return the largest or smallest modulus. It uses this file's modulus, because gradients test for equality with it.
+    """
     (x,), settings = instruction.arguments, instruction.settings
     if abs(settings["ord"]) != math.inf or not x.size or not settings["dim"]:
         return None
@@ -240,8 +246,11 @@ def _angle(r: Reals, x: Pair) -> Part:
 
 @elementwise(formulas, "sgn")
 def _sgn(r: Reals, x: Pair) -> Pair:
-    """z / |z|, and 0 of 0. Where |z| is infinite, NumPy gives the side of an infinite real part, else that of
-    the imaginary one, and NaN if both are infinite."""
+    """Return z / |z|, and 0 for 0.
+
+    If |z| is infinite, NumPy returns the side of an infinite real part, else that of the imaginary one, and NaN if both
+    are infinite.
+    """
     size = r.hypot(*x)
     is_infinite, is_none = r.isinf(size), r.eq(size, 0.0)
     first, second = (r.isinf(p) for p in x)
@@ -272,7 +281,7 @@ def _cast(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("copy")
 def _copy(walk: Walk, instruction: Instruction) -> Rewritten:
-    """What a write leaves: the source, in the dtype and shape of the target."""
+    """Return the result of a write: the source, in the dtype and shape of the target."""
     assert isinstance(walk, ByParts)
     (_, y), result = instruction.arguments, instruction.result
     if result.dtype.kind != "c":

@@ -1,8 +1,8 @@
-"""Functions of complex numbers as formulas of their parts: powers, exponentials, logarithms, roots, hyperbolic ones.
+"""Formulas for complex functions in terms of parts: powers, exponentials, logarithms, roots, hyperbolic functions.
 
-Not exact: they are within a few units in the last place *of the modulus* of what NumPy gives: the smaller part of a result may
-have fewer right digits, as it has after a product. On branch cuts the signs of zeros decide, as in C99, and so they do
-at infinities; `tests/compiler/passes/test_complex_formulas.py` compares all of them.
+Not exact: results are within a few units in the last place *of the modulus* of NumPy's. The smaller part of a result
+may have fewer correct digits, as after a product. On branch cuts and at infinities the signs of zeros decide, as in
+C99. `tests/compiler/passes/test_complex_formulas.py` compares all of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ functions = Rules()
 
 @elementwise(functions, "pow")
 def _pow(r: Reals, x: Pair, exponent: Pair) -> Pair | None:
-    """Whole numbers as products, in NumPy's order, and roots."""
+    """Return a power with a constant exponent: integers as products in NumPy's order, and roots."""
     n, im = exponent
     if isinstance(n, Value) or im != 0:
         return None
@@ -38,12 +38,12 @@ def _pow(r: Reals, x: Pair, exponent: Pair) -> Pair | None:
     return _whole_power(r, x, int(n)) if n == int(n) and abs(n) < _MOST_FACTORS else None
 
 
-#: Powers from which on NumPy takes logarithms.
+#: Exponents from which on NumPy uses logarithms.
 _MOST_FACTORS = 100
 
 
 def _whole_power(r: Reals, x: Pair, n: int) -> Pair:
-    """By squaring. 0 to a positive power is 0 without a sign, and to a negative one NaN."""
+    """Return an integer power by squaring. 0 to a positive power is 0 without a sign, and to a negative one NaN."""
     found: Pair = x if n == 1 else (1.0, 0.0)
     power, left = x, 0 if n == 1 else abs(n)
     while left:
@@ -68,8 +68,11 @@ def _exp(r: Reals, x: Pair) -> Pair:
 
 
 def _exponential(r: Reals, x: Part, y: Part) -> Pair:
-    """e^x (cos y + i sin y), in two factors where e^x alone would overflow. e^inf has both parts infinite, with the
-    signs of cos y and sin y, unless y is 0; where y has no direction, e^-inf is 0, and the real part of e^inf infinite."""
+    """Return e^x (cos y + i sin y), in two factors if e^x alone would overflow.
+
+    e^inf has both parts infinite, with the signs of cos y and sin y, unless y is 0. If y is infinite or NaN, e^-inf is
+    0 and the real part of e^inf is infinite.
+    """
     limit = float(math.floor(math.log(float(r.limits.max)))) - 1.0
     is_large = r.gt(x, limit)
     size = r.exp(r.sub(x, r.where(is_large, limit, 0.0)))
@@ -105,9 +108,12 @@ def _log10(r: Reals, x: Pair) -> Pair:
 
 
 def _logarithm(r: Reals, x: Part, y: Part) -> Pair:
-    """log |z| + i angle(z). Near the unit circle |z| has lost the digits that its logarithm is made of; there it is
-    log1p(|z|^2 - 1) / 2, with |z|^2 - 1 = (m - 1)(m + 1) + n^2 of the larger and the smaller part. Where |z| would
-    overflow or is subnormal, the parts are multiplied by a power of two before."""
+    """Return log |z| + i angle(z).
+
+    Near the unit circle rounding |z| loses the digits that determine its logarithm. There it is log1p(|z|^2 - 1) / 2,
+    with |z|^2 - 1 = (m - 1)(m + 1) + n^2 for the larger part m and the smaller part n. If |z| would overflow or is
+    subnormal, the parts are first multiplied by a power of two.
+    """
     wide, close = r.abs(x), r.abs(y)
     large, small = r.maximum(wide, close), r.minimum(wide, close)
     bits = r.limits.nmant + 2
@@ -133,8 +139,11 @@ def _rsqrt(r: Reals, x: Pair) -> Pair:
 
 
 def _root(r: Reals, x: Part, y: Part) -> Pair:
-    """The root with a positive real part: t = sqrt((|z| + |x|) / 2) is the larger of both parts, |y| / 2t the smaller.
-    Its imaginary part has the sign of y, that of a zero too."""
+    """Return the root with a positive real part.
+
+    t = sqrt((|z| + |x|) / 2) is the larger of both parts, |y| / 2t the smaller. The imaginary part has the sign of y,
+    also if y is a zero.
+    """
     wide, close = r.abs(x), r.abs(y)
     large = r.maximum(wide, close)
     exponent = r.limits.nmant // 2 * 2 + 2
@@ -143,11 +152,11 @@ def _root(r: Reals, x: Part, y: Part) -> Pair:
     back = r.where(is_much, 4.0, r.where(is_little, 2.0 ** (-exponent // 2), 1.0))
     a, b = r.mul(wide, factor), r.mul(close, factor)
     more = r.sqrt(r.mul(r.add(r.hypot(a, b), a), 0.5))
-    less = r.where(r.eq(close, 0.0), r.mul(a, 0.0), r.div(b, r.mul(more, 2.0)))  # NaN of NaN
+    less = r.where(r.eq(close, 0.0), r.mul(a, 0.0), r.div(b, r.mul(more, 2.0)))  # NaN for NaN
     more, less = r.mul(more, back), r.mul(less, back)
     left = r.lt(x, 0.0)
     re, im = r.where(left, less, more), r.where(left, more, less)
-    # an infinite imaginary part makes both parts infinite; an infinite real one alone leaves 0 for the other
+    # An infinite imaginary part makes both parts infinite. An infinite real part alone makes the other part 0.
     endless = r.eq(close, math.inf)
     only = r.logical_and(r.eq(wide, math.inf), r.isfinite(close))
     re = r.where(endless, math.inf, r.where(only, r.where(left, 0.0, math.inf), re))
@@ -184,26 +193,26 @@ def _tanh(r: Reals, x: Pair) -> Pair:
 
 @elementwise(functions, "sin")
 def _sin(r: Reals, x: Pair) -> Pair:
-    """-i sinh(i z)."""
+    """Return sin z as -i sinh(i z)."""
     re, im = _hyperbolic_sine(r, r.neg(x[1]), x[0], -math.inf)
     return im, r.neg(re)
 
 
 @elementwise(functions, "cos")
 def _cos(r: Reals, x: Pair) -> Pair:
-    """cosh(i z)."""
+    """Return cos z as cosh(i z)."""
     return _hyperbolic_cosine(r, r.neg(x[1]), x[0])
 
 
 @elementwise(functions, "tan")
 def _tan(r: Reals, x: Pair) -> Pair:
-    """-i tanh(i z)."""
+    """Return tan z as -i tanh(i z)."""
     re, im = _hyperbolic_tangent(r, r.neg(x[1]), x[0])
     return im, r.neg(re)
 
 
 def _half_exponentials(r: Reals, x: Part) -> tuple[Part, Part, Part]:
-    """sinh x, cosh x, and a factor of both, which is not 1 where they alone would overflow."""
+    """Return sinh x, cosh x, and a common factor, which differs from 1 where they alone would overflow."""
     limit = float(math.floor(math.log(float(r.limits.max)))) - 1.0
     size = r.abs(x)
     is_large = r.gt(size, limit)
@@ -213,7 +222,10 @@ def _half_exponentials(r: Reals, x: Part) -> tuple[Part, Part, Part]:
 
 
 def _hyperbolic_sine(r: Reals, x: Part, y: Part, lost: float) -> Pair:
-    """sinh x cos y + i cosh x sin y. Where y has no direction, 0 stays 0, and the real part of an infinite x is `lost`."""
+    """Return sinh x cos y + i cosh x sin y.
+
+    If y is infinite or NaN, 0 stays 0, and the real part for an infinite x is `lost`.
+    """
     sine, cosine, rest = _half_exponentials(r, x)
     re = r.mul(r.mul(sine, r.cos(y)), rest)
     im = r.mul(r.mul(cosine, r.sin(y)), rest)
@@ -223,7 +235,7 @@ def _hyperbolic_sine(r: Reals, x: Part, y: Part, lost: float) -> Pair:
 
 
 def _hyperbolic_cosine(r: Reals, x: Part, y: Part) -> Pair:
-    """cosh x cos y + i sinh x sin y."""
+    """Return cosh x cos y + i sinh x sin y."""
     sine, cosine, rest = _half_exponentials(r, x)
     re = r.mul(r.mul(cosine, r.cos(y)), rest)
     im = r.mul(r.mul(sine, r.sin(y)), rest)
@@ -235,7 +247,7 @@ def _hyperbolic_cosine(r: Reals, x: Part, y: Part) -> Pair:
 
 
 def _hyperbolic_tangent(r: Reals, x: Part, y: Part) -> Pair:
-    """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y), and for large x what is left of it."""
+    """Return (sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y), and its limit form for large x."""
     limit = (r.limits.maxexp - 1) * math.log(2) / 2
     size = r.abs(x)
     is_large = r.gt(size, limit)
@@ -247,7 +259,8 @@ def _hyperbolic_tangent(r: Reals, x: Part, y: Part) -> Pair:
     re = r.where(is_large, r.copysign(1.0, x), r.div(r.mul(sine, cosine), below))
     far = r.mul(r.mul(turned, 4.0), r.exp(r.mul(size, -2.0)))
     im = r.where(is_large, far, r.div(turned, below))
-    # an infinite x: 1, with a zero on the side of sin 2y, or of y where that is not known
+    # For an infinite x the result is 1 with a zero imaginary part. Its sign is that of sin 2y, or of y if that is
+    # unknown.
     side = r.where(r.logical_and(r.isfinite(y), r.gt(r.abs(y), 1.0)), turned, y)
     im = r.where(r.isinf(x), r.copysign(0.0, side), im)
     im = r.where(r.eq(y, 0.0), y, im)

@@ -1,4 +1,4 @@
-"""Complex numbers by parts: a program without complex values, for native code.
+"""Rewrite a program into one without complex values, for native code.
 
     program f(%0: complex128[3])                     program f(%0: float64[3,2])
       %1: complex128[3] = mul(%0, %0)        ->        %1: float64[3] = getitem(%0, index=(slice(0, 3, 1), 0))
@@ -7,16 +7,16 @@
                                                        %9: float64[3,2] = stack(%5, %8, dim=1)
                                                        return %9
 
-A complex value is two real ones, its *parts*, so that kernels, their fusion, sums, products and loops of real numbers
-serve it, and a part that nobody reads is not computed. In memory complex numbers are *pairs*, as NumPy has them: a real
-array with a last dimension of two. Inputs, outputs and what loops and branches carry are pairs; so are the arguments
-and results of ops without a rule here, which NumPy runs (`interleaved`).
+A complex value becomes two real ones, its *parts*. Real kernels, fusion, sums, products and loops then apply to it, and
+unread parts are not computed. In memory complex numbers are *pairs*, as in NumPy: a real array with a last dimension of
+two. Inputs, outputs and values carried by loops and branches are pairs. So are the arguments and results of ops without
+a rule here, which NumPy runs (`interleaved`).
 
-Exact but for the last digits: formulas are in complex_formulas.py and complex_functions.py, matrix products in
-complex_products.py. An op that treats every number alike (a view, a sum) is that op on each part.
+Exact except for the last digits: formulas are in complex_formulas.py and complex_functions.py, matrix products in
+complex_products.py. An op that treats every number alike (a view, a sum) is applied to each part.
 
-A part may be a number instead of a value: of a real value the imaginary part is 0. It is computed with as NumPy does,
-which makes real operands complex first, so that infinities and the signs of zeros come out alike.
+A part may be a number instead of a value: the imaginary part of a real value is 0. Arithmetic uses this 0 like NumPy,
+which makes real operands complex first. Infinities and the signs of zeros therefore agree.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ rule = _rules.rule
 
 
 def by_parts(program: Program) -> Program:
-    """The program without complex values; those among its inputs and outputs are pairs."""
+    """Return the program without complex values. Complex inputs and outputs become pairs."""
     return ByParts(program, _rules).done() if has_complex(program) else program
 
 
@@ -63,7 +63,7 @@ def _view_as_complex(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("reshape", "getitem")
 def _of_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
-    """What is in memory as pairs stays so."""
+    """Keep values as pairs that are pairs in memory."""
     assert isinstance(walk, ByParts)
     (z,), settings = instruction.arguments, instruction.settings
     if not walk.has_pairs(z):
@@ -77,7 +77,7 @@ def _of_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
 
 # ----- the same op on each part ---------------------------------------------------------------------------------------
 
-#: Linear ops that compute nothing of both parts: they move numbers, put zeros beside them, or add them up.
+#: Linear ops that never mix the parts: they move numbers, place zeros next to them, or add them up.
 _SEPARATE = (
     "reshape unsafe_view permute transpose t expand getitem element select slice squeeze squeeze_dim squeeze_dims "
     "unsqueeze split split_with_sizes unbind diagonal diag_embed diagonal_backward flip roll rot90 repeat "
@@ -107,12 +107,12 @@ def _is_number(argument: Argument) -> bool:
     return isinstance(argument, (int, float, complex, np.generic))
 
 
-#: Ops of the compiler all of whose arguments are numbers; the others take positions as well.
+#: Ops of the compiler whose arguments are all numbers. The other ops also take positions.
 _JOINING = frozenset(["pieces", "overlaid", "assembled"])
 
 
 def _numbers_at(instruction: Instruction) -> Container[int]:
-    """The positions of the arguments that hold numbers; integers at other positions are indices or masks."""
+    """Return the positions of the arguments that hold numbers. Integers at other positions are indices or masks."""
     op, count = instruction.op, len(instruction.arguments)
     if isinstance(op, Op):
         return op.differentiable_positions(count) if op.differentiable else (0,)
@@ -120,7 +120,7 @@ def _numbers_at(instruction: Instruction) -> Container[int]:
 
 
 def _are_parts_alone(instruction: Instruction) -> bool:
-    """True if the real values among the arguments are indices or masks, or numbers of any real dtype that NumPy knows."""
+    """True if the real arguments are indices, masks, or numbers of a real NumPy dtype."""
     numbers = _numbers_at(instruction)
     return all(
         a.__class__ is not Value
@@ -131,11 +131,13 @@ def _are_parts_alone(instruction: Instruction) -> bool:
 
 
 def _half(walk: ByParts, instruction: Instruction, k: int) -> Sequence[Part]:
-    """An instruction on one part of its complex arguments and numbers. Of zeros it gives zeros. A real argument beside
-    complex ones has an imaginary part of zero."""
+    """Emit an instruction on one part of its complex arguments and numbers.
+
+    If all arguments are zeros, so is the result. A real argument next to complex ones has an imaginary part of zero.
+    """
     arguments, settings = list(instruction.arguments), instruction.settings
     dtype = real_dtype(instruction.results[0].dtype)
-    if _is_number(settings.get("value")):  # what is put beside them
+    if _is_number(settings.get("value")):  # fill value
         settings = {**settings, "value": walk.parts(settings["value"])[k]}
     numbers = [settings["value"]] if "value" in settings else []
     at = _numbers_at(instruction)
@@ -149,7 +151,7 @@ def _half(walk: ByParts, instruction: Instruction, k: int) -> Sequence[Part]:
     for i in parts:
         arguments[i] = walk.value(arguments[i], instruction.arguments[i].shape, dtype)
     results = tuple([Value(v.shape, real_dtype(v.dtype)) for v in instruction.results])
-    if instruction.op.name == "pieces":  # sums of negative zeros are kept of real numbers alone
+    if instruction.op.name == "pieces":  # only real numbers keep sums of negative zeros
         settings = {**settings, "common": None}
     return walk.append(Instruction(instruction.op, tuple(arguments), settings, results, instruction.where))
 
@@ -159,7 +161,7 @@ def _is_zero(part: Any) -> bool:
 
 
 def _note_transposed(walk: ByParts, instruction: Instruction, made: list[Value]) -> None:
-    """Remember what a transposed matrix is the transpose of: products read that where it lies."""
+    """Remember the source of a transposed matrix, so that products read it in place."""
     if instruction.op.name != "permute":
         return
     z, dims = instruction.arguments[0], instruction.settings["dims"]

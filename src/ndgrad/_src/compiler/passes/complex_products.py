@@ -1,19 +1,19 @@
-"""Products of complex matrices as one product of real ones.
+"""Compute a product of complex matrices as one product of real matrices.
 
 Pairs in memory are a real matrix of twice the columns, and a complex number is a 2 x 2 matrix of real ones:
 
-    [x0 y0 x1 y1 ...]  @  | c d |      the row of A as it lies, with a block for each number of B,
-                          |-d c |      gives the row of C as it is to lie
+    [x0 y0 x1 y1 ...]  @  | c d |      the row of A in memory, times a block for each number of B,
+                          |-d c |      gives the row of C in memory
 
-So A is read where it is and C is written where it belongs, and only B is written out at twice its pairs. Where B is the
-larger one, it stays, and the parts of A are rows above one another:
+A is read in place and C is written in place. Only B is copied, at twice the size of its pairs. If B is larger, B is
+read in place and the parts of A are stacked as rows:
 
-    | X |  @  [c0 d0 c1 d1 ...]  =  | Xc0 Xd0 ... |     of which  re = Xc - Yd,  im = Xd + Yc
+    | X |  @  [c0 d0 c1 d1 ...]  =  | Xc0 Xd0 ... |     with  re = Xc - Yd,  im = Xd + Yc
     | Y |                           | Yc0 Yd0 ... |
 
-It reassociates. Each is as many multiplications as four products of parts, and each number is rounded as in these: with three products,
-which would do, a small part beside a large one would lose its digits. A transposed matrix is that of the transposed
-product, read where it lies; a conjugate changes signs of the other matrix.
+It reassociates. Either form has as many multiplications as four products of parts, and rounds like these. Three
+products would suffice, but a small part next to a large one would lose its digits. A transposed operand is read in
+place, by computing the transposed product. A conjugate changes signs in the other matrix.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _are_alike(instruction: Instruction) -> bool:
 
 
 def _product(walk: ByParts, x: Value, y: Value) -> Value:
-    """The product of two matrices, or two batches of them: the larger matrix stays as it lies."""
+    """Return the product of two matrices, or of two batches of them. The larger matrix is read in place."""
     a, a_transposed, a_conjugated = walk.seen_as.get(x, (x, False, False))
     b, b_transposed, b_conjugated = walk.seen_as.get(y, (y, False, False))
     if prod(x.shape[-2:]) >= prod(y.shape[-2:]):
@@ -66,13 +66,13 @@ def _transposed(walk: ByParts, z: Value) -> Value:
 
 
 def _columns(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
-    """x as it lies, or its conjugate, times y as blocks."""
+    """Multiply x, read in place or conjugated, by y in the form of blocks."""
     *batch, m, k = x.shape
     *others, _, n = y.shape
     left = walk.emit("reshape", walk.pairs(x), shape=(*batch, m, 2 * k))
     c, d = walk.both(y)
     _, transposed, _ = walk.seen_as.get(y, (y, False, False))
-    if transposed:  # in the order in which y lies
+    if transposed:  # in the memory order of y
         c, d = (walk.emit("permute", p, dims=(*range(p.ndim - 2), p.ndim - 1, p.ndim - 2)) for p in (c, d))
     minus_c, minus_d = (walk.emit("neg", c), d) if conjugated else (c, walk.emit("neg", d))
     shape = (*others, n, 2, k, 2) if transposed else (*others, k, 2, n, 2)
@@ -81,7 +81,7 @@ def _columns(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
         (*whole, slice(0, shape[-4], 1), row, slice(0, shape[-2], 1), column)
         for row, column in ((0, 0), (0, 1), (1, 0), (1, 1))
     ]
-    # block [[c, d], [-d, c]]; of the conjugate of x, y is [[c, d], [d, -c]]
+    # The block is [[c, d], [-d, c]], or [[c, d], [d, -c]] if x is conjugated.
     block = (c, minus_d, d, minus_c) if transposed else (c, d, minus_d, minus_c)
     blocks = Value(shape, real_dtype(y.dtype))
     settings = {"shape": shape, "index": tuple(places)}
@@ -94,7 +94,7 @@ def _columns(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
 
 
 def _rows(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
-    """The parts of x above one another, times y, or its conjugate, as it lies."""
+    """Multiply the stacked parts of x by y, read in place, or by its conjugate."""
     *batch, k, n = y.shape
     right = walk.emit("reshape", walk.pairs(y), shape=(*batch, k, 2 * n))
     parts = walk.both(x)

@@ -1,12 +1,11 @@
-"""The walk of `by_parts`: complex values that stand for their parts, and for pairs in memory.
+"""The walk of `by_parts`, which represents complex values by their parts or by pairs in memory.
 
     walk.parts(z)          the real and the imaginary part: values, or numbers
-    walk.pairs(z)          both side by side in memory, as NumPy has complex numbers: float64[..., 2]
+    walk.pairs(z)          both side by side in memory, as in NumPy: float64[..., 2]
     walk.pair(re, im, z)   a complex value of two parts, like z
 
-No instruction of the new program defines a complex value: whoever reads one reads its parts, or its pairs, which are
-taken apart and put together when somebody asks. A part is a number where it is the same everywhere: of a real value the
-imaginary part is 0.
+No instruction of the new program defines a complex value. Readers ask for its parts or its pairs, which are split and
+joined on demand. A part is a number if it is the same everywhere: the imaginary part of a real value is 0.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from ndgrad._src.compiler.passes.rewrite import Rules, Walk
 from ndgrad._src.compiler.program.compiler_ops import as_pairs, op_named
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value
 
-#: A value that is computed, or a number that is the same everywhere.
+#: A computed value, or a number that is the same everywhere.
 Part = Value | float
 Pair = tuple[Part, Part]
 
 
 def has_complex(program: Program) -> bool:
-    """Whether a program, or one inside it, has complex values."""
+    """True if a program, or a program inside it, has complex values."""
     values = (*program.inputs, *program.constants, *[v for i in program.instructions for v in i.results])
     return any(v.dtype.kind == "c" for v in values) or any(
         has_complex(s) for i in program.instructions for s in i.settings.values() if isinstance(s, Program)
@@ -33,17 +32,17 @@ def has_complex(program: Program) -> bool:
 
 
 def real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the parts of a complex one."""
+    """Return the dtype of the parts of a complex dtype."""
     return np.dtype(f"f{dtype.itemsize // 2}")
 
 
 def is_complex(argument: Argument) -> bool:
-    """Whether an argument is a complex value."""
+    """True if an argument is a complex value."""
     return argument.__class__ is Value and argument.dtype.kind == "c"
 
 
 class ByParts(Walk):
-    """A walk in which a complex value stands for its parts. No instruction defines it: that is left to who reads it."""
+    """A walk that represents a complex value by its parts. No instruction defines the complex value itself."""
 
     def __init__(self, program: Program, rules: Rules) -> None:
         super().__init__(program, rules)
@@ -51,11 +50,11 @@ class ByParts(Walk):
         self._parts: dict[Value, Pair] = {}
         #: complex values whose pairs are in memory
         self._pairs: dict[Value, Value] = {}
-        #: of what is a view of another complex value, transposed or conjugated: that, and which it is
+        #: transposed or conjugated view -> (source, is transposed, is conjugated)
         self.seen_as: dict[Value, tuple[Value, bool, bool]] = {}
 
     def done(self) -> Program:
-        """The whole program by parts."""
+        """Return the whole program by parts."""
         program, inputs, replaced = self._program, [], {}
         for value in program.inputs:
             if value.dtype.kind == "c":
@@ -80,10 +79,10 @@ class ByParts(Walk):
         self._pairs[made] = self.constant(as_pairs(array), dtype)
         return made
 
-    # ----- what rules ask ---------------------------------------------------------------------------------------------
+    # ----- queries for rules ------------------------------------------------------------------------------------------
 
     def parts(self, argument: Argument, dtype: np.dtype[Any] | None = None) -> Pair:
-        """The real and the imaginary part of a value or number, in a dtype if that is given."""
+        """Return the real and the imaginary part of a value or number, in a dtype if one is given."""
         if argument.__class__ is not Value:
             number = complex(argument)
             return number.real, number.imag
@@ -104,31 +103,31 @@ class ByParts(Walk):
         return self.emit("cast", part, dtype=dtype)
 
     def both(self, z: Value) -> tuple[Value, Value]:
-        """The parts of a complex value, both of them values of its shape."""
+        """Return the parts of a complex value, both as values of its shape."""
         re, im = (self.value(p, z.shape, real_dtype(z.dtype)) for p in self.parts(z))
         return re, im
 
     def value(self, part: Part, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
-        """A part as a value of a shape."""
+        """Return a part as a value of a shape."""
         if not isinstance(part, Value):
             part = self.constant(part, dtype)
         return part if part.shape == shape else self.emit("expand", part, shape=shape)
 
     def pairs(self, z: Value) -> Value:
-        """A complex value in memory, as pairs."""
+        """Return the pairs of a complex value in memory."""
         found = self._pairs.get(z)
         if found is None:
             found = self._pairs[z] = self.emit("stack", *self.both(z), dim=z.ndim)
         return found
 
     def has_pairs(self, z: Value) -> bool:
-        """Whether a complex value is in memory already."""
+        """True if the pairs of a complex value are in memory already."""
         return z in self._pairs
 
-    # ----- what rules make --------------------------------------------------------------------------------------------
+    # ----- results of rules -------------------------------------------------------------------------------------------
 
     def pair(self, re: Part, im: Part, like: Value) -> Value:
-        """A complex value of two parts, in the shape and dtype of another."""
+        """Return a complex value of two parts, in the shape and dtype of another."""
         made = Value(like.shape, like.dtype)
         dtype = real_dtype(like.dtype)
         re, im = (self._as_real(p, dtype) for p in (re, im))
@@ -137,17 +136,17 @@ class ByParts(Walk):
         return made
 
     def number_pair(self, number: complex, dtype: np.dtype[Any], shape: tuple[int, ...] = ()) -> Value:
-        """A complex number as a value."""
+        """Return a complex number as a value."""
         return self.pair(number.real, number.imag, Value(shape, dtype))
 
     def of_pairs(self, pairs: Value) -> Value:
-        """The complex value that pairs are; they are taken apart when they are read."""
+        """Return the complex value represented by pairs. They are split when they are read."""
         made = Value(pairs.shape[:-1], np.result_type(pairs.dtype, np.complex64))
         self._pairs[made] = pairs
         return made
 
     def apply(self, op: str, *parts: Part, dtype: np.dtype[Any], **settings: Any) -> Part:
-        """An op on parts: a value, or a number if all of them are numbers."""
+        """Apply an op to parts. Return a value, or a number if all of them are numbers."""
         if any(p.__class__ is Value for p in parts):
             return self.emit(op, *parts, **settings)
         with np.errstate(all="ignore"):
@@ -171,7 +170,7 @@ class ByParts(Walk):
         return self._called(instruction)
 
     def _called(self, instruction: Instruction) -> tuple[Value, ...]:
-        """An op without a rule: of pairs. Programs inside it are by parts themselves."""
+        """Emit an op without a rule, on pairs. Programs inside it are rewritten by parts."""
         op, settings = instruction.op, instruction.settings
         arguments = tuple([self.pairs(a) if is_complex(a) else a for a in instruction.arguments])
         results = tuple([self._pairs_like(v) for v in instruction.results])

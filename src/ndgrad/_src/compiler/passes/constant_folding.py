@@ -1,12 +1,12 @@
-"""Constants: what can be computed when a program is made, is.
+"""Fold constants: compute while the program is built.
 
     constant %0: float64[3] = [2., 2., 2.]     ->  expand of the number 2.
     zeros_like(x), zero(x), fill(x, 3.)        ->  expand of a number
     add(%0, %1) of constants                   ->  a constant, if it is small
     lt(x, 256) of uint8                        ->  True, expanded: the number is out of range of the dtype
 
-Exact: the op's own forward computes them. Arrays of one number are written as that number expanded, so that what
-follows sees the number. An op that fails, or warns, is left where it is: it does so when the program runs.
+Exact: the op's own forward computes them. Arrays of one number become that number expanded, so that later rules see the
+number. An op that fails or warns stays in place, and does so when the program runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ndgrad._src.compiler.passes.rewrite import ELEMENTWISE, Rewritten, Rules, W
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 
-#: A larger constant costs more memory than it is worth.
+#: Maximum elements of a folded constant. A larger one costs more memory than it saves time.
 LARGEST = 4096
 
 folding = Rules()
@@ -45,8 +45,10 @@ def _fill_with(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @folding.rule("eq", "ne", "lt", "le", "gt", "ge")
 def _out_of_range(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Compare integers with a Python integer that their dtype cannot hold: NumPy does so exactly, and the answer is the
-    same for all of them."""
+    """Fold a comparison of integers with a Python integer that their dtype cannot hold.
+
+    NumPy compares exactly, so the answer is the same for all elements.
+    """
     x, y = instruction.arguments
     name = instruction.op.name
     if x.__class__ is not Value:
@@ -101,7 +103,7 @@ def _computed(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _constant(walk: Walk, value: Value) -> Any:
-    """The array of a constant, or of one that was expanded; None for other values."""
+    """Return the array of a constant, or of an expanded constant; None for other values."""
     made = walk.made_by(value, "expand")
     if made is None:
         return walk.constants.get(value)
@@ -110,7 +112,7 @@ def _constant(walk: Walk, value: Value) -> Any:
 
 
 def _only(array: Any) -> Any:
-    """The number that all elements of an array are, to the bit."""
+    """Return the number that all elements of an array equal bit by bit."""
     if array.size < 2 or array.dtype.hasobject:
         return None
     flat = array.reshape(-1)
@@ -122,7 +124,7 @@ def _only(array: Any) -> Any:
 
 
 def splat_constants(program: Program) -> Program:
-    """The constants that are one number everywhere as that number, expanded."""
+    """Replace constants that are one number everywhere by that number, expanded."""
     found = {
         value: number for value, array in program.constants.items() if (number := _only(np.asarray(array))) is not None
     }

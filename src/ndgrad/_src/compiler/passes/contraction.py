@@ -1,11 +1,11 @@
-"""Contractions (einsum, tensordot, and the gradients of products) as one matrix product each.
+"""Rewrite contractions (einsum, tensordot, and the gradients of products) as one matrix product each.
 
-    contract(x, y, "ijk,kl->ijl")   ->   reshape(matmul(reshape(x), y))     own dimensions as one, and summed ones
-    contract(x, y, "bk,bk->b")      ->   sum(mul(x, y))                     of which nothing is a matrix
+    contract(x, y, "ijk,kl->ijl")   ->   reshape(matmul(reshape(x), y))     merges own dimensions, and summed ones
+    contract(x, y, "bk,bk->b")      ->   sum(mul(x, y))                     no matrix involved
     contract(x, y, "i,j->ij")       ->   mul(x[:, None], y)
 
-As the op does it on NumPy (`ndgrad._src.ops.product`), for native code. It reassociates: sums are added in the order of
-matrix products. Real and complex numbers alike.
+The same method as the op's on NumPy (`ndgrad._src.ops.product`), for native code. It reassociates: sums are added in
+the order of matrix products. It handles real and complex numbers.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def _contract(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _spread(walk: Walk, value: Value, places: tuple[slice | None, ...]) -> Value:
-    """A value with a dimension of one element where a place is None."""
+    """Insert a dimension of size one at each place that is None."""
     sizes = iter(value.shape)
     return walk.reshaped(value, tuple([1 if place is None else next(sizes) for place in places]))

@@ -1,14 +1,13 @@
-"""Rows that the body of a loop finds by a counter, as rows that the loop reads.
+"""Let a loop read rows directly that its body finds by a counter.
 
     in each round    y = index(x, i), i = 3, 5, 7, ...            ->   y is row 3 + 2 t of x
     in each round    s = add(s, index_add_zeros(g, i, shape))     ->   after the loop, s + all g at these rows
 
-`fori_loop(0, n, lambda i, c: f(c, x[i]), c)` says so, and so do its gradients. What a counter is in every round is
-known where it is a row of a constant, or computed from such; what it finds are rows of an array in steps where its
-numbers are.
+`fori_loop(0, n, lambda i, c: f(c, x[i]), c)` and its gradients have this form. The values of a counter are known if it
+is a row of a constant, or computed from such rows. If they form an arithmetic sequence, so do the rows that it reads.
 
-The first is exact. The second adds each row once instead of zeros again and again, which is exact but for the sign of
-zeros.
+The first rewrite is exact. The second adds each row once, instead of adding zeros repeatedly. It is exact except for
+the sign of zeros.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from ndgrad._src.compiler.program.replay import forward_of
 
 
 def counted_rows(program: Program) -> Program:
-    """The program whose loops read such rows."""
+    """Return the program whose loops read such rows."""
     if not any(i.op is loop for i in program.instructions):
         return program
     out: list[Instruction] = []
@@ -35,10 +34,10 @@ def counted_rows(program: Program) -> Program:
 
 
 def _changed(program: Program, instruction: Instruction) -> list[Instruction]:
-    """A loop, with what comes behind it now."""
+    """Rewrite a loop, and return the instructions after it."""
     parts = LoopParts(instruction)
     body = Program([], [n for n, _ in parts.next.values()], parts.body, parts.constants)
-    parts.body = counted_rows(body).instructions  # loops inside it
+    parts.body = counted_rows(body).instructions  # loops inside the body
     counters = _counters(program, parts)
     if not counters:
         return [parts.rebuilt()]
@@ -56,7 +55,7 @@ def _changed(program: Program, instruction: Instruction) -> list[Instruction]:
 
 
 def _counters(program: Program, parts: LoopParts) -> dict[Value, Any]:
-    """Integers of the body whose values in all rounds are known: these."""
+    """Return the integers of the body whose values in all rounds are known, with these values."""
     found: dict[Value, Any] = {}
     for v, (array, first, step) in parts.rows.items():
         known = program.constants.get(array)
@@ -74,7 +73,7 @@ def _counters(program: Program, parts: LoopParts) -> dict[Value, Any]:
 
 
 def _steps(numbers: Any, size: int) -> tuple[int, int] | None:
-    """The first and the step of numbers that are rows of an array in steps; None if they are not."""
+    """Return the first number and the step of an arithmetic sequence; None for other numbers."""
     if numbers is None or not ((numbers >= 0).all() or (numbers < 0).all()):
         return None
     numbers = numbers.astype(np.int64)
@@ -87,7 +86,8 @@ def _steps(numbers: Any, size: int) -> tuple[int, int] | None:
 
 
 def _sum_after(parts: LoopParts, begin: Value, counters: dict[Value, Any]) -> list[Instruction]:
-    """Take a carried sum of rows, each at another place, out of the body; what makes it behind the loop."""
+    """Move a carried sum of rows at distinct places out of the body. Return the code that computes it after the loop.
+    """
     made, uses = parts.made(), parts.uses()
     following, result = parts.next[begin]
     terms = _terms(following, made, uses) if uses.get(begin) == 1 else []
@@ -124,7 +124,7 @@ def _sum_after(parts: LoopParts, begin: Value, counters: dict[Value, Any]) -> li
 
 
 def _terms(v: Value, made: dict[Value, Instruction], uses: dict[Value, int]) -> list[Value]:
-    """The values whose sum a value is, which is read once, as all sums on the way are."""
+    """Return the terms of a sum that is read once, as are all its partial sums."""
     found: list[Value] = []
     stack = [v]
     while stack:

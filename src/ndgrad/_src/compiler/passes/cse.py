@@ -1,8 +1,8 @@
 """Common subexpressions: an op on the same values with the same settings is computed once.
 
-Exact: ops of a program have no effects and draw no random numbers, so twice the same is the same. `add` and `mul`
-give the same bits with their arguments exchanged, so these are put in one order. Constants with the same elements are
-one.
+Exact: ops of a program have no effects and draw no random numbers, so equal instructions have equal results. `add` and
+`mul` give the same bits with their arguments exchanged, so their arguments are sorted. Constants with the same elements
+are merged.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Unhashabl
 
 _COMMUTATIVE = frozenset(("add", "mul"))
 
-#: Bytes of a constant up to which others are compared with it; a larger one is one if it is one object.
+#: Constants of up to this many bytes are compared by value, larger ones by identity.
 SMALL_CONSTANT = 4096
 
 
 def without_repetition(program: Program) -> Program:
-    """The program in which each thing is computed once."""
+    """Return the program in which each expression is computed once."""
     replaced: dict[Value, Value] = {}
     constants: dict[Value, Any] = {}
     known: dict[Hashable, Any] = {}
@@ -54,7 +54,7 @@ def without_repetition(program: Program) -> Program:
 
 
 def key_of(instruction: Instruction) -> Hashable:
-    """What two instructions of a program have in common that compute the same."""
+    """Return a key that is equal for instructions that compute the same."""
     op, settings = instruction.op, instruction.settings
     arguments = [a if a.__class__ is Value else frozen(a) for a in instruction.arguments]
     if op.name in _COMMUTATIVE and len(arguments) == 2:

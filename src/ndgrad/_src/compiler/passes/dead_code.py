@@ -1,5 +1,4 @@
-"""Dead code: instructions whose results nobody reads, and of loops the results that nobody reads, with what is computed
-for them. Exact: nothing else changes."""
+"""Remove dead code: instructions and loop results that are never read. Exact."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
 def without_dead(program: Program) -> Program:
-    """The program without what its outputs do not depend on. Inputs stay, read or not."""
+    """Return the program without instructions that its outputs do not depend on. All inputs stay."""
     needed = set(program.outputs)
     kept = []
     for instruction in reversed(program.instructions):
@@ -26,7 +25,9 @@ def without_dead(program: Program) -> Program:
 
 
 def _with_needed(instruction: Instruction, needed: set[Value]) -> Instruction:
-    """A loop with those of its results that are read; itself if all are. What is carried may be so for the others."""
+    """Return a loop with only its needed results, or the loop itself if all are needed. Carried values may exist only
+    for the others.
+    """
     if all(v in needed for v in instruction.results):
         return instruction
     parts = LoopParts(instruction)

@@ -1,19 +1,18 @@
-"""Composite ops in terms of those that have kernels, which can be joined with what stands before and behind them.
+"""Rewrite composite ops in terms of ops with kernels, which fuse with their neighbours.
 
     softmax(x)   ->   t = exp(x - amax(x)); t / sum(t)
 
-`decompose(program)` does it for all that are known here, `decompose(program, ["softmax"])` for some. On NumPy the
+`decompose(program)` rewrites all ops with a rule here, `decompose(program, ["softmax"])` only some. On NumPy the
 composite ops are quicker, so this is for native code alone.
 
-It reassociates: sums may be added in another order, and where an op has a short cut of its own for arrays of moderate
-size, the general formula stands here. No result is less accurate than the op's: what is largest is subtracted before
-exponentials are taken, variances are sums of squared deviations, and means are quotients. Only single and double
-precision; half precision and complex numbers stay as they are. Forwards are written in the words of the ops' reverse
-rules, so that what both need is computed once.
+It reassociates: sums may be added in another order. If an op has a shortcut for arrays of moderate size, the rule uses
+the general formula. No result is less accurate than the op's: the maximum is subtracted before exponentials are taken,
+variances are sums of squared deviations, and means are quotients. Rules apply to single and double precision only; half
+precision and complex numbers stay as they are. Forward formulas use the same ops as the reverse rules, so that common
+parts are computed once.
 
-Along a row, the element that an index names is found by comparing the index with all positions: in a kernel that goes
-through the row anyway this costs next to nothing. Other indices: indexing.py. That they lie inside is checked
-(expansion.py).
+Along a row, the indexed element is found by comparing the index with all positions. This is nearly free in a kernel
+that reads the whole row anyway. Other indices: indexing.py. Index ranges are checked (expansion.py).
 """
 
 from __future__ import annotations
@@ -33,13 +32,15 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 composites = Rules(indexing, contractions)
 rule = composites.rule
 
-#: A mask for causal attention of more elements than this is no constant of a program.
+#: A causal attention mask with more elements than this is computed instead of stored as a constant.
 _LARGEST_MASK = 1 << 20
 
 
 def decompose(program: Program, names: Iterable[str] | None = None) -> tuple[Program, list[Value]]:
-    """The program without composite ops, or without those of some names; and the values that must be zero, or an
-    index is out of range."""
+    """Return the program without composite ops, or without those of some names, and its checks.
+
+    A check is a value that must be zero; otherwise an index is out of range.
+    """
     rules = composites
     if names is not None:
         rules = Rules()
@@ -58,7 +59,7 @@ def _all_plain(instruction: Instruction) -> bool:
 
 @rule("roll")
 def _roll(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The end of each dimension before its beginning."""
+    """Move the end of each dimension before its beginning."""
     (x,) = instruction.arguments
     shifts, dims = instruction.settings["shifts"], instruction.settings["dims"]
     if not x.size:
@@ -115,8 +116,11 @@ def _largest(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
 
 
 def _moments(walk: Walk, x: Value, dim: tuple[int, ...], correction: float) -> tuple[Value, Value]:
-    """Variance and mean, with the numbers counted from the first of them where they deviate by no more than their mean
-    is rounded (see the op)."""
+    """Return variance and mean.
+
+    If the numbers deviate by no more than the rounding of their mean, they are first shifted by the first of them (see
+    the op).
+    """
     n = math.prod([x.shape[d] for d in dim])
     emit = walk.emit
     mean = _average(walk, x, dim)
@@ -143,8 +147,11 @@ def _var(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("std", "std_mean")
 def _std(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The root of the variance; of numbers divided by the largest of them, where squares of these or of their last
-    digits would leave the range of the dtype."""
+    """Return the root of the variance.
+
+    If squares of the numbers, or of their last digits, would leave the range of the dtype, the numbers are first
+    divided by the largest of them.
+    """
     (x,) = instruction.arguments
     dim, correction = instruction.settings["dim"], instruction.settings["correction"]
     if not is_plain(x) or not dim:
@@ -190,7 +197,7 @@ def _log_softmax(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("logsumexp")
 def _logsumexp(walk: Walk, instruction: Instruction) -> Rewritten:
-    """An infinite element is not subtracted: log 0 = -inf, and the sum of inf is inf."""
+    """Return log(sum(exp(x))). An infinite element is not subtracted: log 0 = -inf, and the sum of inf is inf."""
     (x,) = instruction.arguments
     dim = instruction.settings["dim"]
     if not is_plain(x) or not dim:
@@ -228,7 +235,7 @@ def _names_one_of_each_row(walk: Walk, index: Value, shape: tuple[int, ...], dim
 
 
 def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
-    """Where positions along a dimension are those that an index, of length 1 there, names."""
+    """Return a mask of the positions along a dimension that an index of length 1 there names."""
     assert isinstance(walk, Expansion)
     emit = walk.emit
     walk.check_range(index, 0, shape[dim])
@@ -261,7 +268,7 @@ _GELU, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 @rule("gelu")
 def _gelu(walk: Walk, instruction: Instruction) -> Rewritten:
-    """x P(x), or x (1 + w) / 2 with w a tanh: its slope has P and w too."""
+    """Return x P(x), or x (1 + w) / 2 with w a tanh. Its slope shares P and w."""
     (x,) = instruction.arguments
     if not is_plain(x):
         return None
@@ -273,7 +280,7 @@ def _gelu(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("gelu_slope")
 def _gelu_slope(walk: Walk, instruction: Instruction) -> Rewritten:
-    """P + x P', or ((1 - w^2) x u' + w + 1) / 2 with w = tanh u."""
+    """Return P + x P', or ((1 - w^2) x u' + w + 1) / 2 with w = tanh u."""
     (x,) = instruction.arguments
     if not is_plain(x):
         return None
@@ -297,7 +304,7 @@ def _gelu_gate(walk: Walk, x: Value) -> Value:
 
 
 def _inverse_root(walk: Walk, variance: Value, eps: float) -> Value:
-    """(variance + eps)^(-1/2), NaN where the variance has overflowed."""
+    """Return (variance + eps)^(-1/2), NaN if the variance has overflowed."""
     emit = walk.emit
     safe = emit("add", variance, eps)
     return emit("where", emit("lt", safe, math.inf), emit("rsqrt", safe), math.nan)
@@ -376,7 +383,7 @@ def _added_product(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("convolution")
 def _convolution(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The bias as an addition, which goes on with what follows."""
+    """Split off the bias as an addition, which fuses with the following ops."""
     x, w, b = instruction.arguments
     if b is None or not _all_plain(instruction):
         return None
@@ -389,8 +396,10 @@ def _convolution(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("keep")
 def _keep_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The gradient of a relu before max pooling: an element that won has the value of its window's maximum, so the few
-    maxima can be asked instead of all elements. Exact."""
+    """Rewrite the gradient of a relu before max pooling. Exact.
+
+    An element that won equals its window's maximum, so the mask is taken of the few maxima instead of all elements.
+    """
     g, mask = instruction.arguments
     spread = walk.made_by(g, "max_unpool")
     pooled = None if spread is None else walk.made_by(spread.arguments[1], "max_pool")
@@ -404,7 +413,7 @@ def _keep_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("sum")
 def _sum_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
-    """What is spread over planes of zeros has the same sum there."""
+    """Sum before unpooling, because spreading numbers over planes of zeros keeps their sum."""
     spread = walk.made_by(instruction.arguments[0], "max_unpool")
     dim = instruction.settings["dim"]
     if spread is None or not is_plain(spread.arguments[0]) or instruction.settings["dtype"] is not None or not dim:
@@ -415,7 +424,7 @@ def _sum_before_unpooling(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _even_windows(sizes: tuple[int, ...], outputs: tuple[int, ...]) -> dict[str, Any] | None:
-    """The settings of windows that share an axis evenly, None where they do not."""
+    """Return the settings of windows that divide an axis evenly; None if they do not."""
     if any(not m or n % m for n, m in zip(sizes, outputs, strict=True)):
         return None
     kernel = tuple([n // m for n, m in zip(sizes, outputs, strict=True)])
@@ -466,8 +475,7 @@ def _attention_weights(walk: Walk, instruction: Instruction) -> Rewritten:
 def _weights_and_sums(
     walk: Walk, q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float
 ) -> tuple[Value, Value] | None:
-    """The exponentials of the scores, and their sums. A line of which nothing may be looked at has
-    zeros, and the sum one."""
+    """Return the exponentials of the scores and their sums. A row that is fully masked has zeros, and sum one."""
     queries, keys = q.shape[-2], k.shape[-2]
     masked = mask is not None
     if not is_plain(q) or not is_plain(k) or q.dtype != k.dtype or (is_causal and queries * keys > _LARGEST_MASK):

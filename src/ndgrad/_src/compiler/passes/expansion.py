@@ -1,6 +1,6 @@
-"""What the rules for composite ops share: a walk that notes what has to be checked when the program runs.
+"""The walk shared by the rules for composite ops, which records run-time checks.
 
-An index outside its array would go unseen in native code, so whether there is one is a further result of a program, a
+Native code would not notice an index outside its array. A program therefore returns an additional result for it, a
 *check*: a number that must be zero.
 """
 
@@ -15,9 +15,9 @@ from ndgrad._src.compiler.program.program import Program, Value
 
 
 class Expansion(Walk):
-    """A walk that notes what has to be checked."""
+    """A walk that records run-time checks."""
 
-    #: the longest row in which an index is looked for position by position
+    #: longest row in which an index is compared with every position
     longest_row = 4096
 
     def __init__(self, program: Program, rules: Rules) -> None:
@@ -25,11 +25,11 @@ class Expansion(Walk):
         self.checks: list[Value] = []
 
     def check_range(self, index: Value, low: int, high: int) -> None:
-        """Have it checked that all numbers of an index lie in [low, high)."""
+        """Add a check that all numbers of an index lie in [low, high)."""
         outside = self.emit("logical_or", self.emit("lt", index, low), self.emit("ge", index, high))
         self.checks.append(self.emit("sum_all", self.emit("cast", outside, dtype=np.dtype(np.float64)), dtype=None))
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is of single or double precision, and has elements."""
+    """True if a value is of single or double precision, and has elements."""
     return value is None or (value.__class__ is Value and value.dtype.char in "fd" and value.size > 0)

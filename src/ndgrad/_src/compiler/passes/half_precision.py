@@ -1,11 +1,11 @@
-"""Halves that are widened, moved and narrowed again, as halves that are moved; for devices, whose products take halves.
+"""Move half-precision values without casting them to single precision and back, for devices.
 
     reshape(float32(x))                            ->  float32(reshape(x))       and so bfloat16 of it is reshape(x)
-    bfloat16(matmul(float32(a), float32(b)))       ->  matmul(a, b)              which is added up in single precision
+    bfloat16(matmul(float32(a), float32(b)))       ->  matmul(a, b)              accumulated in single precision
 
-Reverse rules of halves compute in single precision, step by step, and what stands between two of them is a cast to and
-fro. Views and parts go before the cast, where it meets its counterpart. Exact: what a product of halves is added up in
-is as wide as before, and it is rounded once.
+Reverse rules of half-precision ops compute in single precision, so a pair of casts stands between two of them. Views
+and parts move before the cast, which then meets its counterpart. Exact: a product of halves accumulates as wide as
+before, and is rounded once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _VIEWS = ("reshape", "permute", "getitem", "expand", "embed")
 
 
 def is_half(value: Any) -> bool:
-    """Whether a value is of half precision."""
+    """True if a value is of half precision."""
     return value.__class__ is Value and value.dtype.char in "eE"
 
 
 def widened_from(walk: Walk, value: Any) -> Value | None:
-    """The halves that a value of single precision is a cast of; None if it is something else."""
+    """Return the half-precision value that a single-precision value is a cast of; None if it is something else."""
     made = walk.made_by(value, "cast")
     if made is None or value.dtype.char != "f":
         return None
@@ -57,7 +57,7 @@ def _parts_of_casts(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("cast")
 def _narrowed_product(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The cast goes back through views to the product that it narrows."""
+    """Move the cast back through views to the product that it narrows."""
     (x,), dtype = instruction.arguments, instruction.result.dtype
     if dtype.char not in "eE" or x.dtype.char != "f":
         return None
@@ -82,7 +82,7 @@ def _narrowed_product(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("stack", "cat")
 def _assembled(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Parts with their places, where those of gradients are meant: in another order, or with zeros added."""
+    """Return parts with their places if they form a gradient: in another order, or with zeros added."""
     settings, values, result = instruction.settings, list(instruction.values()), instruction.result
     if len(values) != len(instruction.arguments) or any(v.dtype != result.dtype or not v.size for v in values):
         return None
@@ -100,7 +100,7 @@ def _assembled(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("permute")
 def _permuted_parts(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Parts are put where they go at once."""
+    """Write parts at their permuted places directly."""
     (x,), dims = instruction.arguments, instruction.settings["dims"]
     added = walk.made_by(x, "add")
     if added is not None and added.arguments[0].__class__ is Value and added.arguments[1].__class__ is not Value:
@@ -124,7 +124,7 @@ def _permuted_parts(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("add")
 def _zero_added_to_parts(walk: Walk, instruction: Instruction) -> Rewritten:
-    """A zero that is added for the sign of zeros is added to the parts."""
+    """Add 0. to the parts instead of the whole, if it is added for the sign of zeros."""
     x, number = instruction.arguments
     made = walk.made_by(x, "assembled")
     if made is None or number.__class__ is Value or number != 0 or instruction.result.dtype != x.dtype:

@@ -1,16 +1,16 @@
-"""Matrix products of all rounds of a loop at once, outside of it.
+"""Compute the matrix products of all rounds of a loop at once, outside the loop.
 
-    in each round     y = matmul(row of x, w)             ->   before the loop, matmul(x, w), of which each round reads a row
-    in each round     s = add(s, matmul(permute(a), g))   ->   after the loop, s + matmul of all a and all g, one below the other
-    in each round     s = add(s, sum(g, dim=(0,)))        ->   after the loop, s + sum of all g, where these are stored anyway
-    of every round    y = matmul(g, w)                    ->   after the loop, matmul of all g, one below the other, with w
+    in each round     y = matmul(row of x, w)             ->   before the loop, matmul(x, w); each round reads a row
+    in each round     s = add(s, matmul(permute(a), g))   ->   after the loop, s + matmul of all a and all g, concatenated by rows
+    in each round     s = add(s, sum(g, dim=(0,)))        ->   after the loop, s + sum of all g, if these are stored anyway
+    of every round    y = matmul(g, w)                    ->   after the loop, matmul of all g, concatenated by rows, with w
 
 A recurrent network takes its inputs through its weights one step at a time, and adds up the gradients of its weights
 step by step: small products, and a carried sum as large as the weights. One large product does the same work several
 times as fast.
 
-It reassociates: sums over rounds are added in another order than one round after the other, and products of many rows
-may be added up in another order than products of few.
+It reassociates: sums over rounds are added in another order, and products of many rows may add in another order than
+products of few.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ndgrad._src.compiler.passes.loop_parts import LoopParts
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Value
 
-#: Values of all rounds that are stored for a product after the loop take no more memory than this.
+#: Maximum bytes of the values of all rounds that are stored for a product after the loop.
 MOST_BYTES = 64 << 20
 
 hoisting = Rules()
@@ -39,8 +39,9 @@ def _hoist(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @dataclass(eq=False, slots=True)
 class _Sum:
-    """A carried sum that is made after the loop: what it starts with, and of which values of the body the rows
-    are multiplied, or added."""
+    """A carried sum that is computed after the loop: its start, and the values of the body whose rows are multiplied or
+    added.
+    """
 
     result: Value
     start: Value
@@ -49,19 +50,18 @@ class _Sum:
 
 
 class _Parts(LoopParts):
-    """A loop of which products are taken out."""
+    """A loop whose products are moved out."""
 
     def __init__(self, instruction: Instruction) -> None:
         super().__init__(instruction)
         self.sums: list[_Sum] = []
-        #: results that are products of what all rounds have made with what stays: the loop's result,
-        #: the value, the other factor
+        #: products of a value of every round with an invariant: (the loop's result, the value, the other factor)
         self.late: list[tuple[Value, Value, Value]] = []
 
     # ----- before the loop --------------------------------------------------------------------------------------------
 
     def products_before(self, walk: Walk) -> int:
-        """Take products of rows with what stays out of the body; how many."""
+        """Move products of rows with invariants before the loop. Return their number."""
         found = 0
         for instruction in self.body:
             if instruction.op.name != "matmul":
@@ -79,7 +79,7 @@ class _Parts(LoopParts):
         return found
 
     def _needed(self, walk: Walk, array: Value, first: int, step: int) -> tuple[Value, int, int]:
-        """The rows that the loop reads, where these are few of many."""
+        """Return the rows that the loop reads, if they are few of many."""
         if 4 * self.count >= 3 * array.shape[0]:
             return array, first, step
         return _rows(walk, array, first, self.count, step), 0, 1
@@ -87,7 +87,7 @@ class _Parts(LoopParts):
     # ----- after the loop ---------------------------------------------------------------------------------------------
 
     def products_after(self) -> int:
-        """Take products with what stays, of which the body itself reads none, out of it; how many."""
+        """Move products with invariants after the loop, if the body does not read them. Return their number."""
         made, uses = self.made(), self.uses()
         found = []
         for v, result in self.stacks:
@@ -109,7 +109,7 @@ class _Parts(LoopParts):
         return len(found)
 
     def sums_after(self) -> int:
-        """Take carried sums of products, and of sums, out of the body; how many."""
+        """Move carried sums of products, and of sums, after the loop. Return their number."""
         made, uses = self.made(), self.uses()
         wanted = {v for v, _ in self.stacks} | {g for _, g, _ in self.late}
         found = []
@@ -131,7 +131,7 @@ class _Parts(LoopParts):
         return len(found)
 
     def _factors(self, term: Instruction, made: dict[Value, Instruction]) -> tuple[Value | None, Value] | None:
-        """a and g of matmul(permute(a), g); None and g of the sum of g's rows."""
+        """Return a and g of matmul(permute(a), g), or None and g for the sum of g's rows."""
         if term.op.name == "matmul":
             a, g = term.arguments
             turned = made.get(a)
@@ -150,10 +150,10 @@ class _Parts(LoopParts):
             return (None, g) if g.ndim == 2 else None
         return None
 
-    # ----- the loop that is left --------------------------------------------------------------------------------------
+    # ----- the remaining loop -----------------------------------------------------------------------------------------
 
     def emit(self, walk: Walk) -> tuple[Value, ...]:
-        """What stands for the loop's results."""
+        """Emit the loop and return the values of its results."""
         stacked = dict(self.stacks)
         factors = [v for total in self.sums for v in (total.left, total.right) if v is not None]
         for v in [*factors, *[g for _, g, _ in self.late]]:
@@ -176,7 +176,7 @@ class _Parts(LoopParts):
         return walk.emit("add", total.start, made)
 
     def _below(self, walk: Walk, v: Value, stacked: dict[Value, Value]) -> Value:
-        """A value of all rounds, the rows of one below those of the other."""
+        """Return a value of all rounds, with the rows of all rounds concatenated."""
         array = _rows(walk, *self.rows[v][:2], self.count, self.rows[v][2]) if v in self.rows else stacked[v]
         return walk.reshaped(array, (self.count * v.shape[0], v.shape[1]))
 

@@ -1,13 +1,13 @@
-"""Reading and writing by index in terms of three ops that have kernels: slices that an index names, read, added to, or
-written over.
+"""Rewrite reading and writing by index in terms of three ops with kernels, which read, add to, or overwrite indexed
+slices.
 
     embedding(x, i)           ->   take_slices(x, i)
     x[i, j]                   ->   take_slices(x with both dimensions as one, i * n + j)
-    gather(x, i, dim)         ->   take_slices(x as a line, the place of each element there)
+    gather(x, i, dim)         ->   take_slices(flat x, the flat position of each element)
 
-their transposes in terms of `add_slices`, and writes at such places in terms of `put_slices`. Places are computed by
-elementwise ops on integers. That they lie inside is checked (expansion.py). Sums may be added in another order, so this
-reassociates; each place is added to in the order of the index, as NumPy does it.
+The transposes use `add_slices`, and writes use `put_slices`. Positions are computed by elementwise ops on integers, and
+their range is checked (expansion.py). Sums may be added in another order, so this reassociates. At each place, terms
+are added in the order of the index, as in NumPy.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def _is_index(value: Any) -> bool:
 
 
 def _checked(walk: Walk, index: Value, length: int, wraps: bool) -> Value:
-    """An index as int64 that is not negative, once its range is checked; where it `wraps`, negative
-    numbers count from the end."""
+    """Return an index as nonnegative int64, and add a check of its range. If it `wraps`, negative numbers count from
+    the end.
+    """
     assert isinstance(walk, Expansion)
     walk.check_range(index, -length if wraps else 0, length)
     index = index if index.dtype == _INTEGER else walk.emit("cast", index, dtype=_INTEGER)
@@ -43,7 +44,7 @@ def _checked(walk: Walk, index: Value, length: int, wraps: bool) -> Value:
 
 
 def _keys(walk: Walk, indices: tuple[Value, ...], shape: tuple[int, ...]) -> Value:
-    """Indices into leading dimensions as one index into all of them together."""
+    """Combine indices into leading dimensions to one index into the flattened dimensions."""
     found: Value | None = None
     for index, length in zip(indices, shape, strict=False):
         here = _checked(walk, index, length, True)
@@ -109,7 +110,7 @@ def _take(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _put(walk: Walk, x: Value, y: Any, keys: Value, dim: int, adds: bool) -> Value | None:
-    """x with y, which broadcasts to them, in the slices that keys name; None where there is no kernel for that."""
+    """Return x with y, which broadcasts, in the slices that keys name; None if there is no kernel for that."""
     if adds and not is_plain(x):
         return None
     shape = (*x.shape[:dim], *keys.shape, *x.shape[dim + 1 :])
@@ -176,7 +177,9 @@ def _overwritten_along(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _named_again(walk: Walk, keys: Value, length: int) -> Value:
-    """Which of the keys come again later: those that do not find their own number where all have written theirs."""
+    """Return a mask of the keys that occur again later: after all keys have written their number, they read another
+    one.
+    """
     own = walk.constant(np.arange(keys.size).reshape(keys.shape), _INTEGER)
     places = walk.emit("expand", walk.constant(0, _INTEGER), shape=(length,))
     last = walk.emit("put_slices", places, own, keys, dim=0, adds=False)
@@ -187,7 +190,7 @@ def _named_again(walk: Walk, keys: Value, length: int) -> Value:
 
 
 def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value:
-    """Where in an array of a shape, seen as a line, the elements are that an index along a dimension names."""
+    """Return the flat positions, in an array of a shape, of the elements that an index along a dimension names."""
     found = walk.emit("mul", _checked(walk, index, shape[dim], False), prod(shape[dim + 1 :]))
     for d, n in enumerate(index.shape):
         step = prod(shape[d + 1 :])
@@ -198,7 +201,7 @@ def _places(walk: Walk, index: Value, shape: tuple[int, ...], dim: int) -> Value
 
 
 def gathered(walk: Walk, instruction: Instruction) -> Rewritten:
-    """The elements of an array that an index along a dimension names."""
+    """Return the elements of an array that an index along a dimension names."""
     x, index = instruction.arguments
     dim = instruction.settings["dim"]
     if x.__class__ is not Value or not x.size or not _is_index(index) or index.ndim != x.ndim:
@@ -207,7 +210,7 @@ def gathered(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def added_to_gathered(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Its transpose."""
+    """Return the transpose of `gather_along`."""
     g, index = instruction.arguments
     dim, shape = instruction.settings["dim"], tuple(instruction.settings["shape"])
     if not is_plain(g) or not _is_index(index) or g.shape != index.shape or index.ndim != len(shape) or not prod(shape):

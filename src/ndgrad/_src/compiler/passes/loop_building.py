@@ -1,4 +1,4 @@
-"""Building the loops that `reroll` has found: their bodies, what goes into them and what comes out."""
+"""Build the loops that `reroll` has found: their bodies, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ndgrad._src.compiler.program.compiler_ops import loop, op_named
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
-#: Values are numbered so: instruction * RESULTS + result. Inputs and constants have negative numbers.
+#: A value has the number instruction * RESULTS + result. Inputs and constants have negative numbers.
 RESULTS = 64
 
 
 @dataclass(eq=False, slots=True)
 class FoundLoop:
-    """A loop: instructions start ... start + period * count, and what is known of its operands."""
+    """A loop over instructions start ... start + period * count, with the roles of its operands."""
 
     start: int
     period: int
@@ -31,15 +31,15 @@ class FoundLoop:
     roles: dict[tuple[int, int], tuple[str, Any]] = field(default_factory=dict)
     #: places of `getitem`s with a running index -> reading
     running: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    #: carried values: (place * RESULTS + result, numbers of the values to start with, the farthest first)
-    #: in the order of first use
+    #: carried values in the order of first use: (place * RESULTS + result, numbers of the initial values, the farthest
+    #: first)
     carried: dict[tuple[int, tuple[int, ...]], None] = field(default_factory=dict)
     invariants: dict[int, None] = field(default_factory=dict)
-    #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), or of what a
-    #: `getitem` reads: ("index", the number of that, the place of the `getitem` in the program, dimension, first,
-    #: step), or of a constant: ("numbers", the place in the block)
+    #: rows that are read: ("stack", loop, place, first, step), ("kept", loop, slot, first, step), ("numbers", the place
+    #: in the block) for a constant, or ("index", the number of the array, the place of the `getitem` in the program,
+    #: dimension, first, step)
     rows: dict[tuple[Any, ...], None] = field(default_factory=dict)
-    #: what comes out: places whose last value is read, and places (or slots) of which every round's is
+    #: outputs: places whose last value is read, and places (or slots) of which every round's value is read
     last: dict[int, Value] = field(default_factory=dict)
     stacks: dict[tuple[str, Any], Value] = field(default_factory=dict)
 
@@ -52,19 +52,20 @@ class FoundLoop:
 
 
 def home_of(number: int, loops: list[FoundLoop]) -> FoundLoop | None:
-    """The loop that makes a value, among loops in their order."""
+    """Return the loop that computes a value, among loops in their order."""
     at = bisect_right(loops, number // RESULTS, key=lambda made: made.start)
     return loops[at - 1] if at and loops[at - 1].contains(number) else None
 
 
 class Building:
-    """A program in which loops stand for their instructions."""
+    """A program in which loops replace their instructions."""
 
     def __init__(
         self, program: Program, loops: list[FoundLoop], number: dict[Value, int], value: dict[int, Value], numbers: Any
     ) -> None:
-        """`number` and `value` say which value has which number; `numbers` is the Python number of each
-        instruction that has one."""
+        """Take the numbering of values (`number`, `value`) and the Python number of each instruction that has one
+        (`numbers`).
+        """
         self.program = program
         self.instructions = program.instructions
         self.loops = loops
@@ -73,7 +74,7 @@ class Building:
         self.numbers = numbers
 
     def program_with_loops(self) -> Program:
-        """The program, with its loops."""
+        """Return the program with its loops."""
         self._demand()
         program = self.program
         self.out: list[Instruction] = []
@@ -98,11 +99,11 @@ class Building:
         return Program(program.inputs, outputs, self.out, self.constants, program.name)
 
     def _home(self, number: int) -> FoundLoop | None:
-        """The loop that makes a value."""
+        """Return the loop that computes a value."""
         return home_of(number, self.loops)
 
     def _demand(self) -> None:
-        """Find out what must come out of each loop."""
+        """Determine the outputs of each loop."""
         inside = np.zeros(len(self.instructions), bool)
         for made in self.loops:
             inside[made.start : made.end] = True
@@ -120,8 +121,8 @@ class Building:
                     self._want_stack(here, reading[0], which)
         for (
             made
-            # in one order, so that like loops are alike; where there are rows of all rounds, the
-            # last row is the last round's
+            # The order is fixed, so that equal loops stay equal. If the rows of all rounds are an output, the last row
+            # serves as the last round's value.
         ) in self.loops:
             made.stacks = {key: made.stacks[key] for key in sorted(made.stacks, key=str)}
             made.last = {place: made.last[place] for place in sorted(made.last) if ("stack", place) not in made.stacks}
@@ -141,7 +142,7 @@ class Building:
                 self._want_stack(here, "stack", place)
 
     def _split(self, here: FoundLoop, number: int) -> tuple[int, int]:
-        """Place in the block and round of a value."""
+        """Return the place in the block and the round of a value."""
         round_, place = divmod(number - here.start * RESULTS, here.period * RESULTS)
         return place, round_
 
@@ -152,7 +153,7 @@ class Building:
             here.stacks[kind, which] = Value((here.count, *value.shape), value.dtype)
 
     def _outside(self, number: int) -> Value:
-        """A value as the program around loops has it."""
+        """Return a value as seen by the program around the loops."""
         here = self._home(number)
         if here is None:
             return self.value[number]
@@ -214,7 +215,7 @@ class Building:
         self.out.append(Instruction(loop, (*starts, *fixed, *sequences), settings, tuple(results), where))
 
     def _numbers(self, made: FoundLoop, j: int) -> tuple[Value, int, int]:
-        """The numbers of all rounds as a constant."""
+        """Return the numbers of all rounds as a constant."""
         array = self.numbers[made.start + j : made.end : made.period].astype(
             self.instructions[made.start + j].result.dtype
         )
@@ -223,7 +224,7 @@ class Building:
         return value, 0, 1
 
     def _sequence(self, reading: tuple[Any, ...]) -> tuple[Value, int, int]:
-        """The array of which a loop reads rows, the first of them, and the step."""
+        """Return the array whose rows a loop reads, the first row, and the step."""
         if reading[0] != "index":
             kind, here, which, first, step = reading
             return here.stacks[kind, which], first, step
@@ -241,7 +242,7 @@ class Building:
     def _body(
         self, made: FoundLoop, starts: list[Value], fixed: list[Value], sequences: list[Value]
     ) -> tuple[Program, dict[tuple[str, Any], Any]]:
-        """The program of one round, and what stands in it for each operand."""
+        """Return the program of one round, and its value for each operand."""
         carried = [Value(*_type(v)) for v in starts]
         invariants = [Value(*_type(v)) for v in fixed]
         rows = [Value(v.shape[1:], v.dtype) for v in sequences]

@@ -1,4 +1,4 @@
-"""A loop of a program in pieces, which passes change and put together again."""
+"""A loop in pieces, for passes that change it and put it together again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
 class LoopParts:
-    """A loop in pieces: arguments beside the body's inputs, results beside its outputs."""
+    """A loop in pieces: arguments keyed by the body's inputs, results keyed by its outputs."""
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction
@@ -21,25 +21,25 @@ class LoopParts:
         self.constants = dict(body.constants)
         self.name = body.name
         given = list(zip(body.inputs, instruction.arguments, strict=True))
-        #: input of the body -> what it starts with, what it is, or (of which array it is a row, first, step)
+        #: input of the body -> its initial value, its invariant, or (array whose row it is, first, step)
         self.starts: dict[Value, Value] = dict(given[:carried])
         self.fixed: dict[Value, Value] = dict(given[carried : carried + invariant])
         self.rows: dict[Value, tuple[Value, int, int]] = {
             v: (a, *read) for (v, a), read in zip(given[carried + invariant :], settings["reads"], strict=True)
         }
         made = list(zip(body.outputs, instruction.results, strict=True))
-        #: input of the body -> the output that follows it, and the loop's result
+        #: input of the body -> (output for the next round, the loop's result)
         self.next: dict[Value, tuple[Value, Value]] = dict(zip(self.starts, made[:carried], strict=True))
-        #: values of the body of which the last round's, or every round's, is a result of the loop
+        #: values of the body whose last value, or whose values of all rounds, are results of the loop
         self.last = made[carried : carried + last]
         self.stacks = made[carried + last :]
 
     def made(self) -> dict[Value, Instruction]:
-        """The instruction of the body that defines each value."""
+        """Return the instruction of the body that defines each value."""
         return {v: i for i in self.body for v in i.results}
 
     def uses(self) -> dict[Value, int]:
-        """How often each value is read, in the body and as its output."""
+        """Return how often each value is read, in the body and as its output."""
         uses: dict[Value, int] = {}
         read = [v for i in self.body for v in i.values()]
         for v in [*read, *[n for n, _ in self.next.values()], *[v for v, _ in (*self.last, *self.stacks)]]:
@@ -47,7 +47,7 @@ class LoopParts:
         return uses
 
     def without(self, used: set[Value]) -> None:
-        """Drop results that are not among these, and what is carried only for its own sake."""
+        """Drop all other results, and values that are carried only for their own sake."""
         self.last = [(v, result) for v, result in self.last if result in used]
         self.stacks = [(v, result) for v, result in self.stacks if result in used]
         alive = {begin for begin, (_, result) in self.next.items() if result in used}
@@ -65,7 +65,7 @@ class LoopParts:
         self.next = {v: n for v, n in self.next.items() if v in alive}
 
     def rebuilt(self) -> Instruction:
-        """The loop, without what its results do not depend on."""
+        """Return the loop, without instructions that its results do not depend on."""
         outputs = [*[n for n, _ in self.next.values()], *[v for v, _ in (*self.last, *self.stacks)]]
         instructions = needed_for(self.body, outputs)
         used = {v for i in instructions for v in i.values()} | set(outputs)
@@ -87,7 +87,7 @@ class LoopParts:
 
 
 def needed_for(instructions: list[Instruction], outputs: list[Value]) -> list[Instruction]:
-    """The instructions that values depend on."""
+    """Return the instructions that values depend on."""
     needed, kept = set(outputs), []
     for instruction in reversed(instructions):
         if any(v in needed for v in instruction.results):

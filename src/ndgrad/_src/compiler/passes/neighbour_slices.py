@@ -1,14 +1,14 @@
-"""Neighbours computed where they are read: slices of a large value become slices of what it is made of.
+"""Recompute neighbours at their readers: slices of a large value become slices of its operands.
 
     %2 = mul(%0, %1)                                     %3, %4 = %0[1:], %0[:-1]
     %3, %4 = %2[1:], %2[:-1]                     ->      %5, %6 = %1[1:], %1[:-1]
     %5 = sub(%3, %4)                                     %9 = sub(mul(%3, %5), mul(%4, %6))
 
-A kernel has the element of a value that it computes at an index, and not the next one, so differences of neighbours
-would have the value in memory, written by one kernel and read by another. Where it takes an instruction or two, computing
-it once more for each neighbour is quicker than that. It is done for values that are read as overlapping slices and in no
-other way, and whose memory is large enough to leave the cache; what is cheap for each value by itself stays cheap for
-their chain, since a chain of differences reads only one more neighbour with each.
+A kernel has the element that it computes at an index, but not the next one. Differences of neighbours would therefore
+need the value in memory, written by one kernel and read by another. If the value takes an instruction or two,
+recomputing it for each neighbour is quicker. The pass applies to values that are read only as overlapping slices and
+are too large for the cache. A chain of such values stays cheap, since each link of a chain of differences reads only
+one more neighbour.
 
 Exact: each element is computed by the same ops, some of them more than once.
 """
@@ -22,40 +22,43 @@ from ndgrad._src.compiler.passes.basic_index import Place, after, disjoint, is_w
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, with_values
 
-#: Bytes of a value from which on it is worth while.
+#: Minimum bytes of a value to recompute.
 _LARGE = 1 << 18
-#: Instructions for an element that are computed again, at most.
+#: Maximum number of instructions per element that are recomputed.
 _MOST = 8
 
 Index = tuple[Place, ...]
 
 
 def neighbours_in_place(program: Program, cost: Callable[[Instruction], int | None]) -> Program:
-    """The program in which no value lies in memory for its neighbours alone. `cost` says how many machine instructions
-    an element takes, and None of what is not computed element by element."""
+    """Return the program in which no value is stored only for its neighbours.
+
+    `cost` returns the number of machine instructions per element, and None for ops that are not elementwise.
+    """
     if not any(_is_slice(i) and next(i.values()).nbytes >= _LARGE for i in program.instructions):
         return program
     return _Sweep(program, cost).done()
 
 
 def _is_slice(instruction: Instruction) -> bool:
-    """Whether an instruction shows slices in all dimensions, forwards."""
+    """True if an instruction reads slices in all dimensions, forwards."""
     return instruction.op.name == "getitem" and all(
         isinstance(item, slice) and (item.step or 1) > 0 for item in instruction.settings["index"]
     )
 
 
 class _Sweep:
-    """From the last instruction to the first: who reads a value is known before it is defined."""
+    """A sweep from the last instruction to the first, so that all readers of a value are known before its definition.
+    """
 
     def __init__(self, program: Program, cost: Callable[[Instruction], int | None]) -> None:
         self.program = program
         self.cost = cost
-        #: the instructions found so far, the last first
+        #: the new instructions, the last first
         self.backwards: list[Instruction] = []
-        #: values that something else than a slice reads
+        #: values read by something else than a slice
         self.read = set(program.outputs)
-        #: the slices of each value that are read, and what they are called
+        #: the slices of each value that are read, and their names
         self.slices: dict[Value, dict[Index, Value]] = {}
         self.replaced: dict[Value, Value] = {}
         self.changed = False
@@ -80,7 +83,7 @@ class _Sweep:
         return Program(program.inputs, outputs, self._small_first(instructions), program.constants, program.name)
 
     def _small_first(self, instructions: list[Instruction]) -> list[Instruction]:
-        """In an order in which a kernel of large values need not end for small ones that it reads."""
+        """Order instructions so that a kernel of large values does not end for small ones that it reads."""
         known = {*self.program.inputs, *self.program.constants}
         first, rest = [], []
         for instruction in instructions:
@@ -98,7 +101,7 @@ class _Sweep:
         self.read.update(instruction.values())
 
     def _slice(self, instruction: Instruction) -> None:
-        """Note a slice for when its source is defined, and slices of it as slices of that."""
+        """Record a slice until its source is defined, and slices of it as slices of that source."""
         (source,) = instruction.values()
         index = places(instruction.settings["index"], source.shape)
         assert index is not None
@@ -114,13 +117,14 @@ class _Sweep:
             self.replaced[value] = first
 
     def _show(self, source: Value) -> None:
-        """Write the slices of a value that lies in memory."""
+        """Emit the slices of a value in memory."""
         for index, value in self.slices.pop(source, {}).items():
             self._emit(Instruction(op_named("getitem"), (source,), {"index": written(index)}, (value,)))
 
     def _is_pushed(self, instruction: Instruction) -> bool:
-        """Whether what an instruction computes is read as overlapping slices alone, and cheap enough to be computed again for
-        each of them."""
+        """True if the result of an instruction is read only as overlapping slices, and is cheap enough to recompute for
+        each.
+        """
         if len(instruction.results) != 1:
             return False
         value = instruction.result
@@ -132,7 +136,7 @@ class _Sweep:
         return cost is not None and cost * again <= _MOST and _overlap(indices)
 
     def _push(self, instruction: Instruction) -> None:
-        """Compute each slice of a value by itself."""
+        """Compute each slice of a value separately."""
         self.changed = True
         value = instruction.result
         for index, result in self.slices.pop(value).items():
@@ -144,7 +148,7 @@ class _Sweep:
             )
 
     def _part(self, argument: Value, index: Index, ndim: int) -> Value:
-        """The slice of an argument that belongs to one of the result; where the argument is broadcast, all of it."""
+        """Return the slice of an argument that belongs to a slice of the result. A broadcast argument is used whole."""
         own = index[ndim - argument.ndim :]
         own = tuple([(0, 1, 1) if n == 1 else item for item, n in zip(own, argument.shape, strict=True)])
         if is_whole(own, argument.shape):

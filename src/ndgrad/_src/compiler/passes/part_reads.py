@@ -1,13 +1,14 @@
-"""Parts that are read back from where they were put.
+"""Forward parts from the write to the read.
 
     getitem(embed(x, i), j)              ->  a part of x where j lies within i, zeros where it lies outside
     getitem(slice_scatter(x, y, i), j)   ->  a part of y, or of x
     getitem(add(x, embed(y, i)), j)      ->  a part of x, with a part of y or 0. added (see ndgrad._src.compiler.passes.write_histories)
     getitem(cat(x, y, ...), j)           ->  a part of one of them; stack likewise
-    stack(x[3], x[4], x[5], y)           ->  x[3:6], and what else there is behind it
-    slice_scatter(slice_scatter(x, y, i), z, j)  ->  slice_scatter(x, z, j) where i lies within j
+    stack(x[3], x[4], x[5], y)           ->  x[3:6], followed by y
+    slice_scatter(slice_scatter(x, y, i), z, j)  ->  slice_scatter(x, z, j) if i lies within j
 
-An element is computed as before or not at all, so this is exact. It follows `canonical_views`, which brings indices into one form.
+An element is computed as before or not at all, so this is exact. It runs after `canonical_views`, which brings indices
+into one form.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _read(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _typed(walk: Walk, y: Argument, index: tuple[Place, ...], result: Value) -> Rewritten:
-    """A part of what was written, or the number that was, in the dtype of what it was written to."""
+    """Return a part of the written value or number, in the dtype of the target."""
     if y.__class__ is not Value:
         return walk.full(y, result) if isinstance(y, (bool, int, float)) else None
     found = read(walk, y, index)
@@ -89,9 +90,9 @@ def _overwritten(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("stack")
 def _stack_of_rows(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Rows of one array that follow one another are read at once."""
+    """Read consecutive rows of one array at once."""
     rows = [_row(walk, a) for a in instruction.arguments]
-    found: list[tuple[Value, int, int, int]] = []  # an array, its first row, the step, how many
+    found: list[tuple[Value, int, int, int]] = []  # (array, first row, step, count)
     begin = 0
     while begin < len(rows):
         first = rows[begin]
@@ -116,7 +117,7 @@ def _stack_of_rows(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _row(walk: Walk, value: Value) -> tuple[Value, int] | None:
-    """The array of which a value is a row, and which."""
+    """Return the array of which a value is a row, and the row's number."""
     made = walk.made_by(value, "getitem")
     if made is None:
         return None

@@ -1,11 +1,11 @@
-"""Where a list of numbers repeats itself: runs of one block after another.
+"""Find repetitions in a list of numbers: runs of one block after another.
 
     0 7 1 2 3 1 2 3 1 2 3 9    ->   from 2 on, the block 1 2 3 comes 3 times: (2, 3, 3)
 
-Periods to try are the distances from a window of numbers to the last one like it, found by sorting the windows'
-hashes: a block of length p that repeats gives that distance again and again. For each period that occurs often
-enough, the runs are read off a comparison of the list with itself, p further on. All in NumPy; O(n log n) for the
-windows and O(n) for each period tried.
+Candidate periods are the distances from a window of numbers to the previous equal window, found by sorting the windows'
+hashes. A block of length p that repeats gives that distance again and again. For each frequent period, the runs are
+read off a comparison of the list with itself shifted by p. All in NumPy; O(n log n) for the windows and O(n) for each
+period tried.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
-#: Lengths of windows: the short see blocks of few numbers, the long are not led astray by what
-#: occurs everywhere in a block.
+#: Lengths of windows. Short windows detect small blocks; long windows are not misled by numbers that occur everywhere
+#: in a block.
 _WINDOWS = (1, 3, 9, 27, 81)
-#: How many periods are tried for each length.
+#: Number of periods to try for each length.
 _TRIED = 6
 
 
 def periods(ids: Any, least: int) -> list[int]:
-    """Distances at which the list repeats itself, short ones first, which could be periods of blocks
-    that come `least` times."""
+    """Return distances at which the list repeats itself, short ones first, as candidate periods of blocks that come
+    `least` times.
+    """
     found: set[int] = set()
     n = len(ids)
     for window in _WINDOWS:
@@ -40,7 +41,7 @@ def periods(ids: Any, least: int) -> list[int]:
 
 
 def runs(ids: Any, period: int, least: int) -> list[tuple[int, int]]:
-    """(start, count) of the blocks of one length that come at least `least` times in a row."""
+    """Return (start, count) of the blocks of one length that come at least `least` times in a row."""
     if period >= len(ids):
         return []
     alike = ids[:-period] == ids[period:]
@@ -51,7 +52,7 @@ def runs(ids: Any, period: int, least: int) -> list[tuple[int, int]]:
 
 
 def _hashes(ids: Any, window: int) -> Any:
-    """A number for each window, the same for the same window."""
+    """Return a number for each window, equal for equal windows."""
     scattered = (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     scattered ^= scattered >> np.uint64(29)
     found = np.zeros(len(ids) - window + 1, np.uint64)

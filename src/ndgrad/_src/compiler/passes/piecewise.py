@@ -1,20 +1,21 @@
-"""Arrays that are put together of parts, made at once.
+"""Assemble arrays from parts in one step.
 
-    add(add(embed(a, i), embed(b, j)), embed(c, k))                            ->  pieces(a, b, c, index=(i, j, k))
-    add(x, embed(a, i))                                                        ->  pieces(x, a, index=(everything, i))
-    slice_scatter(slice_scatter(x, a, i), b, j)                                ->  overlaid(x, a, b, index=(i, j))
-    many rows, one behind the other, written over an array                     ->  slice_scatter of their stack
-    either of rows, or of ranges, one behind the other along one dimension     ->  stack or cat, which are plain arrays
-    parts that come again at the same places, as each round of a loop adds to the gradients of what it reads
-                                                                               ->  sums of the parts, put together at the end
+    add(add(embed(a, i), embed(b, j)), embed(c, k))        ->  pieces(a, b, c, index=(i, j, k))
+    add(x, embed(a, i))                                    ->  pieces(x, a, index=(everything, i))
+    slice_scatter(slice_scatter(x, a, i), b, j)            ->  overlaid(x, a, b, index=(i, j))
+    many consecutive rows written over an array            ->  slice_scatter of their stack
+    either, of consecutive rows or ranges along one dimension that cover everything
+                                                           ->  stack or cat, which are plain arrays
+    parts that come again at the same places, as each round of a loop adds to the gradients of its inputs
+                                                           ->  sums of the parts, assembled at the end
 
-Reading n parts of an array gives a gradient of n arrays full of zeros, each added to the next: n times the work of
-the parts. Here the array is made once.
+Reading n parts of an array gives a gradient of n arrays full of zeros, each added to the next: n times the work of the
+parts. Here the array is made once.
 
-Exact: at each place the same numbers are added in the same order. Zeros in between change nothing but a -0., which
-they make 0.; so a place that not all parts cover starts at 0., and one that all of them cover at -0., which changes
-nothing at all (see `pieces`). A sum in which no two parts meet is the parts themselves plus 0. Parts at one place are
-added where the chain added them, in its order: so what one round does stands in one place, and rounds can be rolled up.
+Exact: at each place the same numbers are added in the same order. Zeros in between only turn a -0. into 0. A place that
+not all parts cover therefore starts at 0., and one that all of them cover at -0., which changes nothing (see `pieces`).
+A sum of disjoint parts is the parts themselves plus 0. Parts at one place are added at their position in the chain and
+in its order. The work of one round then stays together, and rounds can be rolled up.
 """
 
 from __future__ import annotations
@@ -31,25 +32,27 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
 def put_together(program: Program) -> Program:
-    """The program with its chains of embedded parts, and of overwritten parts, each in one instruction."""
+    """Return the program with each chain of embedded parts, and of overwritten parts, as one instruction."""
     if not any(i.op.name in ("embed", "slice_scatter") for i in program.instructions):
         return program
     return _Chains(program).run()
 
 
-#: Of so many places at most, each is compared with each.
+#: Maximum number of places that are compared in pairs.
 _FEW = 64
-#: From so many parts on that lie one behind the other, they are joined before they are written: rows of a loop are one array.
+#: Minimum number of consecutive parts that are joined before they are written, because the rows of a loop are one
+#: array.
 _MANY = 8
 
 Part = tuple[Any, tuple[Place, ...]]
 
 
 class _Sum:
-    """A chain of additions of parts that come again at places which do not meet, or that meet somehow.
+    """A chain of additions of parts that come again, at disjoint or at overlapping places.
 
-    At places that do not meet, each has a sum of its own. Otherwise what came so far is put together whenever the place
-    of the last part has come."""
+    Each of several disjoint places has a sum of its own. Otherwise the parts so far are assembled whenever the place of
+    the last part occurs.
+    """
 
     def __init__(self, parts: list[Part], are_apart: bool) -> None:
         self.parts = parts
@@ -59,7 +62,7 @@ class _Sum:
         self._numbers: dict[tuple[Place, ...], int] = {}
 
     def take(self, chains: _Chains, end: Instruction) -> bool:
-        """Take the next part, and at first the one before it; whether all have been taken."""
+        """Take the next part, and at first the one before it. Return True if all have been taken."""
         for value, index in self.parts[self.taken : max(self.taken + 1, 2)]:
             self.taken += 1
             value = chains.current(value)
@@ -77,7 +80,7 @@ class _Sum:
 
 
 def _repeated(parts: list[Part], shape: tuple[int, ...]) -> _Sum | None:
-    """How parts that come again are summed; None for parts each of which has its own place."""
+    """Return the plan for summing parts that come again; None if every part has its own place."""
     indices = list(dict.fromkeys(index for _, index in parts))
     if 2 * len(indices) > len(parts) + 1:
         return None
@@ -89,17 +92,17 @@ def _repeated(parts: list[Part], shape: tuple[int, ...]) -> _Sum | None:
 
 
 class _Chains(Walk):
-    """A walk that leaves out the links of chains and makes one instruction at their ends."""
+    """A walk that omits the inner links of chains and emits one instruction at their ends."""
 
     def __init__(self, program: Program) -> None:
         super().__init__(program, Rules())
         self._by_result = program.definitions()
         users = program.users()
         wanted = set(program.outputs)
-        #: of each link that only the next link reads, nothing is left
+        #: links that are read only by the next link, and so disappear
         self._inner: set[Instruction] = set()
         self._chains: dict[Instruction, tuple[str, list[Part]]] = {}
-        #: links of chains whose parts come again, the last one too
+        #: links of chains with repeated places, including the last link
         self._sums: dict[Instruction, _Sum] = {}
         for instruction in reversed(program.instructions):
             if instruction.op.name not in ("add", "slice_scatter") or instruction in self._inner:
@@ -126,7 +129,7 @@ class _Chains(Walk):
                 self._chains[instruction] = kind, parts
 
     def _sum(self, end: Instruction, is_link: Any) -> Any:
-        """The parts of a chain of additions, in their order; None if there are none."""
+        """Return the parts of a chain of additions, in their order; None if there are none."""
         shape, dtype = end.result.shape, end.result.dtype
         if dtype.kind not in "fiu" and dtype.char not in "eE":
             return None
@@ -154,7 +157,7 @@ class _Chains(Walk):
         return links, "pieces", parts[::-1]
 
     def _sum_ends(self, link: Instruction, shape: tuple[int, ...], dtype: Any) -> bool:
-        """Whether an addition is none of a part."""
+        """True if neither operand of an addition is a part."""
         x, y = link.arguments
         if self._part(x, shape) is None and self._part(y, shape) is None:
             return True
@@ -172,7 +175,7 @@ class _Chains(Walk):
         return made.arguments[0], stated(made.settings["index"], shape)
 
     def _overlaid(self, end: Instruction, is_link: Any) -> Any:
-        """What is written one after another, in its order, behind what it is written over."""
+        """Return the overwritten array and the parts written over it, in their order."""
         shape, dtype = end.result.shape, end.result.dtype
         links: list[Instruction] = []
         parts: list[Part] = []
@@ -195,7 +198,7 @@ class _Chains(Walk):
         parts.append((x, tuple([(0, n, 1) for n in shape])))
         return links, "overlaid", parts[::-1]
 
-    # ----- what becomes of them ---------------------------------------------------------------------------------------
+    # ----- replacement ------------------------------------------------------------------------------------------------
 
     def _add(self, instruction: Instruction) -> tuple[Value, ...]:
         if instruction.op.name in ("add", "slice_scatter"):
@@ -215,7 +218,7 @@ class _Chains(Walk):
         return super()._add(instruction)
 
     def current(self, value: Value) -> Value:
-        """What stands for a value of the program by now."""
+        """Return the current replacement of a value of the program."""
         return self._replaced.get(value, value)
 
     def _sum_of(self, parts: list[Part], end: Instruction) -> Value:
@@ -229,7 +232,7 @@ class _Chains(Walk):
         return self.put(parts, end.result, end)
 
     def put(self, parts: list[Part], result: Value, end: Instruction) -> Value:
-        """Parts put together in one instruction, which makes `result`."""
+        """Assemble parts in one instruction, which defines `result`."""
         index = tuple([written(index) for _, index in parts])
         meet = common([index for _, index in parts])
         settings = {"shape": result.shape, "index": index, "common": None if meet is None else written(meet)}
@@ -253,17 +256,17 @@ class _Chains(Walk):
         return result
 
     def _joined(self, values: list[Value], line: Line, shape: tuple[int, ...]) -> Value:
-        """Parts one behind the other, in zeros if they do not cover everything."""
+        """Return consecutive parts as one array, with zeros around them if they do not cover everything."""
         whole = self._in_order(values, line)
         return whole if line.covers else self.emit("embed", whole, shape=shape, index=written(line.place(shape)))
 
     def _in_order(self, values: list[Value], line: Line) -> Value:
-        """Parts one behind the other."""
+        """Return consecutive parts as one array."""
         return self.emit("stack" if line.is_rows else "cat", *[values[k] for k in line.order], dim=line.dim)
 
 
 class Line:
-    """Parts that lie one behind the other along one dimension."""
+    """Consecutive parts along one dimension."""
 
     def __init__(self, dim: int, order: list[int], start: int, end: int, is_rows: bool, covers: bool) -> None:
         self.dim = dim
@@ -274,14 +277,16 @@ class Line:
         self.covers = covers
 
     def place(self, shape: tuple[int, ...]) -> tuple[Place, ...]:
-        """The index of all parts together."""
+        """Return the index of all parts together."""
         whole: list[Place] = [(0, n, 1) for n in shape]
         whole[self.dim] = (self.start, self.end - self.start, 1)
         return tuple(whole)
 
 
 def in_line(indices: Sequence[tuple[Place, ...]], shape: tuple[int, ...]) -> Line | None:
-    """How parts lie one behind the other without gaps, each whole in the other dimensions; None if they do not."""
+    """Return the line in which parts follow each other without gaps, each whole in the other dimensions; None if there
+    is none.
+    """
     if not indices:
         return None
     cut = {d for index in indices for d, item in enumerate(index) if item != (0, shape[d], 1)}

@@ -1,23 +1,23 @@
-"""Arrays that are put together of parts that meet, as parts that do not.
+"""Rewrite arrays assembled from overlapping parts as arrays of disjoint parts.
 
     pieces(a, b, index=(0:38, 1:39))   ->   assembled(a[0:1] + 0., a[1:38] + b[0:37], b[37:38] + 0., index=(0:1, 1:38, 38:39))
     slice_scatter(x, y, index=1:39)    ->   assembled(x[0:1], y, x[39:40], index=(0:1, 1:39, 39:40))
 
-A NumPy program writes into its buffers, and gradients of what it reads from them are sums of shifted parts. Where
-several parts meet, order matters: an array of them is a chain of steps, each waiting for the one before. Cut into
-*regions*, in each of which the same parts meet, every region is an elementwise formula of its own, which the kernel
-that computes it puts where it belongs, and nothing is written twice.
+A NumPy program writes into its buffers, and the gradients of its reads are sums of shifted parts. If parts overlap,
+order matters: the array is a chain of steps, each waiting for the one before. This pass cuts the array into *regions*
+that are each covered by the same parts. Every region is then an elementwise formula. Its kernel writes the region in
+place, and nothing is written twice.
 
-Regions are found dimension by dimension: the positions that the same parts cover are runs of a constant step, and in
-each run the next dimension is cut by those parts alone.
+Regions are found dimension by dimension. The positions covered by the same parts form runs of a constant step. In each
+run, only those parts cut the next dimension.
 
-Every third element and all of them meet in as many ways as there are elements. Where regions are too many, parts are
-added in *layers*, each of parts that do not meet:
+A part of every third element and a part of all elements give as many regions as there are elements. If there are too
+many regions, parts are added in *layers* of disjoint parts:
 
     pieces(a, b, index=(0:300, 0:300:3))   ->   overlaid(s, s[0:300:3] + b, index=(0:300:3,)) with s = a + 0.
 
 Exact, either way: at each place the same numbers are added in the same order (see `pieces` for zeros). For native code
-alone; NumPy has one call for each region. What has many layers, too, is left to it.
+alone; NumPy would need one call for each region. Arrays of many layers are left to NumPy.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
-#: More regions than this are not worth a kernel each.
+#: Maximum number of regions; more are not worth a kernel each.
 _REGIONS = 64
-#: Layers beyond which nothing is gained, as each goes through the whole array; and parts too many to compare in pairs.
+#: Maximum number of layers, since each passes through the whole array, and of parts that are compared in pairs.
 _LAYERS, _PARTS = 8, 512
 
 _rules = Rules()
@@ -58,13 +58,13 @@ def _is_native(dtype: np.dtype[Any]) -> bool:
 
 
 class _Cutting(Walk):
-    """A walk that knows which dtypes kernels have."""
+    """A walk that knows the dtypes of kernels."""
 
     is_type: Callable[[np.dtype[Any]], bool]
 
 
 def in_regions(program: Program, is_type: Callable[[np.dtype[Any]], bool] = _is_native) -> Program:
-    """The program with arrays of parts that meet as arrays of parts that do not, where kernels know their dtypes."""
+    """Return the program with overlapping parts as disjoint ones, if kernels support their dtypes."""
     if not any(i.op.name in _rules.by_name for i in program.instructions):
         return program
     walk = _Cutting(program, _rules)
@@ -85,7 +85,7 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
     found: list[tuple[Value, Index]] = []
     for region, numbers in cut:
         if not numbers:
-            continue  # zeros
+            continue
         terms = [_taken(walk, *parts[k], region) for k in numbers]
         if starts_at_zero and (len(numbers) < len(parts) or settings["common"] is None):
             terms[0] = walk.emit("add", terms[0], 0.0)
@@ -99,12 +99,14 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
 def _in_layers(
     walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]], starts_at_zero: bool
 ) -> Rewritten:
-    """A sum of parts, each added to what is there of those before it that it meets; those at once that do not meet."""
+    """Sum parts in layers. Each part is added to the sum of the overlapping parts before it; disjoint parts are added
+    at once.
+    """
     layers = _layers([index for _, index in parts])
     common = instruction.settings["common"]
     if layers is None:
         return None
-    if starts_at_zero and common is not None:  # what all parts cover begins at -0., the rest at 0.
+    if starts_at_zero and common is not None:  # places covered by all parts start at -0., the others at 0.
         at = places(common, instruction.result.shape)
         assert at is not None
         number = walk.full(-0.0, Value(shape_of(at), instruction.result.dtype))
@@ -123,7 +125,9 @@ def _in_layers(
 
 
 def _layers(indices: Sequence[Index]) -> list[list[int]] | None:
-    """The numbers of indices in layers: each behind all those before it that it meets. None if there are too many."""
+    """Group the numbers of indices in layers. Each index follows all earlier ones that overlap it. None if there are
+    too many.
+    """
     if len(indices) > _PARTS:
         return None
     depths: list[int] = []
@@ -153,7 +157,7 @@ def _overlaid(walk: Walk, instruction: Instruction) -> Rewritten:
 def _parts(
     walk: Walk, arguments: Sequence[Any], index: Sequence[Any], result: Value
 ) -> list[tuple[Value, Index]] | None:
-    """The parts with their places, a range in every dimension; None where kernels cannot put them there."""
+    """Return the parts with their places, a range in every dimension; None if kernels cannot write there."""
     assert isinstance(walk, _Cutting)
     if not walk.is_type(result.dtype) or not result.size:
         return None
@@ -168,7 +172,7 @@ def _parts(
 
 
 def _taken(walk: Walk, part: Value, index: Index, region: Index) -> Value:
-    """What a part has in a region."""
+    """Return the elements of a part in a region."""
     inner = within(region, index)
     assert inner is not None
     return _part_of(walk, part, inner)
@@ -185,7 +189,7 @@ def _assembled(walk: Walk, instruction: Instruction, parts: list[tuple[Value, In
 def _put(
     walk: Walk, instruction: Instruction, name: str, values: Sequence[Value], index: Sequence[tuple[Any, ...]]
 ) -> Value:
-    """An array like an instruction's result of which values are parts, by an op of the compiler's own."""
+    """Return an array like an instruction's result, assembled from values by an op of the compiler."""
     result = instruction.result
     made = Value(result.shape, result.dtype)
     settings = {"index": tuple(index)} if name == "overlaid" else {"shape": result.shape, "index": tuple(index)}
@@ -199,8 +203,10 @@ def _put(
 def regions(
     indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool = False
 ) -> list[tuple[Index, tuple[int, ...]]] | None:
-    """Regions of an array and the numbers of the parts that cover each, all of it; with `last_alone`, the last is all
-    that is asked for. None if there are too many."""
+    """Return the regions that cover an array, and the numbers of the parts that cover each.
+
+    With `last_alone`, only the last part of each region is needed. None if there are too many.
+    """
     found: list[tuple[Index, tuple[int, ...]]] = []
     for region in _cut((), tuple(range(len(indices))), indices, shape, last_alone):
         found.append(region)
@@ -212,10 +218,10 @@ def regions(
 def _cut(
     begun: Index, active: tuple[int, ...], indices: Sequence[Index], shape: tuple[int, ...], last_alone: bool
 ) -> Iterator[tuple[Index, tuple[int, ...]]]:
-    """The regions that begin with some places, in which parts are active so far."""
+    """Yield the regions that begin with some places, covered by the parts that are active so far."""
     dim = len(begun)
     rest = shape[dim:]
-    if last_alone:  # what a later part covers in full is of no interest
+    if last_alone:  # parts below a later part that covers everything are irrelevant
         over = [k for k, number in enumerate(active) if _is_full(indices[number][dim:], rest)]
         active = active[over[-1] :] if over else active
     if all(_is_full(indices[k][dim:], rest) for k in active):
@@ -224,7 +230,8 @@ def _cut(
     kinds = np.zeros(shape[dim], np.int64)  # a bit for each part that covers a position
     for number, k in enumerate(active):
         if number % 30 == 29:
-            kinds = np.unique(kinds, return_inverse=True)[1]  # fewer bits: there are no more kinds than positions
+            # renumber, so that the bits suffice: there are no more kinds than positions
+            kinds = np.unique(kinds, return_inverse=True)[1]
         start, count, step = indices[k][dim]
         kinds *= 2
         kinds[start + step * np.arange(count)] += 1
@@ -238,7 +245,7 @@ def _is_full(index: Index, shape: tuple[int, ...]) -> bool:
 
 
 def _runs(kinds: Any) -> Iterator[Range]:
-    """Runs of positions of a constant step that are of one kind."""
+    """Return runs of positions of a constant step that are of one kind."""
     for kind in np.unique(kinds):
         found = np.flatnonzero(kinds == kind)
         steps = np.diff(found)
@@ -247,6 +254,6 @@ def _runs(kinds: Any) -> Iterator[Range]:
             uneven = np.flatnonzero(steps[begin:] != steps[begin : begin + 1])
             count = 1 + int(uneven[0]) if len(uneven) else len(found) - begin
             if count == 2 and len(uneven) and steps[begin] != 1:
-                count = 1  # two that happen to stand so far apart
+                count = 1  # an accidental pair, far apart
             yield int(found[begin]), count, int(steps[begin]) if count > 1 else 1
             begin += count

@@ -1,23 +1,23 @@
-"""Loops that a trace has unrolled, rolled up again.
+"""Roll up loops that a trace has unrolled.
 
     a1 = mul(a0, w); b1 = sin(a1); a2 = mul(b1, w); b2 = sin(a2); ...   ->   loop(a0, w) of a body { sin(mul(a, w)) }, a thousand times
 
-A block of instructions that comes again and again (`periods`) is a loop if each operand of it follows a rule from
-round to round. With the operand of round t being
+A repeated block of instructions (`periods`) is a loop if each of its operands follows a rule from round to round. The
+operand of round t may be
 
-    made in the same round, at the same place of the block    it is local to the body;
-    made d rounds before, at the same place                   it is carried from round to round; the first d are what the loop starts with;
+    made in the same round, at the same place of the block    local to the body;
+    made d rounds before, at the same place                   carried from round to round; the loop starts with the first d;
     the same value in every round                             invariant;
-    row a + b t of something                                  a row of an array that the loop reads. The array is an invariant of which
-                                                              `getitem` takes a running index, or what an earlier loop has made: a backward
-                                                              loop reads what the forward loop has left, from the last round to the first.
+    row a + b t of an array                                   a row of an array that the loop reads. The array is an invariant that
+                                                              `getitem` reads with a running index, or the result of an earlier loop:
+                                                              a backward loop reads the results of the forward loop, last round first.
     a number, another in each round                           a row of a constant.
 
-Rounds at either end that do not follow the rules stay as they are. What the rest of the program reads of a round's
-values comes out of the loop: the last round's as it is, those of all rounds as an array with a row for each.
+Rounds at either end that do not follow the rules stay unrolled. Values that the rest of the program reads are outputs
+of the loop: the value of the last round, or the values of all rounds as an array with a row for each.
 
-Exact: every instruction is run on the same values as before, in the same order. Loops inside loops are found by doing
-it again: a loop is an instruction of the block around it.
+Exact: every instruction is run on the same values as before, in the same order. Nested loops are found by repeating the
+search, because a loop is an instruction of the block around it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from ndgrad._src.compiler.passes.periods import periods, runs
 from ndgrad._src.compiler.passes.schedule import with_views_in_place
 from ndgrad._src.compiler.program.program import Instruction, Program, Value, frozen
 
-#: A loop has at least so many rounds, and so many instructions in all of them: what is shorter costs more as a loop.
-#: But one whose values another loop reads may be shorter.
+#: Minimum numbers of rounds and of instructions in all rounds. Shorter loops cost more than they save, except those
+#: whose values another loop reads.
 LEAST_ROUNDS = 6
 LEAST_INSTRUCTIONS = 32
-#: Over how many rounds a value is carried at most.
+#: Maximum number of rounds over which a value is carried.
 _FARTHEST = 3
-#: An instruction with more operands than this is no part of a loop.
+#: Maximum number of operands of an instruction in a loop.
 _OPERANDS = 8
 _NONE = np.iinfo(np.int64).min
 
 
 def rolled(program: Program) -> Program:
-    """The program with its repeated blocks as loops."""
+    """Return the program with its repeated blocks as loops."""
     program = with_views_in_place(program)
     while True:
         found = _Roller(program).rolled()
@@ -67,9 +67,9 @@ class _Roller:
                 self.number[value] = i * RESULTS + r
         self.value = {number: value for value, number in self.number.items()}
         self.loops: list[FoundLoop] = []
-        #: values that a loop would have to read as rows, and that no loop makes, in their order
+        #: values that a loop would have to read as rows, but that no loop makes, in their order
         self.missed: list[int] = []
-        #: candidates that are no loops, with the value that one of them misses; None for what is never one
+        #: rejected candidates -> a value that they lack, or None if they can never be loops
         self._failed: dict[tuple[int, int, int], int | None] = {}
         self._lacking: int | None = None
 
@@ -82,9 +82,9 @@ class _Roller:
         self.taken = np.zeros(len(self.instructions), bool)
         found = periods(self.ids, LEAST_ROUNDS)
         candidates: list[tuple[int, int, int]] = []
-        for times in range(1, 5):  # a round may be two or more blocks that are alike in kind
+        for times in range(1, 5):  # a round may be two or more blocks of the same kind
             candidates += [(p * times, s, c) for p in found for s, c in runs(self.ids, p * times, LEAST_ROUNDS)]
-            # a backward loop needs the forward loop, which may have a longer period, or be a short one
+            # A backward loop needs the forward loop, which may have a longer period, or be a short one.
             while self._sweep(candidates):
                 pass
         if not self.loops:
@@ -92,8 +92,10 @@ class _Roller:
         return Building(self.program, self.loops, self.number, self.value, self.numbers).program_with_loops()
 
     def _sweep(self, candidates: list[tuple[int, int, int]]) -> bool:
-        """Make a loop of the first candidate that is one; whether another sweep may make more. The first ones come
-        first again each time: what they lacked may be there now."""
+        """Make a loop of the first candidate that is one. Return True if another sweep may make more.
+
+        Each sweep starts again with the first candidates, because the values that they lacked may be available now.
+        """
         missed = len(self.missed)
         for period, start, count in candidates:
             end = start + period * count
@@ -118,7 +120,7 @@ class _Roller:
         return at < len(self.missed) and self.missed[at] < end
 
     def _has_failed(self, candidate: tuple[int, int, int]) -> bool:
-        """True if a candidate was no loop, and the value that it lacks is in no loop found since."""
+        """True if a candidate was rejected, and the value that it lacks is in no loop found since."""
         if candidate not in self._failed:
             return False
         lacking = self._failed[candidate]
@@ -134,7 +136,7 @@ class _Roller:
         self.index = np.full((n, depth), _NONE, np.int64)
         self.numbers = np.full(n, np.nan)
         number = self.number
-        rows: list[int] = []  # of operands: where they stand, and what they are
+        rows: list[int] = []  # positions and numbers of operands
         columns: list[int] = []
         read: list[int] = []
         for i, instruction in enumerate(self.instructions):
@@ -150,12 +152,12 @@ class _Roller:
         self.operands[rows, columns] = read
 
     def _kind(self, i: int, instruction: Instruction) -> Any:
-        """What the instructions at one place of a block have in common."""
+        """Return the properties that the instructions at one place of a block have in common."""
         op, settings = instruction.op, instruction.settings
         given = instruction.arguments
         if len(given) > _OPERANDS or len(instruction.results) > RESULTS:
             return i
-        if not settings and len(given) == 2:  # as nearly all are
+        if not settings and len(given) == 2:  # the usual case
             x, y = given
             if x.__class__ is Value is y.__class__:
                 return op, x.shape, x.dtype, y.shape, y.dtype
@@ -184,7 +186,7 @@ class _Roller:
     # ----- checking ---------------------------------------------------------------------------------------------------
 
     def _checked(self, start: int, period: int, count: int) -> FoundLoop | None:
-        """The longest part of a run whose operands follow the rules."""
+        """Return the longest part of a run whose operands follow the rules."""
         if count < LEAST_ROUNDS or all(self.instructions[start + j].op.name == "getitem" for j in range(period)):
             return None
         middle = count // 2
@@ -231,7 +233,7 @@ class _Roller:
                 low = max(low, int(np.flatnonzero(bad[:middle])[-1]) + 1 - d)
         invariants = block[middle][fixed]
         inside = invariants[invariants >= (start + low * period) * RESULTS]
-        if len(inside):  # made in a round before: the loop begins after it
+        if len(inside):  # made in an earlier round, so the loop begins after it
             low = max(low, (int(inside.max()) // RESULTS - start) // period + 1)
         while high - low >= LEAST_ROUNDS:
             made = self._loop(start, period, low, high, block, local, distance, fixed, readings, running)
@@ -241,8 +243,7 @@ class _Roller:
         return None
 
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
-        """How an operand that is another value in each round is a row of what an earlier loop has made: what,
-        which, in which rounds."""
+        """Return the array, row and rounds in which a varying operand is a row of an earlier loop's result."""
         here = home_of(int(numbers[middle]), self.loops)
         if here is None:
             self._lacking = int(numbers[middle])
@@ -263,7 +264,7 @@ class _Roller:
         for slot in here.carried:
             if slot[0] != place or len(slot[1]) != 1:
                 continue
-            # what is carried into round k is what round k - 1 has made, and in the first round the start
+            # The value carried into round k is the result of round k - 1, and in the first round the initial value.
             before = expected + 1
             kept = ((inside & (rows == expected)) | ((numbers == slot[1][0]) & (before == 0))) & (before < here.count)
             if kept.sum() > best[2].sum():
@@ -273,8 +274,9 @@ class _Roller:
     def _running(
         self, start: int, period: int, count: int, middle: int, fixed: Any
     ) -> dict[int, tuple[int, int, int, Any]] | None:
-        """The `getitem`s of a block whose index runs: place -> (dimension, index in the middle round, step,
-        rounds in which it follows)."""
+        """Return the `getitem`s of a block with a running index: place -> (dimension, index in the middle round, step,
+        rounds in which it follows).
+        """
         found: dict[int, tuple[int, int, int, Any]] = {}
         index = self.index[start : start + period * count].reshape(count, period, -1)
         changing = (index != index[middle]).any(0)
@@ -306,7 +308,7 @@ class _Roller:
         readings: Any,
         running: Any,
     ) -> FoundLoop | None:
-        """The loop of rounds low ... high; None if what it would start with does not fit."""
+        """Return the loop of rounds low ... high; None if its initial values do not fit."""
         made = FoundLoop(start + low * period, period, high - low)
         begin = made.start * RESULTS
         for j in range(period):
@@ -349,8 +351,9 @@ class _Roller:
 
 
 def _plain_number(instruction: Instruction) -> float | None:
-    """The number in an addition or product with a floating-point value, whose dtype it takes on;
-    None if there is none."""
+    """Return the number in an addition or product with a floating-point value, whose dtype it adopts; None if there is
+    none.
+    """
     if instruction.op.name not in ("add", "sub", "mul", "div"):
         return None
     x, y = instruction.arguments

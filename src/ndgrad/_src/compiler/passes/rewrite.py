@@ -1,15 +1,14 @@
-"""Rewriting a program by rules, in one walk.
+"""Rewrite a program by rules, in one walk.
 
-A rule looks at one instruction, whose arguments are rewritten already, and says what stands for its results instead:
+A rule looks at one instruction, whose arguments are already rewritten, and returns replacements of its results:
 
     @rule("neg")
     def _twice(walk, instruction):
         inner = walk.made_by(instruction.arguments[0], "neg")
         return None if inner is None else inner.arguments[0]
 
-None means that the rule has nothing to say. What a rule emits on its way is rewritten too, so one walk from the
-inputs to the outputs goes through a whole chain. That a value is replaced only by one of the same shape and dtype is
-checked.
+None means that the rule does not apply. Instructions that a rule emits are rewritten too, so one walk from the inputs
+to the outputs handles a whole chain. The walk checks that a replacement has the same shape and dtype.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, with_values
 
-#: Instead of a name: every elementwise op.
+#: Matches every elementwise op, instead of a name.
 ELEMENTWISE = "elementwise"
 
-#: Rules that emit what other rules look at, one inside the other, at most. The next walk goes on from there.
+#: Maximum depth of rules that apply to instructions emitted by rules. The next walk continues from there.
 DEEPEST = 50
 
-#: What a rule gives: None, the value of an op with one result, or the values of one with several.
+#: Result of a rule: None, the value of an op with one result, or the values of one with several.
 Rewritten = Value | tuple[Value, ...] | None
 Rule = Callable[["Walk", Instruction], Rewritten]
 
@@ -41,7 +40,7 @@ _TELLING = frozenset(["neg", "expand"])
 
 
 class Rules:
-    """Rules of one pass, by the names of the ops that they look at. The pass itself: a call walks through a program."""
+    """Rules of one pass, by the names of their ops. Calling the object runs the pass on a program."""
 
     def __init__(self, *others: Rules) -> None:
         self.by_name: dict[str, list[Rule]] = {}
@@ -64,7 +63,7 @@ class Rules:
 
 
 class Walk:
-    """A walk through a program: the program that has become of it so far."""
+    """A walk through a program, with the new program so far."""
 
     def __init__(self, program: Program, rules: Rules) -> None:
         self._program = program
@@ -74,12 +73,12 @@ class Walk:
         self._defined: dict[Value, Instruction] = {}
         self._replaced: dict[Value, Value] = {}
         self.where: str | None = None
-        #: how parts of arrays came about
+        #: writes that formed parts of arrays
         self.histories = Histories(self)
         self._depth = 0
 
     def run(self, replaced: dict[Value, Value] | None = None) -> Program:
-        """The program that has become of it; `replaced` are values for which others stand from the start."""
+        """Return the new program; `replaced` maps values to initial replacements."""
         if replaced is not None:
             self._replaced.update(replaced)
         replaced = self._replaced
@@ -88,7 +87,7 @@ class Walk:
             if replaced:
                 instruction = with_values(instruction, replaced)
             results = self._add(instruction)
-            if results is instruction.results:  # as nearly always
+            if results is instruction.results:  # the usual case
                 continue
             for old, new in zip(instruction.results, results, strict=True):
                 if old is not new:
@@ -114,15 +113,17 @@ class Walk:
         return self.append(instruction)
 
     def append(self, instruction: Instruction) -> tuple[Value, ...]:
-        """Add an instruction that no rule shall look at."""
+        """Add an instruction without applying rules to it."""
         self.instructions.append(instruction)
         for value in instruction.results:
             self._defined[value] = instruction
         return instruction.results
 
     def _is_ordinary(self, instruction: Instruction) -> bool:
-        """Whether arguments are none of those that rules for arithmetic look for: 0 and 1, constants, negated and
-        expanded values. Long programs are arithmetic for the most part."""
+        """True if no argument is of interest to the arithmetic rules: 0 and 1, constants, negated and expanded values.
+
+        Long programs consist mostly of such arithmetic.
+        """
         for argument in instruction.arguments:
             if argument.__class__ is float:
                 if argument == 0 or argument == 1:
@@ -135,20 +136,21 @@ class Walk:
                 return False
         return True
 
-    # ----- what rules ask ---------------------------------------------------------------------------------------------
+    # ----- queries for rules ------------------------------------------------------------------------------------------
 
     def definition(self, argument: Argument) -> Instruction | None:
-        """The instruction that makes a value; None for inputs, constants and what is no value."""
+        """Return the instruction that defines a value; None for inputs, constants and non-values."""
         return self._defined.get(argument) if argument.__class__ is Value else None
 
     def made_by(self, argument: Argument, *names: str) -> Instruction | None:
-        """The same, if its op has one of these names."""
+        """Return the instruction that defines a value if its op has one of these names, else None."""
         made = self.definition(argument)
         return made if made is not None and made.op.name in names else None
 
     def number(self, argument: Argument) -> int | float | complex | bool | None:
-        """The number that an argument is everywhere: written as it is, a constant without dimensions, or
-        one that was expanded."""
+        """Return the number that an argument is everywhere: a number, a constant without dimensions, or an expanded
+        one.
+        """
         if argument.__class__ is not Value:
             return argument if isinstance(argument, (int, float, complex)) else None
         made = self._defined.get(argument)
@@ -160,10 +162,10 @@ class Walk:
         found: int | float | complex | bool = constant.item()
         return found
 
-    # ----- what rules make --------------------------------------------------------------------------------------------
+    # ----- results of rules -------------------------------------------------------------------------------------------
 
     def emit(self, op: Any, *arguments: Argument, **settings: Any) -> Value:
-        """The value of an op with one result, by its name or itself; rules look at it, too."""
+        """Emit an op with one result, given by name or itself, and return its value. Rules apply to it."""
         if isinstance(op, str):
             op = op_named(op)
         _, types = infer(op, arguments, settings)
@@ -177,14 +179,14 @@ class Walk:
         return found
 
     def constant(self, number: Any, dtype: np.dtype[Any]) -> Value:
-        """A constant of the program, without dimensions if it is a number."""
+        """Return a constant of the program, without dimensions if it is a number."""
         array = np.asarray(number, dtype)
         value = Value(array.shape, array.dtype)
         self.constants[value] = array
         return value
 
     def full(self, number: Any, like: Value) -> Value:
-        """One number in the shape and dtype of a value."""
+        """Return one number in the shape and dtype of a value."""
         value = self.constant(number, like.dtype)
         return self.emit("expand", value, shape=like.shape) if like.shape else value
 

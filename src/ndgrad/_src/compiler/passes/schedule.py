@@ -1,8 +1,7 @@
-"""Views where they are used: the order of a program, so that each round of a loop that was
-unrolled has its views beside it.
+"""Reorder a program so that each round of an unrolled loop has its views next to it.
 
 Exact: instructions only change places. A part that is read (`getitem`) moves down to the first instruction that needs
-it; other views of inputs and constants move to the top, since every round shares them.
+it. Other views of inputs and constants move to the top, since every round shares them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
 def with_views_in_place(program: Program) -> Program:
-    """The program with its views in these places."""
+    """Return the program with its views next to their first use."""
     early: list[Instruction] = []
     at_top = {*program.inputs, *program.constants}
     waiting: dict[Value, Instruction] = {}
@@ -38,7 +37,7 @@ def with_views_in_place(program: Program) -> Program:
 
 
 def _before(instruction: Instruction, waiting: dict[Value, Instruction]) -> list[Instruction]:
-    """The instructions that wait and that an instruction needs, in an order in which they can run. They no longer wait."""
+    """Return the waiting instructions that an instruction needs, in a valid order, and remove them from the queue."""
     found: list[Instruction] = []
     for value in instruction.values():
         chain: list[Instruction] = []

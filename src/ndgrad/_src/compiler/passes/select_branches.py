@@ -1,13 +1,13 @@
-"""Short branches without a branch: both sides are computed, and one is selected.
+"""Replace short branches by selections: compute both sides, and select one.
 
     branch(p, x) of { sin(x) } and { mul(x, x) }    ->    where(p, sin(x), mul(x, x))
 
-A branch is a call between native segments, and a loop with one inside runs round by round. Where both sides are a few
-elementwise ops on small arrays, computing the other side costs less, and the loop stays native.
+A branch is a call between native segments, and a loop that contains one runs round by round. If both sides are a few
+elementwise ops on small arrays, computing both costs less, and the loop stays native.
 
-Exact: the other side's values are selected away whatever they are, and derivatives were taken of the branch, so nothing
-is multiplied by them. It is for native code, which does not warn of a logarithm of a negative number; NumPy would.
-Integers are only added, multiplied and compared: a division by zero would be more than a warning.
+Exact: the values of the other side are never selected. Derivatives were taken of the branch, so nothing is multiplied
+by them. It is for native code, which does not warn of a logarithm of a negative number; NumPy would. Integers are only
+added, multiplied and compared, because a division by zero would be more than a warning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.ops.vocabulary import find
 
-#: Both sides together have at most so many instructions, each of at most so many elements.
+#: Maximum number of instructions of both sides together, and of elements of each.
 MOST_INSTRUCTIONS = 48
 MOST_ELEMENTS = 4096
 
@@ -28,7 +28,7 @@ _SHAPING = frozenset(["cast", "clone", "expand", "zeros_like"])
 
 
 def selected_branches(program: Program) -> Program:
-    """The program with its short branches as selections, those in the bodies of loops among them."""
+    """Return the program with its short branches as selections, including those in the bodies of loops."""
     if not any(getattr(i.op, "programs", ()) for i in program.instructions):
         return program
     constants = dict(program.constants)
@@ -43,7 +43,7 @@ def selected_branches(program: Program) -> Program:
 
 
 def _inside(instruction: Instruction) -> Instruction:
-    """An instruction whose own programs are treated alike."""
+    """Return an instruction with its inner programs rewritten."""
     names = getattr(instruction.op, "programs", ())
     if not names:
         return instruction
@@ -61,7 +61,7 @@ def _is_short(instruction: Instruction) -> bool:
 
 
 def _is_harmless(instruction: Instruction) -> bool:
-    """Whether an instruction may run for nothing."""
+    """True if an instruction may run without need."""
     op = instruction.op
     if any(v.size > MOST_ELEMENTS for v in instruction.results):
         return False

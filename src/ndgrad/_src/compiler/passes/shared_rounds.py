@@ -1,15 +1,15 @@
-"""What the rounds of one loop compute as those of an earlier one did, once.
+"""Share work between the rounds of two loops: a later loop reads results that an earlier one computes too.
 
-A round of a backward loop begins with the carry and the row that the forward round had, and computes that round again,
-as far as its derivative needs it:
+A round of a backward loop begins with the carry and the row that the forward round had, and recomputes that round as
+far as its derivative needs it:
 
     forward     c = add(c, sin(mul(w, c)))            backward   g = add(g, mul(w, mul(g, cos(mul(w, row of all c)))))
 
-With round t of the later loop belonging to round a + b t of the earlier one (the rows of what that has made, that this
-reads, say so), inputs of both bodies are the same values where they are the same rows or the same invariants, and so
-are the results of the same ops on the same values. What the rest of the later body reads of these, it reads as rows of
-what the earlier loop now stores: what autograd would have saved. Only views and single additions and products of what
-is at hand are computed again. A loop inside a body is none of this: that is how checkpoints stay what they are.
+Round t of the later loop corresponds to round a + b t of the earlier one, as shown by the rows that it reads of the
+earlier results. Inputs of both bodies are the same values if they are the same rows or the same invariants. So are the
+results of the same ops on the same values. The rest of the later body reads them as rows that the earlier loop now
+stores: the values autograd would have saved. Only views, single additions and products of available values are
+recomputed. Loops inside a body are excluded, so that checkpoints keep their purpose.
 
 Exact.
 """
@@ -33,7 +33,7 @@ _PLAIN = frozenset(["add", "sub", "mul", "neg"])
 
 
 def shared_rounds(program: Program) -> Program:
-    """The program with rounds that share what they have in common."""
+    """Return the program with loops that share the common work of their rounds."""
     if not any(i.op is loop for i in program.instructions):
         return program
     parts = {i: LoopParts(_with_inner(i)) for i in program.instructions if i.op is loop}
@@ -50,14 +50,14 @@ def shared_rounds(program: Program) -> Program:
 
 
 def _with_inner(instruction: Instruction) -> Instruction:
-    """The loop, with the loops inside its body treated alike."""
+    """Return the loop, with the loops inside its body rewritten."""
     body = shared_rounds(instruction.settings["body"])
     settings = {**instruction.settings, "body": body}
     return Instruction(instruction.op, instruction.arguments, settings, instruction.results, instruction.where)
 
 
 def _at_source(defined: dict[Value, Instruction], array: Value, first: int, step: int) -> tuple[Value, int, int]:
-    """The rows of a part of an array, or of one in reverse, as rows of the whole."""
+    """Return rows of a part of an array, or of a reversed array, as rows of the whole."""
     while True:
         made = defined.get(array)
         if made is None or made.op.name != "getitem":
@@ -73,7 +73,7 @@ def _at_source(defined: dict[Value, Instruction], array: Value, first: int, step
 
 
 def _share(earlier: LoopParts, later: LoopParts) -> None:
-    """Let a loop read what an earlier one of as many rounds computes, too."""
+    """Let a loop read results of an earlier one with as many rounds."""
     stored = {result: v for v, result in earlier.stacks}
     orders = {(first, step) for array, first, step in later.rows.values() if array in stored}
     for first, step in sorted(orders):
@@ -108,10 +108,10 @@ def _share_in_order(earlier: LoopParts, later: LoopParts, first: int, step: int)
 
 
 def _same_inputs(earlier: LoopParts, later: LoopParts, first: int, step: int) -> dict[Value, Value]:
-    """Inputs and constants of the later body that are values of the earlier one, in the round that is first + step *
-    t."""
+    """Return the inputs and constants of the later body that equal values of the earlier one in round first + step * t.
+    """
     stored = {result: v for v, result in earlier.stacks}
-    # row a + b k in round k of the earlier loop is row a + b (first + step t) in round t of the later one
+    # Row a + b k in round k of the earlier loop is row a + b (first + step t) in round t of the later one.
     rows = {(array, a + b * first, b * step): v for v, (array, a, b) in earlier.rows.items()}
     same: dict[Value, Value] = {}
     for v, (array, a, b) in later.rows.items():
@@ -139,7 +139,7 @@ def _key(instruction: Instruction) -> Hashable | None:
 
 
 def _frontier(later: LoopParts, twice: set[Instruction]) -> list[Value]:
-    """The values among those computed twice that the rest of the body is to read as rows."""
+    """Return the values computed twice that the rest of the body should read as rows."""
     outputs = [*[n for n, _ in later.next.values()], *[v for v, _ in (*later.last, *later.stacks)]]
     inputs = {*later.starts, *later.fixed, *later.rows, *later.constants}
     made = later.made()
@@ -159,5 +159,5 @@ def _frontier(later: LoopParts, twice: set[Instruction]) -> list[Value]:
             stack += instruction.values()
         else:
             found[v] = None
-    # all results of an instruction that has several: it is not run
+    # An instruction with several results needs all of them, because it is not run.
     return [v for i in later.body if i in twice and any(v in found for v in i.results) for v in i.results]

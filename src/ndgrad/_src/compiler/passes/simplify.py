@@ -1,4 +1,4 @@
-"""Arithmetic that does nothing, and signs that cancel.
+"""Remove arithmetic without effect, and signs that cancel.
 
     x * 1, x / 1, x - 0, x + (-0.), x ** 1  ->  x
     (x + 2.) + 0.                           ->  x + 2.                 any number but -0.
@@ -7,13 +7,13 @@
     x - (-y)                                ->  x + y
     (-x) * (-y), (-x) / (-y)                ->  x * y, x / y
     (-x) * 2., (-x) / 2.                    ->  x * -2., x / -2.
-    (-x) * y, (-x) / y                      ->  -(x * y), -(x / y)     where the sign may cancel later
+    (-x) * y, (-x) / y                      ->  -(x * y), -(x / y)     if the sign may cancel later
     x ** 2, square(x)                       ->  x * x
-    keep(x, m) where m is true everywhere, or was kept by already  ->  x
+    keep(x, m) if m is true everywhere, or was already applied  ->  x
 
-Each is exact by the rules of IEEE 754, but for the sign of a NaN, which carries nothing. What looks alike and is not:
-x + 0. is 0. at x = -0., x * 0. is NaN at infinity, and (-x) + (-y) is no -(x + y) where the sum is 0., so these stay.
-A product of complex numbers with 1 is NaN at infinity, too.
+Each is exact by the rules of IEEE 754, except for the sign of a NaN, which has no meaning. Similar rewrites would be
+wrong: x + 0. is 0. at x = -0., x * 0. is NaN at infinity, and (-x) + (-y) differs from -(x + y) if the sum is 0. A
+product of a complex number with 1 is NaN at infinity, too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ rule = no_arithmetic.rule
 
 
 def _is_like(x: Argument, result: Value) -> bool:
-    """Whether a value could stand for a result."""
+    """True if a value can replace a result."""
     return x.__class__ is Value and x.shape == result.shape and x.dtype == result.dtype
 
 
 def _is_zero(number: complex | None, sign: float) -> bool:
-    """Whether a number is the zero of a sign; an integer's has none and turns into 0. beside floating-point numbers."""
+    """True if a number is the zero of a given sign. An integer zero has no sign and becomes 0. next to floating-point
+    numbers.
+    """
     if number is None or isinstance(number, complex):
         return False
     return number == 0 and math.copysign(1.0, number) == sign
@@ -65,7 +67,7 @@ def _by_one(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("add")
 def _plus_nothing(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Of floating-point numbers, only -0. added changes nothing."""
+    """Remove the addition of -0., the only floating-point number without effect."""
     result = instruction.result
     sign = 1.0 if result.dtype.kind in "iu" else -1.0
     x, y = instruction.arguments
@@ -77,7 +79,7 @@ def _plus_nothing(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("add")
 def _plus_zero_again(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Adding 0. changes -0. alone, and a sum is -0. only if both of its operands are."""
+    """Remove a second addition of 0. Adding 0. changes only -0., and a sum is -0. only if both operands are."""
     result = instruction.result
     x, y = instruction.arguments
     for a, b in ((x, y), (y, x)):
@@ -100,9 +102,9 @@ def _minus_nothing(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def _negated(walk: Walk, argument: Argument, result: Value) -> Value | None:
-    """What an argument is the negative of."""
+    """Return the value whose negative an argument is."""
     made = walk.made_by(argument, "neg")
-    if made is None or made.result.dtype != result.dtype:  # in another dtype the negative may be another
+    if made is None or made.result.dtype != result.dtype:  # the negative may differ in another dtype
         return None
     (x,) = made.arguments
     return x
@@ -155,7 +157,7 @@ def _signs_of_product(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("square", "pow")
 def _square(walk: Walk, instruction: Instruction) -> Rewritten:
-    """NumPy squares by a product, too."""
+    """Write a square as a product, as NumPy computes it."""
     x, *exponent = instruction.arguments
     if exponent and (exponent[0].__class__ not in (int, float) or exponent[0] != 2):
         return None

@@ -1,11 +1,11 @@
-"""Products that leave a program transposed, computed so.
+"""Compute products in transposed order if they leave the program transposed.
 
     permute(matmul(a, b), dims=(1, 0))                      ->  matmul(permute(b), permute(a))
     permute(add(matmul(a, b), matmul(c, d)), dims=(1, 0))   ->  add of both, likewise
 
-Transposed operands are read by strides at no cost, while a result has to be copied: the gradient of a weight that
-was used transposed is one. Only of outputs, and of products that nobody else reads. It reassociates: a product of other
-sides may add its terms in another order. For native code alone.
+Transposed operands are read by strides at no cost, while a transposed result has to be copied. The gradient of a weight
+that was used transposed is such a result. The pass applies only to outputs, and to products without other readers. It
+reassociates: the transposed product may add its terms in another order. For native code alone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _rules = Rules(canonical_views)
 
 
 class _Turning(Walk):
-    """A walk that knows what leaves a program, and what is read once."""
+    """A walk that knows the outputs of a program and the values that are read once."""
 
     outputs: set[Value]
     read_once: set[Value]
 
 
 def with_turned_products(program: Program) -> Program:
-    """The program with products in the order in which they leave it."""
+    """Return the program with products in the order in which they leave it."""
     definitions, outputs = program.definitions(), set(program.outputs)
     if all(v not in definitions or definitions[v].op.name != "permute" for v in outputs):
         return program
@@ -48,12 +48,12 @@ def _of_product(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def swapped(ndim: int) -> tuple[int, ...]:
-    """The order of dimensions with the last two in each other's place."""
+    """Return the order of dimensions with the last two exchanged."""
     return (*range(ndim - 2), ndim - 1, ndim - 2) if ndim > 1 else ()
 
 
 def _terms(walk: _Turning, value: Value) -> list[Instruction] | None:
-    """The products whose sum a value is, and the additions, each before those that it adds; None if there are others."""
+    """Return the products whose sum a value is, and the additions, operands first; None if there are other terms."""
     found: list[Instruction] = []
     stack = [value]
     while stack:
@@ -73,7 +73,7 @@ def _terms(walk: _Turning, value: Value) -> list[Instruction] | None:
 
 
 def _turned(walk: _Turning, terms: list[Instruction]) -> Value:
-    """The first of `_terms`, with its last two dimensions in each other's place."""
+    """Return the first of `_terms`, with its last two dimensions exchanged."""
     turned: dict[Value, Value] = {}
     for made in reversed(terms):
         if made.op.name == "add":

@@ -1,4 +1,4 @@
-"""Views in one form each, and those away that show everything.
+"""Bring each kind of view into one form, and remove views that show everything.
 
     transpose, t                               ->  permute
     squeeze, unsqueeze, unsafe_view            ->  reshape
@@ -6,8 +6,8 @@
     select_backward, slice_backward            ->  embed, likewise
     alias, detach, clone, conj of real numbers ->  nothing: a program has no memory that could be shared
 
-A view of a view of the same kind is one view. All of this is exact: no element is computed. What changes is at most
-where NumPy keeps the elements, and so the order in which a later sum adds them.
+A view of a view of the same kind is one view. All of this is exact: no element is computed. At most the memory layout
+in NumPy changes, and so the order in which a later sum adds the elements.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _conj_of_conj(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("cast")
 def _cast(walk: Walk, instruction: Instruction) -> Rewritten:
-    """To its own dtype; and from a wider one back to where it came from."""
+    """Remove a cast to the value's own dtype, and a cast to a wider dtype and back."""
     (x,) = instruction.arguments
     dtype = instruction.result.dtype
     if x.dtype == dtype:
@@ -58,7 +58,7 @@ def _cast(walk: Walk, instruction: Instruction) -> Rewritten:
 
 @rule("copy")
 def _copy(walk: Walk, instruction: Instruction) -> Rewritten:
-    """What a write leaves: the source, in the dtype and shape of the target."""
+    """Return the result of a write: the source, in the dtype and shape of the target."""
     _, y = instruction.arguments
     result = instruction.result
     if y.__class__ is not Value:
@@ -88,14 +88,14 @@ def _reshape(walk: Walk, instruction: Instruction) -> Rewritten:
     inner = walk.made_by(x, "expand")
     if inner is not None and inner.arguments[0].size == 1:
         return walk.emit("expand", inner.arguments[0], shape=shape)
-    if tuple(instruction.settings["shape"]) != shape:  # a size was left to be found
+    if tuple(instruction.settings["shape"]) != shape:  # a size was left to be inferred
         return walk.emit("reshape", x, shape=shape)
     return None
 
 
 @rule("reshape")
 def _reshape_of_sum(walk: Walk, instruction: Instruction) -> Rewritten:
-    """A sum that kept its dimensions, and lost them afterwards."""
+    """Drop the dimensions in the sum itself if it kept them and a reshape removes them."""
     shape = instruction.result.shape
     inner = walk.made_by(instruction.arguments[0], "sum")
     if inner is None or not inner.settings.get("keepdim"):
@@ -162,12 +162,12 @@ def _permute(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def read(walk: Walk, x: Value, index: tuple[Place, ...]) -> Value:
-    """The part of a value that an index shows."""
+    """Return the part of a value that an index shows."""
     return x if is_whole(index, x.shape) else walk.emit("getitem", x, index=written(index))
 
 
 def along(x: Value, dim: int, place: Place) -> tuple[Place, ...]:
-    """The index that takes a place in one dimension, and all of the others."""
+    """Return the index of a place in one dimension, and of everything in the others."""
     return tuple([place if d == dim else (0, n, 1) for d, n in enumerate(x.shape)])
 
 
@@ -192,7 +192,7 @@ def _getitem(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 def stated(index: tuple[int | slice, ...], shape: tuple[int, ...]) -> tuple[Place, ...]:
-    """The places of an index in the form of this pass."""
+    """Return the places of an index in the form of this pass."""
     found = places(index, shape)
     assert found is not None
     return found
@@ -248,7 +248,7 @@ def _embed(walk: Walk, instruction: Instruction) -> Rewritten:
             if is_written(settings["index"], shape):
                 return x if is_whole(index, shape) and x.shape == shape else None
     part = shape_of(index)
-    if x.size != math.prod(part):  # NumPy broadcasts what is written
+    if x.size != math.prod(part):  # NumPy broadcasts the written value
         return None
     x = walk.reshaped(x, part)
     return x if is_whole(index, shape) else walk.emit("embed", x, shape=shape, index=written(index))
@@ -264,7 +264,7 @@ def _slice_scatter(walk: Walk, instruction: Instruction) -> Rewritten:
         part = shape_of(index)
         if y.size == math.prod(part):
             y = walk.reshaped(y, part)
-        elif None in instruction.settings["index"]:  # NumPy broadcasts what is written
+        elif None in instruction.settings["index"]:  # NumPy broadcasts the written value
             return None
         else:
             y = walk.emit("expand", y, shape=part)

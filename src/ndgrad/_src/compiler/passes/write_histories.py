@@ -1,18 +1,18 @@
-"""Histories of arrays that are written and added to part by part, so that a part is found without a walk through all writes.
+"""Histories of arrays that are written part by part, so that a part is found without a walk through all writes.
 
     %1 = slice_scatter(%0, a, i)      a part is replaced
-    %2 = add(%1, embed(b, j))         a part is added to, as each read of a part does to the gradient of an array
+    %2 = add(%1, embed(b, j))         a part is added to; each read of a part does so in the backward pass
     %3 = slice_scatter(%2, c, k)      ...
     getitem(%3, p)                    the last instruction that touches p decides
 
-A loop over a buffer makes such a history of one link per round, and its backward pass makes another. To follow a history
-link by link would take the square of its length, and one recursion per link. A `History` therefore knows for each row
-along one dimension the links that touch it. Reading a part jumps from link to link of that part. Exact: the same numbers
-are added in the same order.
+A loop over a buffer makes such a history of one link per round, and its backward pass makes another. Following a
+history link by link would take the square of its length, and one recursion per link. A `History` therefore stores, for
+each row along one dimension, the links that touch it. Reading a part jumps from link to link of that part. Exact: the
+same numbers are added in the same order.
 
-Note [Signed zeros in sums of parts]
-An addition that does not touch a part adds 0. to it, which turns -0. into 0. and changes nothing else. So 0. is added
-wherever additions are jumped over. One addition of 0. does for all that are jumped over at once.
+Note [Signed zeros in sums of parts] An addition that does not touch a part adds 0. to it, which turns -0. into 0. and
+changes nothing else. So 0. is added wherever additions are skipped. One addition of 0. is enough for several skipped
+ones in a row.
 """
 
 from __future__ import annotations
@@ -35,33 +35,35 @@ from ndgrad._src.compiler.program.program import Argument, Instruction, Value
 if TYPE_CHECKING:
     from ndgrad._src.compiler.passes.rewrite import Walk
 
-#: Rows up to which a place is found by its rows; a longer one is compared with each read.
+#: Maximum number of rows of a place that is indexed by its rows. A longer place is compared with each read.
 _ROWS = 32
-#: Links that one read looks at and finds that they do not touch it, and histories that it goes through.
+#: Maximum number of unrelated links that one read inspects, and of histories that it passes through.
 _TRIES = 64
-#: Parts of a sum that count as one link of the history that they are added to.
+#: Maximum number of parts of a sum that count as one link of the history that they are added to.
 _FEW = 8
 
 Index = tuple[Place, ...]
 
 
 class Link(NamedTuple):
-    """One change of an array: the array afterwards, and the parts that change."""
+    """One change of an array: the array afterwards, and the changed parts."""
 
     value: Value
-    #: the part that replaces another, or the array of zeros and parts that is added
+    #: the replacement, or the added array of zeros and parts
     part: Argument
     places: tuple[Index, ...]
     adds: bool
 
 
 class History:
-    """The changes of an array, from `base` on: a value, a number for an array of it, or None for an array of zeros."""
+    """The changes of an array, starting from `base`: a value, a number for an array of it, or None for an array of
+    zeros.
+    """
 
     def __init__(self, base: Argument) -> None:
         self.base = base
         self.links: list[Link] = []
-        #: how many of the first n links add
+        #: number of additions among the first n links
         self.additions = [0]
         self._dim = 0
         self._by_row: dict[int, list[int]] = {}
@@ -83,8 +85,10 @@ class History:
             self._by_row.setdefault(row, []).append(number)
 
     def last_touch(self, index: Index, count: int) -> int:
-        """The number of the last of the first `count` links that may change a part; 0 if none does. All links behind it
-        are known to leave the part as it is."""
+        """Return the number of the last of the first `count` links that may change a part; 0 if there is none.
+
+        All later links leave the part unchanged.
+        """
         rows = positions(index[self._dim]) if index else range(1)
         for _ in range(_TRIES):
             number = self._candidate(rows, count)
@@ -105,16 +109,17 @@ class Histories:
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
-        #: how many instructions of the walk have been looked at
+        #: number of instructions of the walk that have been inspected
         self._seen = 0
-        #: the history that a value belongs to, and how many of its links the value has
+        #: value -> its history, and the number of links up to the value
         self._known: dict[Value, tuple[History, int]] = {}
-        #: parts of values that have been found
+        #: parts found so far
         self._found: dict[tuple[Value, Index], Value] = {}
 
     def read(self, value: Value, index: Index) -> Value | None:
-        """The part of a value that an index shows, made of what was written there; None if there is no shorter way."""
-        additions: list[Link | None] = []  # the newest first; None: others are jumped over
+        """Return the part of a value that an index shows, computed from the writes; None if there is no shorter form.
+        """
+        additions: list[Link | None] = []  # newest first; None for skipped additions
         at: Argument = value
         found: Value | None = None
         for _ in range(_TRIES):
@@ -147,7 +152,7 @@ class Histories:
         return self._sum(found, additions, index) if found.dtype == value.dtype else None
 
     def _sum(self, found: Value, additions: list[Link | None], index: Index) -> Value | None:
-        """A part with all that is added to it, the oldest first."""
+        """Return a part with all terms that are added to it, the oldest first."""
         walk = self._walk
         for link in reversed(additions):
             if link is None:
@@ -171,7 +176,7 @@ class Histories:
         return found if found.dtype == dtype else walk.emit("cast", found, dtype=dtype)
 
     def _base_part(self, base: Argument, index: Index, like: Value) -> Value | None:
-        """The part of what a history begins with."""
+        """Return the part of a history's base."""
         if base is None:
             return self._expanded(self._walk.constant(0, like.dtype), shape_of(index))
         if base.__class__ is not Value:
@@ -185,12 +190,12 @@ class Histories:
     def _expanded(self, value: Value, shape: tuple[int, ...]) -> Value:
         return self._walk.emit("expand", value, shape=shape) if shape else value
 
-    # ----- what belongs to a history ----------------------------------------------------------------------------------
+    # ----- building histories -----------------------------------------------------------------------------------------
 
     def _history_of(self, value: Value) -> tuple[History, int] | None:
-        """The history that a value belongs to, and how many of its links the value has; None if it has no history."""
+        """Return the history of a value, and the number of links up to it; None if it has no history."""
         instructions = self._walk.instructions
-        for instruction in instructions[self._seen :]:  # in their order: no link is looked at before those it follows
+        for instruction in instructions[self._seen :]:  # in program order, so that links come after their predecessors
             if instruction.op.name in _CHANGES:
                 self._note(instruction)
         self._seen = len(instructions)
@@ -205,7 +210,7 @@ class Histories:
         known = self._known.get(base) if base.__class__ is Value else None
         if known is not None and known[1] == len(known[0].links):
             history = known[0]
-        else:  # the first change of an array, or a second one of the same array
+        else:  # the first change of an array, or a second change of the same array
             history = History(base)
         value = made.result
         history.append(Link(value, part, where, made.op.name == "add"))
@@ -228,7 +233,9 @@ class Histories:
         return None
 
     def _few_places(self, part: Argument, result: Value) -> tuple[Index, ...] | None:
-        """The places of the parts of an array that is zero elsewhere; None for others, and for one of many parts."""
+        """Return the places of the parts of an array that is zero elsewhere; None for others, and for one of many
+        parts.
+        """
         if part.__class__ is not Value or part.shape != result.shape or part.dtype != result.dtype:
             return None
         known = self._known.get(part)
@@ -241,7 +248,7 @@ class Histories:
 #: Ops that change parts of arrays.
 _CHANGES = frozenset(["add", "embed", "slice_scatter"])
 
-#: The array before a change, the part that is put into it or the array that is added, and the places that change.
+#: (array before a change, part that is written or array that is added, places that change)
 _Change = tuple[Argument, Argument, tuple[Index, ...]]
 
 
@@ -260,6 +267,6 @@ def _replacement(made: Instruction) -> _Change | None:
 
 
 def _is_apart(index: Index, parts: tuple[Index, ...]) -> bool:
-    """True if an index lies within some of the parts, and does not meet the others."""
+    """True if an index lies within some of the parts, and does not overlap the others."""
     inside = [within(index, place) is not None for place in parts]
     return any(inside) and all(i or disjoint(index, place) for i, place in zip(inside, parts, strict=True))

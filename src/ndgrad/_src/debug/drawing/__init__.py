@@ -4,10 +4,10 @@
     to_dot(y)       Graphviz
     to_svg(y)       SVG
     show(y)         an object that notebooks draw and terminals print
-    draw(y, path)   a file, whose ending says which of them
+    draw(y, path)   a file in the format of its ending
 
-Needed for none of them is anything but Python. Where names are not given, tensors are called what the
-code that asks calls them.
+All of them need nothing but Python. Without given names, tensors are named after the variables of the calling
+code.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ndgrad._src.debug.drawing.text import text_tree
 
 __all__ = ["GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"]
 
-#: More boxes than this nobody can read; larger graphs are folded.
+#: Larger graphs are folded, because more boxes are unreadable.
 LARGEST = 300
 
 
 class GraphPicture:
-    """A picture of a graph, taken when it was made: `str` is the text tree, and a notebook shows the SVG.
+    """A picture of a graph at the time of its creation: `str` is the text tree, and a notebook shows the SVG.
 
-    It holds text and numbers alone, no tensor and no node. `text`, `dot`, `svg` and `html` (a page to walk in) are its
-    forms, `save` writes one of them.
+    It holds only text and numbers, no tensor and no node. `text`, `dot`, `svg` and `html` (an interactive page) are its
+    forms; `save` writes one of them.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class GraphPicture:
 
     @property
     def caption(self) -> str:
-        """How many nodes and leaves there are, and what they keep."""
+        """The numbers of nodes and leaves, and the bytes they keep."""
         return self._contents.caption
 
     @property
@@ -69,7 +69,7 @@ class GraphPicture:
         forms = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".txt": "text", ".html": "html"}
         if kind not in forms:
             raise ValueError(
-                f"a picture cannot be written to {os.fspath(path)!r}: its ending says no form. "
+                f"a picture cannot be written to {os.fspath(path)!r}: its ending names no format. "
                 f"End it in {', '.join(forms)}; "
                 "for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg. [nd-path]"
             )
@@ -79,7 +79,7 @@ class GraphPicture:
 
     @property
     def html(self) -> str:
-        """A page to walk in: zoom, fold, search, heat; every node, however many, and no network."""
+        """An interactive page with zoom, folding, search and heat colours; it has every node and needs no network."""
         return graph_page(self._contents, self._times)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ def picture_of(
     limit: int | None,
     times: Mapping[int, tuple[float, float]] | None = None,
 ) -> GraphPicture:
-    """The picture that `show` makes, with names from a given frame and, for its page, microseconds per node."""
+    """Return the picture that `show` makes, with names from a given frame and, for its page, microseconds per node."""
     if limit is not None and limit < 2:
         raise ValueError(
             f"limit is {limit}: a picture needs at least 2 boxes. Leave limit out, or give a larger one. [nd-range]"
@@ -113,14 +113,14 @@ def picture_of(
 
 
 def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> GraphPicture:
-    """The graph behind tensors, as an object that a notebook draws and a terminal prints.
+    """Return the graph behind tensors, as an object that a notebook draws and a terminal prints.
 
     `roots` is a tensor, a gradient edge, a node, or a list or a dict (name -> tensor) of them. `params` gives names to
-    leaves: a dict, a module, or pairs such as `model.named_parameters()`; otherwise tensors are called what the
-    caller's variables are called. A picture has at most `limit` boxes: beyond that, parameters join the op that uses
+    leaves: a dict, a module, or pairs such as `model.named_parameters()`; otherwise tensors are named after the
+    caller's variables. A picture has at most `limit` boxes: beyond that, parameters join the op that uses
     them, chains become one box, and the rest is cut off visibly.
 
-    Under `ndgrad.autograd.debug()` ops remember the user's lines, and the picture shows them.
+    Under `ndgrad.autograd.debug()` ops store the user's lines, and the picture shows them.
 
     >>> import ndgrad
     >>> w, x = ndgrad.ones(3, requires_grad=True), ndgrad.ones(3)
@@ -136,7 +136,7 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
 
 
 def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
-    """The graph behind tensors as text (see `show` for the arguments); `limit` counts lines, and None prints all.
+    """Return the graph behind tensors as text (see `show` for the arguments); `limit` counts lines, None prints all.
 
     >>> import ndgrad
     >>> a, b = ndgrad.ones(2, requires_grad=True), ndgrad.ones(2, requires_grad=True)
@@ -152,12 +152,12 @@ def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
 
 
 def to_dot(roots: Any, params: Any = None) -> str:
-    """The graph behind tensors in the language of Graphviz (see `show` for the arguments)."""
+    """Return the graph behind tensors in the language of Graphviz (see `show` for the arguments)."""
     return picture_of(roots, params, sys._getframe(1), None).dot
 
 
 def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
-    """The graph behind tensors as an SVG picture (see `show` for the arguments)."""
+    """Return the graph behind tensors as an SVG picture (see `show` for the arguments)."""
     return picture_of(roots, params, sys._getframe(1), limit).svg
 
 

@@ -1,8 +1,8 @@
-"""What every picture of a graph says: one box per node, one arrow per edge, and the facts that stand in a box.
+"""Contents of a picture of a graph: one box per node, one arrow per edge, and the facts in each box.
 
-Text, DOT and SVG are three ways to lay the same contents out. A leaf and its accumulator are one box. Looking changes
-nothing: no saved value is unpacked, no view's history is replayed that `grad_fn` would not replay, and nothing of the
-graph is held afterwards but by the picture itself, which is plain text and numbers.
+Text, DOT and SVG are three layouts of the same contents. A leaf and its accumulator are one box. Drawing changes
+nothing: no saved value is unpacked, no view's history is replayed that `grad_fn` would not replay, and only the
+picture itself stays alive afterwards, which is plain text and numbers.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from ndgrad._src.engine.graph import GradientEdge, get_gradient_edge
 
 @dataclass(eq=False)
 class Box:
-    """One node of the graph as a picture shows it."""
+    """One node of the graph in a picture."""
 
     number: int
     title: str
     #: "leaf", "op", "function" (a custom one), "write" (into a part of a tensor), "fold" (several nodes); in pictures
-    #: of programs also "constant", "backward" (an op that gradients alone need) and "loop"
+    #: of programs also "constant", "backward" (an op needed only for gradients) and "loop"
     kind: str
     names: list[str] = field(default_factory=list)
     shape: str = ""
     dtype: str = ""
-    #: what the node keeps for backward
+    #: values that the node keeps for backward
     saved: list[Held] = field(default_factory=list)
     place: Place | None = None
-    #: the text of the line, in one of the boxes that it made
+    #: text of the line, in one of the boxes that it made
     source: str = ""
     hooks: int = 0
     is_root: bool = False
-    #: where gradients go: (box, output number), None for an input that takes none
+    #: targets of gradients: (box, output number), None for an input without gradient
     inputs: list[tuple[Box, int] | None] = field(default_factory=list)
-    #: one of several boxes of the same leaf
+    #: True for one of several boxes of the same leaf
     is_copy: bool = False
-    #: how many nodes it stands for
+    #: number of nodes in this box
     count: int = 1
-    #: the node's number, which its op has in a profile too
+    #: the node's number, which its op also has in a profile
     seq: int = -1
-    #: of a folded box: the leaves that are not drawn on their own, and the nodes inside, in words
+    #: folded box: leaves not drawn on their own, and descriptions of the nodes inside
     absorbed: list[str] = field(default_factory=list)
     contained: list[str] = field(default_factory=list)
-    #: of a loop: the graph that it repeats, drawn inside the box
+    #: loop: the repeated graph, drawn inside the box
     inner: Contents | None = None
 
     @property
@@ -64,24 +64,24 @@ class Box:
 
     @property
     def label(self) -> str:
-        """The names of the tensor, or nothing."""
+        """Return the names of the tensor; empty if there are none."""
         return ", ".join(self.names)
 
     @property
     def what(self) -> str:
-        """Shape and dtype of the result."""
+        """Return shape and dtype of the result."""
         return f"{self.shape} {self.dtype}".strip()
 
     @property
     def saved_text(self) -> str:
-        """What is kept, in words; empty if nothing is."""
+        """Describe the saved values; empty if there are none."""
         if self.count > 1 and len(self.saved) > 1:
             return f"{len(self.saved)} values, {format_bytes(self.saved_bytes)}"
         return ", ".join(_held_text(held) for held in self.saved)
 
     @property
     def place_text(self) -> str:
-        """The user's line, with the file's last name."""
+        """Return the user's line, with the last part of the file's path."""
         if self.place is None:
             return ""
         return f"{os.path.basename(self.place.filename)}:{self.place.line}"
@@ -89,7 +89,7 @@ class Box:
 
 @dataclass
 class Contents:
-    """A graph, gathered: its boxes from the roots on, each before those it depends on."""
+    """The boxes of a graph from the roots on, each before those it depends on."""
 
     boxes: list[Box]
     roots: list[Box]
@@ -97,7 +97,7 @@ class Contents:
     leaf_count: int
     saved_bytes: int
 
-    #: what it is a picture of
+    #: subject of the picture
     subject = "Backward graph"
 
     @property
@@ -108,7 +108,7 @@ class Contents:
 
 
 def gather(roots: Any, names: Names) -> Contents:
-    """The contents of a picture of the graph behind tensors, gradient edges or nodes."""
+    """Collect the contents of a picture of the graph behind tensors, gradient edges or nodes."""
     starts = list(_roots(roots))
     nodes = list(iterate_nodes(dict.fromkeys(node for node, _, _ in starts)))
     boxes = {node: _box(node, number, names) for number, node in enumerate(sorted(nodes, key=lambda n: -n.seq))}
@@ -123,14 +123,14 @@ def gather(roots: Any, names: Names) -> Contents:
             box.names.append(name)
         if box not in root_boxes:
             root_boxes.append(box)
-    ordered = _in_order(root_boxes, len(boxes))
+    ordered = _sort_boxes(root_boxes, len(boxes))
     saved = unique_bytes(held for box in ordered for held in box.saved)
     _show_lines_once(ordered)
     return Contents(ordered, root_boxes, len(nodes), sum(box.kind == "leaf" for box in ordered), saved)
 
 
 def _show_lines_once(boxes: list[Box]) -> None:
-    """One line of the user's makes many nodes: its text stands in the box nearest to the results, its number in all."""
+    """Show a line's text only in the box nearest to the results, and its number in all boxes that it made."""
     seen = set()
     for box in boxes:
         if box.place is not None and box.place not in seen:
@@ -148,7 +148,7 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
     else:
         raise TypeError(
             "a picture needs a tensor, a gradient edge, a node, or a list or dict of them, "
-            f"and got {type(roots).__name__}. [nd-type]"
+            f"but got {type(roots).__name__}. [nd-type]"
         )
     found = False
     for name, root in pairs:
@@ -168,14 +168,14 @@ def _roots(roots: Any) -> Iterator[tuple[Node, int, str | None]]:
             yield edge.node, edge.output_nr, name
         else:
             raise TypeError(
-                f"a picture needs tensors, gradient edges or nodes, and one root is {type(root).__name__}. [nd-type]"
+                f"a picture needs tensors, gradient edges or nodes, but one root is {type(root).__name__}. [nd-type]"
             )
     if not found:
         raise ValueError("there is nothing to draw: no tensor was given. [nd-too-few]")
 
 
-def _in_order(roots: list[Box], count: int) -> list[Box]:
-    """Consumers before producers, so that one walk can place every box; cycles cannot be."""
+def _sort_boxes(roots: list[Box], count: int) -> list[Box]:
+    """Sort consumers before producers, so that one pass can place every box. The graph has no cycles."""
     waiting = dict.fromkeys(roots, 0)
     stack = list(roots)
     while stack:
@@ -202,11 +202,11 @@ def _in_order(roots: list[Box], count: int) -> list[Box]:
 def _box(node: Node, number: int, names: Names) -> Box:
     box = Box(number, node.name(), _kind(node), seq=-1 if node.seq == FIRST else int(node.seq))
     if isinstance(node, AccumulateGrad):
-        box.names = names.of_leaf(node.variable)
+        box.names = names.leaf_names(node.variable)
         box.shape, box.dtype = _shape(node.variable.shape), _dtype(node.dtype)
         box.hooks = len(node.variable._meta.hooks or ()) + len(node.variable._meta.post_accumulate_hooks or ())
         return box
-    box.names = names.of_results(node)
+    box.names = names.result_names(node)
     if output_count(node) == 1:
         box.shape, box.dtype = _shape(node.shape), _dtype(node.dtype)
     else:
@@ -253,7 +253,7 @@ def _dtype(dtype: Any) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """A size as people say it: 24 B, 1.5 kB, 3.0 MB, in steps of 1000."""
+    """Format a size for readers: 24 B, 1.5 kB, 3.0 MB, in steps of 1000."""
     units = ["GB", "MB", "kB"]
     if count < 1000:
         return f"{count:.0f} B"

@@ -1,7 +1,7 @@
-"""Making a large graph small enough to look at: side branches into their consumers, chains into one box,
-the rest cut off visibly.
+"""Folding of large graphs: side branches into their consumers, chains into one box, and the rest cut off
+visibly.
 
-Nothing vanishes: a box says how many nodes it stands for, and what is cut off is a box of its own.
+Nothing vanishes: a box states the number of its nodes, and the part that is cut off is a box of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ndgrad._src.debug.drawing.contents import Box, Contents
 
 #: A side branch of at most this many nodes (a weight and its transpose) belongs to its consumer.
 _TWIG = 3
-#: A leaf with more consumers than this stands beside each of them: a weight that every step uses would tie a knot.
+#: A leaf with more consumers is repeated next to each: a weight used by every step would tangle the edges.
 _SHARED = 4
-#: How many nodes at either end of a chain stay as they are.
+#: Number of nodes that stay separate at either end of a chain.
 _END = 3
 
 
 def fold(contents: Contents, limit: int) -> Contents:
-    """Contents of at most `limit` boxes; as they are if that is enough."""
+    """Return contents of at most `limit` boxes; unchanged if they already fit."""
     if len(contents.boxes) <= limit:
         return replace(contents, boxes=_repeat_leaves(contents.boxes))
     boxes = contents.boxes
@@ -28,7 +28,7 @@ def fold(contents: Contents, limit: int) -> Contents:
         if len(boxes) > limit:
             boxes = step(boxes)
     if len(boxes) > limit:
-        boxes = _cut(contents.roots, boxes, limit)
+        boxes = _cut_off(contents.roots, boxes, limit)
     return replace(contents, boxes=boxes)
 
 
@@ -60,7 +60,7 @@ def _repeat_leaves(boxes: list[Box]) -> list[Box]:
 def _absorb_twigs(boxes: list[Box]) -> list[Box]:
     consumers = _consumers(boxes)
     gone: set[Box] = set()
-    for box in reversed(boxes):  # producers first, so that a twig of several nodes goes as a whole
+    for box in reversed(boxes):  # producers first, so that a twig of several nodes is absorbed as a whole
         users = list(dict.fromkeys(consumers[box]))
         if box.is_root or not users:
             continue
@@ -68,7 +68,7 @@ def _absorb_twigs(boxes: list[Box]) -> list[Box]:
             others = [e[0] for e in users[0].inputs if e is not None and e[0] is not box and e[0].kind != "leaf"]
             is_twig = 1 < box.count <= _TWIG and all(e is None for e in box.inputs)
             if not is_twig or len(users) > 1 or not others:
-                continue  # what remains is the trunk
+                continue  # The remaining nodes are the trunk.
         for position, user in enumerate(users):
             user.count += box.count if position == 0 else 0
             user.saved += box.saved
@@ -92,7 +92,7 @@ def _join_chains(boxes: list[Box]) -> list[Box]:
     gone: set[Box] = set()
     for box in boxes:
         if box in gone or not is_link(box) or is_link(consumers[box][0]):
-            continue  # a chain is found at its end nearest to the roots
+            continue  # A chain is found at its end nearest to the roots.
         chain = [box]
         while True:
             below = next(entry for entry in chain[-1].inputs if entry is not None)
@@ -120,8 +120,8 @@ def _join_chains(boxes: list[Box]) -> list[Box]:
     return [box for box in boxes if box not in gone]
 
 
-def _cut(roots: list[Box], boxes: list[Box], limit: int) -> list[Box]:
-    """Those nearest to the roots, and one box for all others."""
+def _cut_off(roots: list[Box], boxes: list[Box], limit: int) -> list[Box]:
+    """Keep the boxes nearest to the roots, and put all others into one box."""
     kept = dict.fromkeys(roots)
     row = list(roots)
     while row and len(kept) < limit - 1:

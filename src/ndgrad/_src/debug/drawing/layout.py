@@ -1,14 +1,14 @@
-"""Where boxes go: a layered layout, as small as one can be and still readable.
+"""Positions of boxes: a layered layout, as small as possible while readable.
 
-    layers      a box lies one above its deepest consumer (longest path from the outputs), so a parameter stands where
-                it is used
+    layers      a box is one layer above its deepest consumer (longest path from the outputs), so a parameter is next
+                to its use
     order       within a layer, sweeps of barycentres; the order with the fewest crossings is kept
     positions   each box as near as possible to the mean of its neighbours, in least squares, without overlapping in
                 the given order
 
-Edges over several layers get a bend in each, which takes part in all of this as a box without a body. The least-squares
-step is exact: with the gaps subtracted, "keep the order" becomes "do not decrease", and that is isotonic regression,
-which pooling neighbours solves in one pass.
+Edges over several layers get a bend in each, which takes part in all steps as a box without a body. The least-squares
+step is exact: with the gaps subtracted, "keep the order" becomes "do not decrease". That is isotonic regression,
+solved in one pass by pooling neighbours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SWEEPS = 12
 
 @dataclass(eq=False)
 class Spot:
-    """A box, or a bend of an edge, with its place. `x` is the middle, `y` the top."""
+    """A box, or a bend of an edge, with its position. `x` is the middle, `y` the top."""
 
     width: float
     height: float
@@ -31,7 +31,7 @@ class Spot:
     layer: int = 0
     x: float = 0.0
     y: float = 0.0
-    top: float = 0.0  # of the layer, as is `bottom`: edges bend between layers only, so that they pass behind no box
+    top: float = 0.0  # `top` and `bottom` are those of the layer; edges bend between layers, behind no box
     bottom: float = 0.0
     reach: int = 0
     weight: float = 1.0
@@ -41,8 +41,8 @@ class Spot:
 
 @dataclass
 class Placed:
-    """A finished layout: spots of the boxes by box, the run of every edge from producer to consumer,
-    and the size of it all."""
+    """A finished layout: spots of the boxes by box, the path of every edge from producer to consumer, and the total
+    size."""
 
     spots: dict[Any, Spot]
     runs: list[tuple[Any, Any, list[Spot]]]
@@ -78,7 +78,7 @@ def place(
             low.above.append(high)
             high.below.append(low)
         runs.append((producer, consumer, run[::-1]))
-    for layer in reversed(layers):  # the more there is behind a box, the more it is the trunk, which should be straight
+    for layer in reversed(layers):  # A box with more behind it is closer to the trunk, which should be straight.
         for s in layer:
             s.reach = max((n.reach + 1 for n in s.above), default=0)
             s.weight = 1.0 + s.reach**2
@@ -122,7 +122,7 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _crossings(layers: list[list[Spot]]) -> int:
-    """How many edges cross: pairs in the wrong order at their upper ends, when sorted by their lower ones."""
+    """Count crossing edges: pairs in the wrong order at their upper ends, when sorted by their lower ones."""
     count = 0
     for low, high in pairwise(layers):
         where = {s: i for i, s in enumerate(high)}
@@ -157,12 +157,12 @@ def _positions(layers: list[list[Spot]], gap: float) -> None:
 
 
 def _settle(layer: list[Spot], wanted: list[float], gap: float) -> None:
-    """The places nearest to the wanted ones that keep order and gaps."""
+    """Move boxes to the positions nearest to the wanted ones that keep order and gaps."""
     offsets = [0.0]
     for left, right in pairwise(layer):
         between = gap if left.box is not None and right.box is not None else gap / 2
         offsets.append(offsets[-1] + left.width / 2 + right.width / 2 + between)
-    pools: list[list[float]] = []  # [sum of weighted places, weight, count]
+    pools: list[list[float]] = []  # [sum of weighted positions, weight, count]
     for s, x, offset in zip(layer, wanted, offsets, strict=True):
         pools.append([(x - offset) * s.weight, s.weight, 1])
         while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:

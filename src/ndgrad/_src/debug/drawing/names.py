@@ -1,5 +1,5 @@
-"""What the user calls the tensors of a graph: names that were given, and the variables of the code
-that asks for a picture."""
+"""Names of the tensors of a graph: names that were given, and the variables of the code that requests a
+picture."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.variable import Variable
 
-#: Names that the interpreter or a notebook keeps for itself: `_`, `_12`, `__`, and private ones.
+#: Names used by the interpreter or a notebook: `_`, `_12`, `__`, and private ones.
 _HIDDEN = "_"
-#: A container with more elements than this holds data, and nobody looks for names in it.
+#: A container with more elements holds data and is not searched for names.
 _MANY = 1000
-#: References to a frame's dict of variables while nobody but the frame and `_locals` has it: theirs, and
-#: that of the call that counts.
+#: References to a frame's dict of variables if only the frame and `_locals` hold it: these two, and
+#: that of the counting call.
 _HELD_BY_FRAME = 3
 
 
 class Names:
     """Names of leaves by identity, and of results by their node.
 
-    `params` are names that were given: a dict, pairs such as `model.named_parameters()` makes, or a module. Names of a
-    frame's variables come second; a module among them lends its parameters' names.
+    `params` are given names: a dict, pairs such as `model.named_parameters()`, or a module. Names of a frame's
+    variables come second; a module among them provides its parameters' names.
     """
 
     def __init__(self, params: Any = None, frame: FrameType | None = None) -> None:
         self._tensors: dict[int, list[str]] = {}
         self._results: dict[Node, list[tuple[int, str]]] = {}
-        self._alive: list[Any] = []  # so that identities stay unique
+        self._alive: list[Any] = []  # keeps identities unique
         for name, value in _pairs(params):
             if not isinstance(value, Variable):
                 raise TypeError(
@@ -39,7 +39,7 @@ class Names:
                 )
             self._add(name, value)
         if frame is not None:
-            # a variable of the function before one of its module: the nearer is what the reader has in view
+            # A function's variable comes before one of its module, because the nearer one is what the reader sees.
             for variables in (_locals(frame), frame.f_globals):
                 shown = {name: value for name, value in list(variables.items()) if not name.startswith(_HIDDEN)}
                 for kind in (_tensors_in, _parameters_in, _elements_in):
@@ -50,7 +50,7 @@ class Names:
     def _add(self, name: str, value: Any) -> None:
         known = self._tensors.get(id(value))
         if known is not None:
-            return  # the first name is the best: given ones, then the nearest variable's
+            return  # The first name is the best: given names, then the nearest variable's.
         self._tensors[id(value)] = [name]
         self._alive.append(value)
         node = value._node
@@ -58,18 +58,18 @@ class Names:
             number = 0 if value._meta is None else value._meta.output_nr
             self._results.setdefault(node, []).append((number, name))
 
-    def of_leaf(self, leaf: Any) -> list[str]:
+    def leaf_names(self, leaf: Any) -> list[str]:
         return list(self._tensors.get(id(leaf), ()))
 
-    def of_results(self, node: Node) -> list[str]:
-        """The names of a node's results; two names may stand for one (a tensor and its alias in history)."""
+    def result_names(self, node: Node) -> list[str]:
+        """Return the names of a node's results. One result may have two names (a tensor and its alias in history)."""
         return [name for _, name in sorted(self._results.get(node, ()), key=lambda pair: pair[0])]
 
 
 def _locals(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame. Before Python 3.13 a function's frame keeps the dict that it hands out, and with it
-    every value in it, until the function returns: a graph that was looked at once would live on. So it is emptied,
-    unless somebody else has it too."""
+    """Return the variables of a frame. Before Python 3.13 a function's frame keeps the dict that it returns, with every
+    value in it, until the function returns: a graph that was inspected once would live on. So the dict is emptied,
+    unless it has other references."""
     variables = frame.f_locals
     found = dict(variables)
     if (
@@ -112,6 +112,6 @@ def _pairs(params: Any) -> Iterator[tuple[str, Any]]:
             yield str(name), value
     except (TypeError, ValueError):
         raise TypeError(
-            f"params takes a dict of names and tensors, pairs of them, or a module, and got {type(params).__name__}. "
+            f"params takes a dict of names and tensors, pairs of them, or a module, but got {type(params).__name__}. "
             'Write params={"w": w}. [nd-type]'
         ) from None

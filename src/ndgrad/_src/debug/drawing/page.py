@@ -1,6 +1,6 @@
-"""Pages that stand by themselves: a picture with its data, style and script in one HTML file, which needs no network.
+"""Standalone pages: a picture with its data, style and script in one HTML file, which needs no network.
 
-The page of a graph (`graph_page.js`) has every node and folds them itself, so nothing is cut off however large the graph.
+The page of a graph (`graph_page.js`) has every node and folds them itself, so graphs of any size are complete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Values flow down, gradients up.</p></template>"""
 
 
 def page(title: str, body: str, style: str, script: str, data: Any) -> str:
-    """One HTML file with everything in it."""
+    """Return one HTML file with everything in it."""
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no </script> inside
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -41,16 +41,16 @@ def page(title: str, body: str, style: str, script: str, data: Any) -> str:
 
 
 def graph_page(contents: Contents, times: Mapping[int, tuple[float, float]] | None = None) -> str:
-    """The page of a graph. `times` has microseconds forward and backward by the number of a node."""
+    """Return the page of a graph. `times` has microseconds forward and backward by the number of a node."""
     number = {box: i for i, box in enumerate(contents.boxes)}
     modules = _modules(contents.boxes)
     nodes = [_node(box, number, modules.get(box, ""), (times or {}).get(box.seq, (0.0, 0.0))) for box in contents.boxes]
     title = "Graph" + (f" of {contents.roots[0].label}" if contents.roots and contents.roots[0].label else "")
     body = _GRAPH_BODY.format(title=escape(title), caption=escape(contents.caption))
-    return page(title, body, _read("graph_page.css"), _read("graph_page.js"), {"nodes": nodes})
+    return page(title, body, _read_file("graph_page.css"), _read_file("graph_page.js"), {"nodes": nodes})
 
 
-def _read(name: str) -> str:
+def _read_file(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
@@ -66,8 +66,8 @@ def _node(box: Box, number: Mapping[Box, int], module: str, times: tuple[float, 
 
 
 def _modules(boxes: list[Box]) -> dict[Box, str]:
-    """Which module each node belongs to, as far as parameters tell: that of the parameters it uses, or else that of the
-    value it continues (a ReLU goes with the layer before it)."""
+    """Return the module of each node, inferred from parameters: that of the parameters it uses, or else that of the
+    value it continues (a ReLU belongs to the layer before it)."""
     found: dict[Box, str] = {}
     for box in reversed(boxes):  # producers first
         if box.kind == "leaf":

@@ -1,8 +1,8 @@
 """A graph as an SVG picture, drawn without any other program or library.
 
-The text is in a fixed-width font, so its width is known without asking a browser. Results are at the bottom, as in a
-program; arrows go with the forward computation, and gradients flow against them. The picture brings its own paper and
-colours and no script, so that it looks the same in a notebook, a page and a file.
+The text is in a fixed-width font, so its width is known without a browser. Results are at the bottom, as in a
+program; arrows follow the forward computation, and gradients flow against them. The picture has its own background
+and colours and no script, so that it looks the same in a notebook, a page and a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WORDS = {
 }  # fmt: skip
 
 _TITLE, _SMALL = 13.0, 11.0
-_PER_CHARACTER = 0.602  # width of a fixed-width font's characters, in parts of its size
+_PER_CHARACTER = 0.602  # character width of a fixed-width font, relative to its size
 _PADDING = 9.0
 _MARGIN = 16.0
 _LONGEST = 44
@@ -52,7 +52,7 @@ _STYLE = """
 
 
 def lines_of(box: Box) -> list[tuple[str, str]]:
-    """The lines in a box with their styles."""
+    """Return the lines in a box with their styles."""
     lines: list[tuple[str, str]] = []
     if box.kind == "leaf":
         lines.append((_short(box.label), "name") if box.label else ("leaf", "title"))
@@ -88,7 +88,7 @@ def _short(text: str) -> str:
 
 
 class _Drawing:
-    """The boxes and edges of a graph, placed; those of loops inside their boxes."""
+    """The placed boxes and edges of a graph; those of loops are inside their boxes."""
 
     def __init__(self, contents: Contents) -> None:
         self.boxes = contents.boxes
@@ -105,7 +105,7 @@ class _Drawing:
         self.height: float = self.placed.height
 
     def parts(self) -> list[str]:
-        """The elements, behind those that lie before them."""
+        """Return the elements in drawing order, background first."""
         parts = _edges(self.placed, self.labels)
         for box in self.boxes:
             spot = self.placed.spots[box]
@@ -118,7 +118,7 @@ class _Drawing:
 
 
 def svg_text(contents: Contents) -> str:
-    """The whole picture as one element."""
+    """Return the whole picture as one element."""
     drawing = _Drawing(contents)
     legend = _legend(contents)
     width = max(drawing.width, _text_width(contents.caption, _SMALL), legend[1]) + 2 * _MARGIN
@@ -182,8 +182,8 @@ def _tip(box: Box) -> str:
 
 
 def edge_labels(contents: Contents) -> dict[tuple[Box, Box], str]:
-    """What stands at the edge between producer and consumer: which outputs are used, and how often, where that
-    is not once the first."""
+    """Return the label of each edge between producer and consumer: the outputs used and their number of uses, unless
+    it is the first output once."""
     uses: dict[tuple[Box, Box], list[int]] = {}
     for box in contents.boxes:
         for entry in box.inputs:
@@ -200,8 +200,8 @@ def edge_labels(contents: Contents) -> dict[tuple[Box, Box], str]:
 
 
 def _edges(placed: Placed, labels: dict[tuple[Box, Box], str]) -> list[str]:
-    """Curves that leave and arrive vertically. Several at one side of a box have a place each, in the
-    order in which they come."""
+    """Draw curves that leave and arrive vertically. Several edges at one side of a box get a position each, in the
+    order of their origins."""
     leaving = _ports([(run[0], run[1].x) for _, _, run in placed.runs])
     arriving = _ports([(run[-1], run[-2].x) for _, _, run in placed.runs])
     parts = []
@@ -212,7 +212,7 @@ def _edges(placed: Placed, labels: dict[tuple[Box, Box], str]) -> list[str]:
         for spot in run[1:]:
             to_x, to_y = arriving[number] if spot is end else spot.x, spot.top
             if spot is end and end.y - end.top < 6:
-                to_y = end.y - 6  # room for the arrow's head
+                to_y = end.y - 6  # space for the arrow's head
             middle = (y + to_y) / 2
             path.append(f"C{x:.1f} {middle:.1f} {to_x:.1f} {middle:.1f} {to_x:.1f} {to_y:.1f}")
             x, y = to_x, spot.bottom
@@ -229,7 +229,7 @@ def _edges(placed: Placed, labels: dict[tuple[Box, Box], str]) -> list[str]:
 
 
 def _ports(ends: list[tuple[Spot, float]]) -> list[float]:
-    """Where each edge meets its box: spread over the middle of the side, ordered by where the edge comes from."""
+    """Return the position of each edge on its box: spread over the middle of the side, ordered by the edge's origin."""
     by_spot: dict[Spot, list[int]] = {}
     for number, (spot, _) in enumerate(ends):
         by_spot.setdefault(spot, []).append(number)

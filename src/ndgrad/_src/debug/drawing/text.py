@@ -1,8 +1,8 @@
-"""A graph as text: the results first, what they were made of below.
+"""A graph as text: results first, their inputs below.
 
-A node with one producer has it on the next line, in the same column; one with several has a branch for each. So the
-indentation counts branches and not depth, and a long chain stays a column. A node that several consumers share is
-printed once, at its first place, with a number that the others refer to.
+A node with one producer has it on the next line, in the same column; a node with several has a branch for each. So the
+indentation counts branches, not depth, and a long chain stays a column. A node shared by several consumers is printed
+once, at its first position, with a number that the others refer to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _WIDEST = 60
 
 
 def text_tree(contents: Contents, limit: int | None) -> str:
-    """The whole tree, or its first `limit` lines and how many nodes were left out."""
+    """Return the whole tree, or its first `limit` lines and the number of nodes left out."""
     uses: dict[Box, int] = {}
     for box in contents.boxes:
         for entry in box.inputs:
@@ -55,7 +55,7 @@ def _title(box: Box) -> str:
 
 
 def details(box: Box) -> str:
-    """The facts of a box in one line."""
+    """Return the facts of a box in one line."""
     parts = [box.what]
     if box.saved:
         parts.append(f"saved: {box.saved_text}")

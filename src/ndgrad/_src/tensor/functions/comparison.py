@@ -1,7 +1,7 @@
 """Comparisons, tests and logic under torch's names: functions whose results are booleans.
 
-Booleans have no derivative. In place, the result replaces the value as 0 or 1 in the tensor's dtype, so the tensor no
-longer depends on what it was: the history of the write is that of a copy.
+Booleans have no derivative. An in-place form writes 0 or 1 in the tensor's dtype, so the tensor no longer depends on
+its old value: the write is recorded as a copy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _overwrite(t: Tensor, op: Op, *other: TensorLike) -> Tensor:
 
 
 def eq_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `eq`.
+    """In-place version of `eq`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).eq_(2.0)
@@ -42,7 +42,7 @@ def eq_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def ne_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `ne`.
+    """In-place version of `ne`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).ne_(2.0)
@@ -52,7 +52,7 @@ def ne_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def lt_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `lt`.
+    """In-place version of `lt`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).lt_(2.0)
@@ -62,7 +62,7 @@ def lt_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def le_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `le`.
+    """In-place version of `le`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 3.0]).le_(2.0)
@@ -72,7 +72,7 @@ def le_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def gt_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `gt`.
+    """In-place version of `gt`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 3.0]).gt_(2.0)
@@ -82,7 +82,7 @@ def gt_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def ge_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `ge`.
+    """In-place version of `ge`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).ge_(2.0)
@@ -92,7 +92,7 @@ def ge_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def logical_and_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `logical_and`.
+    """In-place version of `logical_and`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_and_(ndgrad.tensor([True, True]))
@@ -102,7 +102,7 @@ def logical_and_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def logical_or_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `logical_or`.
+    """In-place version of `logical_or`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_or_(ndgrad.tensor([False, False]))
@@ -112,7 +112,7 @@ def logical_or_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def logical_xor_(self: Tensor, other: TensorLike) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `logical_xor`.
+    """In-place version of `logical_xor`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_xor_(ndgrad.tensor([True, True]))
@@ -122,7 +122,7 @@ def logical_xor_(self: Tensor, other: TensorLike) -> Tensor:
 
 
 def logical_not_(self: Tensor) -> Tensor:
-    """In place, as 0 or 1 in the tensor's dtype: see `logical_not`.
+    """In-place version of `logical_not`; writes 0 or 1 in the tensor's dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_not_()
@@ -132,7 +132,7 @@ def logical_not_(self: Tensor) -> Tensor:
 
 
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the input is positive infinity.
+    """True where the input is positive infinity.
 
     >>> import ndgrad
     >>> ndgrad.isposinf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
@@ -142,7 +142,7 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the input is negative infinity.
+    """True where the input is negative infinity.
 
     >>> import ndgrad
     >>> ndgrad.isneginf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
@@ -164,7 +164,7 @@ def _infinite(name: str, input: Tensor, out: Tensor | None) -> Tensor:
 def isclose(
     input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Where |input - other| <= atol + rtol |other|.
+    """True where |input - other| <= atol + rtol |other|.
 
     >>> import ndgrad
     >>> ndgrad.isclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
@@ -177,7 +177,7 @@ def isclose(
 def allclose(
     input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Whether the two are close everywhere.
+    """True if the two are close everywhere.
 
     >>> import ndgrad
     >>> ndgrad.allclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
@@ -202,7 +202,7 @@ def _check_closeness(function: str, input: TensorLike, other: TensorLike, rtol: 
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and the same elements.
+    """True if two tensors have the same shape and the same elements.
 
     >>> import ndgrad
     >>> ndgrad.equal(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1, 2]))
@@ -211,7 +211,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if not isinstance(input, Variable) or not isinstance(other, Variable):
         kinds = f"{type(input).__name__} and {type(other).__name__}"
         raise TypeError(
-            f"equal() takes two tensors, and got {kinds}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
+            f"equal() takes two tensors, but got {kinds}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
         )
     return tuple(input.shape) == tuple(other.shape) and _everywhere("equal", comparison.eq(input, other))
 

@@ -1,4 +1,4 @@
-"""Changing what a tensor is made of: dtype, device, memory order; and taking its values out to NumPy and Python."""
+"""Conversions of dtype, device and memory order, and from tensors to NumPy arrays and Python values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ndgrad._src.debug.scipy_calls import advice
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops import cast as ops
 from ndgrad._src.ops.arithmetic import neg
-from ndgrad._src.tensor.checks import channels_last_order, handed_out
-from ndgrad._src.tensor.storage import announce, batch_dims, is_lazy, locked, memory_of
+from ndgrad._src.tensor.checks import channels_last_order, hand_out
+from ndgrad._src.tensor.storage import announce, batch_dims, is_lazy, mark_lazy, memory_of
 from ndgrad._src.tensor.typed_classes import type_name, type_of
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ METHODS = (
 # ----- values out ----------------------------------------------------------------------------------------------------
 
 
-def item(self: Tensor) -> Any:  # an int for integers, a complex for complex numbers: which, the type does not know
-    """The one element as a Python number.
+def item(self: Tensor) -> Any:  # Any: an int for integers, a complex for complex numbers
+    """Return the only element as a Python number.
 
     >>> import ndgrad
     >>> ndgrad.tensor([2.5]).item()
@@ -49,7 +49,7 @@ def item(self: Tensor) -> Any:  # an int for integers, a complex for complex num
     """
     array = self._array
     if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
-        return array.item() if not process.busy else handed_out(self, "item", array.item())
+        return array.item() if not process.busy else hand_out(self, "item", array.item())
     if self.own_dispatch:
         return scalar_of(self)
     if batch_dims(self):
@@ -62,11 +62,11 @@ def item(self: Tensor) -> Any:  # an int for integers, a complex for complex num
             f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}). Index "
             "or reduce it first, or use tolist(). [nd-one-value]"
         )
-    return handed_out(self, "item", memory_of(self).item())
+    return hand_out(self, "item", memory_of(self).item())
 
 
 def tolist(self: Tensor) -> Any:
-    """The values as nested Python lists; of a 0-d tensor, the number.
+    """Return the values as nested Python lists; for a 0-d tensor, the number.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1, 2], [3, 4]]).tolist()
@@ -82,13 +82,13 @@ def tolist(self: Tensor) -> Any:
             f".tolist() is not supported for tensor subclasses, got {builtins.type(self).__name__}, which has no "
             "memory of its own. Call it on the tensor inside. [nd-unsupported]"
         )
-    return handed_out(self, "tolist", memory_of(self).tolist())
+    return hand_out(self, "tolist", memory_of(self).tolist())
 
 
 def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
-    """The values as a NumPy array over the same memory.
+    """Return the values as a NumPy array over the same memory.
 
-    With `force`, a tensor that requires grad or lies on a GPU is detached and copied as need be.
+    With `force`, a tensor that requires grad or is on a GPU is detached and copied if necessary.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).numpy()
@@ -120,7 +120,7 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         return move_to(array, devices.device("cpu"))
     if not isinstance(self._array, Variable):
         announce(array, storage_of(self))
-    return handed_out(self, "numpy", array.view())
+    return hand_out(self, "numpy", array.view())
 
 
 # ----- dtype and device ----------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def to(
     memory_format: MemoryFormat = ...,
 ) -> Tensor: ...
 def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
-    """This tensor with another dtype or on another device; the tensor itself if nothing changes and `copy` is not set.
+    """Convert the tensor to another dtype or device. Return it unchanged if nothing changes and `copy` is not set.
 
     Forms: to(dtype), to(device), to(device, dtype), to(other), each with non_blocking and copy.
 
@@ -167,10 +167,10 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     if len(args) == 1 and not options and args[0].__class__ is dtypes.dtype:
         return self if self.dtype is args[0] else ops.cast(self, dtype=args[0].numpy)
     dtype, device, copy, order, non_blocking = _read_to(args, options)
-    return converted(self, dtype, device, copy, order, non_blocking)
+    return convert_tensor(self, dtype, device, copy, order, non_blocking)
 
 
-def converted(
+def convert_tensor(
     t: Tensor,
     dtype: Dtype,
     device: Device,
@@ -178,7 +178,7 @@ def converted(
     order: MemoryFormat,
     non_blocking: builtins.bool = False,
 ) -> Tensor:
-    """`t` with this dtype, on this device, in this memory order; None keeps each."""
+    """Convert `t` to this dtype, device and memory order; None keeps the current one."""
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     here = t.device
     where = here if device is None else devices.device(device)
@@ -190,12 +190,12 @@ def converted(
     if changes:
         out = ops.cast(out, dtype=wanted)
     if order is not None and order is not devices.preserve_format and not out.is_contiguous(order):
-        return _ordered(out, order)
+        return _clone_ordered(out, order)
     return ops.cast(out, dtype=np_dtype(t)) if out is t and copy else out
 
 
 def _read_to(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, Any, Any, Any, builtins.bool]:
-    """The dtype, device, copy, memory format and whether not to wait, that the many forms of `to` mean."""
+    """Return dtype, device, copy, memory format and non_blocking from the many forms of arguments of `to`."""
     dtype = device = None
     rest = list(args)
     if rest and isinstance(rest[0], Variable):
@@ -255,7 +255,7 @@ def half(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
     >>> ndgrad.tensor([0.0, 2.5]).half()
     tensor([0.0000, 2.5000], dtype=ndgrad.float16)
     """
-    return converted(self, dtypes.float16, None, False, memory_format)
+    return convert_tensor(self, dtypes.float16, None, False, memory_format)
 
 
 def bfloat16(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -265,7 +265,7 @@ def bfloat16(self: Tensor, memory_format: MemoryFormat = devices.preserve_format
     >>> ndgrad.tensor([0.0, 2.5]).bfloat16()
     tensor([0.0000, 2.5000], dtype=ndgrad.bfloat16)
     """
-    return converted(self, dtypes.bfloat16, None, False, memory_format)
+    return convert_tensor(self, dtypes.bfloat16, None, False, memory_format)
 
 
 def float(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -275,7 +275,7 @@ def float(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
     >>> ndgrad.tensor([0.0, 2.5]).float()
     tensor([0.0000, 2.5000])
     """
-    return converted(self, dtypes.float32, None, False, memory_format)
+    return convert_tensor(self, dtypes.float32, None, False, memory_format)
 
 
 def double(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -285,7 +285,7 @@ def double(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) 
     >>> ndgrad.tensor([0.0, 2.5]).double()
     tensor([0.0000, 2.5000], dtype=ndgrad.float64)
     """
-    return converted(self, dtypes.float64, None, False, memory_format)
+    return convert_tensor(self, dtypes.float64, None, False, memory_format)
 
 
 def cfloat(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -295,7 +295,7 @@ def cfloat(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) 
     >>> ndgrad.tensor([0.0, 2.5]).cfloat()
     tensor([0.0000+0.j, 2.5000+0.j])
     """
-    return converted(self, dtypes.complex64, None, False, memory_format)
+    return convert_tensor(self, dtypes.complex64, None, False, memory_format)
 
 
 def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -305,11 +305,11 @@ def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format)
     >>> ndgrad.tensor([0.0, 2.5]).cdouble()
     tensor([0.0000+0.j, 2.5000+0.j], dtype=ndgrad.complex128)
     """
-    return converted(self, dtypes.complex128, None, False, memory_format)
+    return convert_tensor(self, dtypes.complex128, None, False, memory_format)
 
 
 def chalf(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
-    """torch's conversion to complex32, two halves; NumPy has no such dtype, so it raises.
+    """Raise: torch converts to complex32 (two halves), a dtype that NumPy lacks.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).chalf()
@@ -331,7 +331,7 @@ def char(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
     >>> ndgrad.tensor([0.0, 2.5]).char()
     tensor([0, 2], dtype=ndgrad.int8)
     """
-    return converted(self, dtypes.int8, None, False, memory_format)
+    return convert_tensor(self, dtypes.int8, None, False, memory_format)
 
 
 def byte(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -341,7 +341,7 @@ def byte(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
     >>> ndgrad.tensor([0.0, 2.5]).byte()
     tensor([0, 2], dtype=ndgrad.uint8)
     """
-    return converted(self, dtypes.uint8, None, False, memory_format)
+    return convert_tensor(self, dtypes.uint8, None, False, memory_format)
 
 
 def short(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -351,7 +351,7 @@ def short(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
     >>> ndgrad.tensor([0.0, 2.5]).short()
     tensor([0, 2], dtype=ndgrad.int16)
     """
-    return converted(self, dtypes.int16, None, False, memory_format)
+    return convert_tensor(self, dtypes.int16, None, False, memory_format)
 
 
 def int(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -361,7 +361,7 @@ def int(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> 
     >>> ndgrad.tensor([0.0, 2.5]).int()
     tensor([0, 2], dtype=ndgrad.int32)
     """
-    return converted(self, dtypes.int32, None, False, memory_format)
+    return convert_tensor(self, dtypes.int32, None, False, memory_format)
 
 
 def long(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -371,7 +371,7 @@ def long(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
     >>> ndgrad.tensor([0.0, 2.5]).long()
     tensor([0, 2])
     """
-    return converted(self, dtypes.int64, None, False, memory_format)
+    return convert_tensor(self, dtypes.int64, None, False, memory_format)
 
 
 def bool(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -381,7 +381,7 @@ def bool(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
     >>> ndgrad.tensor([0.0, 2.5]).bool()
     tensor([False,  True])
     """
-    return converted(self, dtypes.bool_, None, False, memory_format)
+    return convert_tensor(self, dtypes.bool_, None, False, memory_format)
 
 
 def cpu(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
@@ -391,7 +391,7 @@ def cpu(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> 
     >>> ndgrad.ones(2).cpu()
     tensor([1., 1.])
     """
-    return converted(self, None, "cpu", False, memory_format)
+    return convert_tensor(self, None, "cpu", False, memory_format)
 
 
 def cuda(
@@ -400,13 +400,13 @@ def cuda(
     non_blocking: builtins.bool = False,
     memory_format: MemoryFormat = devices.preserve_format,
 ) -> Tensor:
-    """This tensor on a GPU: the first, unless `device` says otherwise. Needs CuPy.
+    """This tensor on a GPU: the first one, unless `device` names another. Needs CuPy.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).cuda(1).device  # doctest: +SKIP
     device(type='cuda', index=1)
     """
-    return converted(self, None, "cuda" if device is None else device, False, memory_format, non_blocking)
+    return convert_tensor(self, None, "cuda" if device is None else device, False, memory_format, non_blocking)
 
 
 @overload
@@ -416,7 +416,7 @@ def type(
     self: Tensor, dtype: dtypes.dtype | builtins.type[Any] | np.dtype[Any] | str, non_blocking: builtins.bool = ...
 ) -> Tensor: ...
 def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False) -> str | Tensor:
-    """The name of the tensor's type, such as 'ndgrad.DoubleTensor'; or, with `dtype`, the tensor converted to it.
+    """Return the name of the tensor's type, such as 'ndgrad.DoubleTensor'; with `dtype`, convert the tensor to it.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).type(), ndgrad.tensor([1.0]).type(ndgrad.int32).type()
@@ -424,7 +424,7 @@ def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False)
     """
     if dtype is None:
         return type_name(self)
-    return converted(self, type_of(dtype), None, False, None)
+    return convert_tensor(self, type_of(dtype), None, False, None)
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -434,14 +434,14 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     >>> ndgrad.tensor([1.5]).type_as(ndgrad.tensor([1]))
     tensor([1])
     """
-    return converted(self, other.dtype, other.device, False, None)
+    return convert_tensor(self, other.dtype, other.device, False, None)
 
 
 # ----- copies and memory order ----------------------------------------------------------------------------------------
 
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
-    """A copy inside the graph: gradients flow through it to the original.
+    """Return a copy inside the graph: gradients flow through it to the original.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -451,25 +451,25 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = devices.preserve_forma
     """
     if memory_format is None or memory_format is devices.preserve_format:
         return ops.clone(input)
-    return _ordered(input, memory_format)
+    return _clone_ordered(input, memory_format)
 
 
-def _ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
+def _clone_ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
     order = channels_last_order(wanted, t.ndim)
     if order is None:
         raise RuntimeError(
             f"required rank {4 if wanted is devices.channels_last else 5} tensor to use {wanted!r}, "
-            f"and got {t.ndim} dimensions. [nd-strides]"
+            f"but got {t.ndim} dimensions. [nd-strides]"
         )
     return ops.clone_ordered(t, order=order)
 
 
-# NumPy's memory has no lazy conjugates and signs. What torch has as such is computed at once, may not be written, and
-# says what it is.
+# NumPy's memory has no lazy conjugates and signs. torch's lazy views are computed at once here; they are read-only and
+# their storage records the kind.
 
 
 def is_conj(input: Tensor) -> builtins.bool:
-    """Whether this is a conjugate by `conj()`, `mH`, `H` or `adjoint()`, or a view of one.
+    """True if this is a conjugate by `conj()`, `mH`, `H` or `adjoint()`, or a view of one.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1j]).conj().is_conj(), ndgrad.tensor([1j]).conj_physical().is_conj()
@@ -479,7 +479,7 @@ def is_conj(input: Tensor) -> builtins.bool:
 
 
 def is_neg(input: Tensor) -> builtins.bool:
-    """Whether this is the imaginary part of a conjugate (see `is_conj`), or a view of one.
+    """True if this is the imaginary part of a conjugate (see `is_conj`), or a view of one.
 
     >>> import ndgrad
     >>> ndgrad.is_neg(ndgrad.tensor([1j]).conj().imag), ndgrad.is_neg(ndgrad.tensor([1.0]))
@@ -489,7 +489,7 @@ def is_neg(input: Tensor) -> builtins.bool:
 
 
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself; of a conjugate, which may not be written in place, a copy that may.
+    """Return the tensor itself, or a writable copy if it is a read-only conjugate.
 
     >>> import ndgrad
     >>> ndgrad.resolve_conj(ndgrad.tensor([1j]).conj()).mul_(2)
@@ -501,7 +501,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 
 
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself; of the imaginary part of a conjugate, which may not be written in place, a copy that may.
+    """Return the tensor itself, or a writable copy if it is the read-only imaginary part of a conjugate.
 
     >>> import ndgrad
     >>> ndgrad.resolve_neg(ndgrad.tensor([1j]).conj().imag).mul_(2)
@@ -511,10 +511,10 @@ def resolve_neg(input: Tensor) -> Tensor:
 
 
 def _neg_view(input: Tensor) -> Tensor:
-    """The negative as torch has it inside conjugates: it may not be written in place.
+    """Return the read-only negative that torch uses inside conjugates.
 
     >>> import ndgrad
     >>> ndgrad._neg_view(ndgrad.tensor([1.0])).is_neg()
     True
     """
-    return locked(neg(input), "" if is_lazy(input, "neg") else "neg")
+    return mark_lazy(neg(input), "" if is_lazy(input, "neg") else "neg")

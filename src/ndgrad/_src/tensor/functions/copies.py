@@ -1,8 +1,8 @@
-"""Views as copies, under torch's names: `permute_copy` is `permute`, in memory of its own; and parts that are no views.
+"""Views as copies, under torch's names: `permute_copy` is `permute` with its own memory; and `unsafe_split`.
 
-Functional forms of programs are written with these. Each is its view op and then a copy, so derivatives, batching and
-checks are those of the view. `unsafe_split` and its kin are copies too: torch's share the tensor's memory and nobody
-minds when one is written, so that gradients of what was computed from the tensor before are wrong.
+Functionalised programs use these functions. Each is its view op followed by a copy, so derivatives, batching and
+checks are those of the view. `unsafe_split` and its variants return copies too. torch's version shares the tensor's
+memory without tracking writes, so that gradients of earlier results can be wrong.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ __all__ = [
 METHODS = ("narrow_copy", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes")
 
 
-def _copied(view: Tensor) -> Tensor:
+def _copy(view: Tensor) -> Tensor:
     return clone(view, memory_format=devices.contiguous_format)
 
 
-def _one(name: str, input: Tensor, view: Tensor, out: Tensor | None) -> Tensor:
-    """A view as a copy, or written into `out`."""
-    return _copied(view) if out is None else deliver(name, view, out, input)
+def _copy_view(name: str, input: Tensor, view: Tensor, out: Tensor | None) -> Tensor:
+    """Return a copy of a view, or write it into `out`."""
+    return _copy(view) if out is None else deliver(name, view, out, input)
 
 
-def _several(name: str, input: Tensor, views: tuple[Tensor, ...], out: Sequence[Tensor] | None) -> tuple[Tensor, ...]:
-    """Views as copies, or written into the tensors of `out`."""
+def _copy_views(
+    name: str, input: Tensor, views: tuple[Tensor, ...], out: Sequence[Tensor] | None
+) -> tuple[Tensor, ...]:
+    """Return copies of views, or write them into the tensors of `out`."""
     if out is None:
-        return tuple(map(_copied, views))
+        return tuple(map(_copy, views))
     deliver(name, views, tuple(out), input)
     return None  # type: ignore[return-value]  # as torch's functions with a list of outputs
 
@@ -54,13 +56,13 @@ def _several(name: str, input: Tensor, views: tuple[Tensor, ...], out: Sequence[
 
 
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of the tensor itself.
+    """Return a copy of the tensor itself.
 
     >>> import ndgrad
     >>> ndgrad.alias_copy(ndgrad.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
-    return _one("alias_copy", input, shape_ops.alias(input), out)
+    return _copy_view("alias_copy", input, shape_ops.alias(input), out)
 
 
 def as_strided_copy(
@@ -73,7 +75,7 @@ def as_strided_copy(
     tensor([[1., 2.],
             [2., 3.]])
     """
-    return _one("as_strided_copy", input, parts.as_strided(input, size, stride, storage_offset), out)
+    return _copy_view("as_strided_copy", input, parts.as_strided(input, size, stride, storage_offset), out)
 
 
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -83,7 +85,7 @@ def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.detach_copy(ndgrad.ones(2, requires_grad=True)).requires_grad
     False
     """
-    return _one("detach_copy", input, input.detach(), out)
+    return _copy_view("detach_copy", input, input.detach(), out)
 
 
 def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None) -> Tensor:
@@ -93,7 +95,7 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, 
     >>> ndgrad.diagonal_copy(ndgrad.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
     """
-    return _one("diagonal_copy", input, triangle.diagonal(input, offset, dim1, dim2), out)
+    return _copy_view("diagonal_copy", input, triangle.diagonal(input, offset, dim1, dim2), out)
 
 
 def expand_copy(input: Tensor, size: Shape, *, implicit: bool = False, out: Tensor | None = None) -> Tensor:
@@ -104,7 +106,7 @@ def expand_copy(input: Tensor, size: Shape, *, implicit: bool = False, out: Tens
     tensor([[1, 2],
             [1, 2]])
     """
-    return _one("expand_copy", input, shapes.expand(input, size), out)
+    return _copy_view("expand_copy", input, shapes.expand(input, size), out)
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
@@ -114,7 +116,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor
     >>> ndgrad.narrow_copy(ndgrad.tensor([1, 2, 3]), 0, 1, 2)
     tensor([2, 3])
     """
-    return _one("narrow_copy", input, parts.narrow(input, dim, start, length), out)
+    return _copy_view("narrow_copy", input, parts.narrow(input, dim, start, length), out)
 
 
 def permute_copy(input: Tensor, dims: Sequence[int], *, out: Tensor | None = None) -> Tensor:
@@ -124,7 +126,7 @@ def permute_copy(input: Tensor, dims: Sequence[int], *, out: Tensor | None = Non
     >>> ndgrad.permute_copy(ndgrad.zeros(2, 3), (1, 0)).shape
     ndgrad.Size([3, 2])
     """
-    return _one("permute_copy", input, shapes.permute(input, dims), out)
+    return _copy_view("permute_copy", input, shapes.permute(input, dims), out)
 
 
 def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
@@ -134,7 +136,7 @@ def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = Non
     >>> ndgrad.select_copy(ndgrad.tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
-    return _one("select_copy", input, parts.select(input, dim, index), out)
+    return _copy_view("select_copy", input, parts.select(input, dim, index), out)
 
 
 def squeeze_copy(input: Tensor, dim: Dims = None, *, out: Tensor | None = None) -> Tensor:
@@ -144,7 +146,7 @@ def squeeze_copy(input: Tensor, dim: Dims = None, *, out: Tensor | None = None) 
     >>> ndgrad.squeeze_copy(ndgrad.zeros(1, 2)).shape
     ndgrad.Size([2])
     """
-    return _one("squeeze_copy", input, shapes.squeeze(input, dim), out)
+    return _copy_view("squeeze_copy", input, shapes.squeeze(input, dim), out)
 
 
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -155,7 +157,7 @@ def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    return _one("t_copy", input, shapes.t(input), out)
+    return _copy_view("t_copy", input, shapes.t(input), out)
 
 
 def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
@@ -165,7 +167,7 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = 
     >>> ndgrad.transpose_copy(ndgrad.zeros(2, 3), 0, 1).shape
     ndgrad.Size([3, 2])
     """
-    return _one("transpose_copy", input, shapes.transpose(input, dim0, dim1), out)
+    return _copy_view("transpose_copy", input, shapes.transpose(input, dim0, dim1), out)
 
 
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None) -> Tensor:
@@ -177,7 +179,7 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Ten
             [1, 2],
             [2, 3]])
     """
-    return _one("unfold_copy", input, parts.unfold(input, dimension, size, step), out)
+    return _copy_view("unfold_copy", input, parts.unfold(input, dimension, size, step), out)
 
 
 def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
@@ -187,7 +189,7 @@ def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Ten
     >>> ndgrad.unsqueeze_copy(ndgrad.zeros(2), 0).shape
     ndgrad.Size([1, 2])
     """
-    return _one("unsqueeze_copy", input, shapes.unsqueeze(input, dim), out)
+    return _copy_view("unsqueeze_copy", input, shapes.unsqueeze(input, dim), out)
 
 
 def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -197,7 +199,7 @@ def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.view_as_complex_copy(ndgrad.tensor([[1.0, 2.0]]))
     tensor([1.+2.j])
     """
-    return _one("view_as_complex_copy", input, shapes.view_as_complex(input), out)
+    return _copy_view("view_as_complex_copy", input, shapes.view_as_complex(input), out)
 
 
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -207,7 +209,7 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.view_as_real_copy(ndgrad.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
-    return _one("view_as_real_copy", input, shapes.view_as_real(input), out)
+    return _copy_view("view_as_real_copy", input, shapes.view_as_real(input), out)
 
 
 def view_copy(input: Tensor, size: Shape | dtypes.DTypeLike, *, out: Tensor | None = None) -> Tensor:
@@ -218,7 +220,7 @@ def view_copy(input: Tensor, size: Shape | dtypes.DTypeLike, *, out: Tensor | No
     tensor([[0, 1],
             [2, 3]])
     """
-    return _one("view_copy", input, shapes.view(input, size), out)
+    return _copy_view("view_copy", input, shapes.view(input, size), out)
 
 
 def slice_copy(
@@ -242,12 +244,12 @@ def slice_copy(
         )
     if step <= 0:
         raise RuntimeError(
-            f"slice step must be positive, and is {step}. Use flip() for the other direction. [nd-range]"
+            f"slice step must be positive, but is {step}. Use flip() for the other direction. [nd-range]"
         )
     number = as_dim(dim, input.ndim)
     first, stop, step = slice(start, end, step).indices(input.shape[number])
     view = split_ops.slice_(input, dim=number, start=first, stop=max(first, stop), step=step)
-    return _one("slice_copy", input, view, out)
+    return _copy_view("slice_copy", input, view, out)
 
 
 # ----- several views --------------------------------------------------------------------------------------------------
@@ -262,7 +264,7 @@ def split_copy(
     >>> ndgrad.split_copy(ndgrad.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
-    return _several("split_copy", input, parts.split(input, split_size, dim), out)
+    return _copy_views("split_copy", input, parts.split(input, split_size, dim), out)
 
 
 def split_with_sizes_copy(
@@ -274,7 +276,7 @@ def split_with_sizes_copy(
     >>> ndgrad.split_with_sizes_copy(ndgrad.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
-    return _several("split_with_sizes_copy", input, parts.split_with_sizes(input, split_sizes, dim), out)
+    return _copy_views("split_with_sizes_copy", input, parts.split_with_sizes(input, split_sizes, dim), out)
 
 
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
@@ -284,15 +286,15 @@ def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = N
     >>> ndgrad.unbind_copy(ndgrad.tensor([[1, 2], [3, 4]]))
     (tensor([1, 2]), tensor([3, 4]))
     """
-    return _several("unbind_copy", input, parts.unbind(input, dim), out)
+    return _copy_views("unbind_copy", input, parts.unbind(input, dim), out)
 
 
-# ----- parts that may be written --------------------------------------------------------------------------------------
+# ----- writable parts -------------------------------------------------------------------------------------------------
 
 
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts of `split()`, which may be written in place while gradients are recorded; the tensor itself stays as
-    it is.
+    """Return copies of the parts of `split()`. They may be written in place while gradients are recorded; the tensor
+    stays unchanged.
 
     >>> import ndgrad
     >>> ndgrad.unsafe_split(ndgrad.arange(3), 2)
@@ -302,7 +304,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
 
 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts of `split_with_sizes()`, which may be written in place.
+    """Return copies of the parts of `split_with_sizes()`, which may be written in place.
 
     >>> import ndgrad
     >>> ndgrad.unsafe_split_with_sizes(ndgrad.arange(3), [1, 2])
@@ -312,10 +314,10 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """The parts of `chunk()`, which may be written in place.
+    """Return copies of the parts of `chunk()`, which may be written in place.
 
     >>> import ndgrad
     >>> ndgrad.unsafe_chunk(ndgrad.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
-    return tuple(map(_copied, parts.chunk(input, chunks, dim)))
+    return tuple(map(_copy, parts.chunk(input, chunks, dim)))

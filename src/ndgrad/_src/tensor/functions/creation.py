@@ -1,8 +1,8 @@
 """Factories: tensors of a given shape and content.
 
-Every factory takes dtype, device, layout and requires_grad, and `out=` where torch's does. Two things are decided
-in one place for all of them: the default dtype, and what is noted on a tensor that is made in inference mode or
-inside a transform (`fresh`).
+Every factory takes dtype, device, layout and requires_grad, and `out=` if torch's does. Two things are decided in one
+place for all of them: the default dtype, and the marks on a tensor made in inference mode or inside a transform
+(`fresh`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _builtin_range = builtins.range
 
 
 def shape_of(size: tuple[Any, ...], options: Any) -> tuple[int, ...]:
-    """The shape given to a factory: separate ints, one sequence, or size=."""
+    """Return the shape given to a factory: separate ints, one sequence, or size=."""
     if "size" in options:
         if size:
             raise TypeError(
@@ -67,14 +67,14 @@ def shape_of(size: tuple[Any, ...], options: Any) -> tuple[int, ...]:
     return shape
 
 
-def directly() -> bool:
-    """Whether a factory without options may make its array and be done: the default device is the
-    CPU, no mode is active."""
+def can_skip_options() -> bool:
+    """True if a factory without options may just make its array: the default device is the CPU and no mode is
+    active."""
     return not process.busy and devices.get_default_device() is CPU
 
 
 class Options:
-    """The keyword arguments that all factories share (ndgrad._typing.FactoryOptions), read and checked."""
+    """Keyword arguments shared by all factories (ndgrad._typing.FactoryOptions), parsed and checked."""
 
     __slots__ = ("device", "dtype", "face", "layout", "names", "out", "requires_grad")
 
@@ -92,7 +92,7 @@ class Options:
         self.layout = devices.strided if layout is None else layout
         if self.layout is not devices.strided and name not in ("zeros", "empty"):
             raise RuntimeError(
-                f"{name}() makes dense tensors, and not the layout {layout!r}. Leave layout out, or convert the result "
+                f"{name}() makes dense tensors, not the layout {layout!r}. Leave layout out, or convert the result "
                 "with to_sparse(). [nd-sparse]"
             )
         given.pop("pin_memory", None)
@@ -104,7 +104,7 @@ class Options:
             )
 
     def tensor(self, name: str, array: Payload) -> Tensor:
-        """The result over `array`, which lies on the CPU or on the wanted device already."""
+        """Return the result over `array`, which is on the CPU or already on the wanted device."""
         if process.busy and thread.watchers:
             return watched(FACTORY, name, None, (), lambda: self._tensor(name, array))
         return self._tensor(name, array)
@@ -116,28 +116,28 @@ class Options:
 
             array = observed_factory(name, array)
         made = fresh(array, self.requires_grad, self.face)
-        return self.named(made) if self.out is None else copy_into(name, self.out, made)
+        return self.apply_names(made) if self.out is None else copy_into(name, self.out, made)
 
-    def named(self, made: Tensor) -> Tensor:
-        """A new tensor, with names of its dimensions if some were given."""
+    def apply_names(self, made: Tensor) -> Tensor:
+        """Set the names of a new tensor's dimensions, if names were given."""
         if self.names is not None:
             made.names = self.names
         return made
 
-    def filled(
+    def fill(
         self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None = None
     ) -> Tensor:
-        """A tensor full of one value; None leaves the memory as it is."""
+        """Return a tensor full of one value; None leaves the memory uninitialised."""
         if process.busy and thread.watchers:
-            return watched(FACTORY, name, None, (), lambda: self._filled(name, shape, value, default))
-        return self._filled(name, shape, value, default)
+            return watched(FACTORY, name, None, (), lambda: self._fill(name, shape, value, default))
+        return self._fill(name, shape, value, default)
 
-    def _filled(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None) -> Tensor:
+    def _fill(self, name: str, shape: tuple[int, ...], value: Number | None, default: np.dtype[Any] | None) -> Tensor:
         dtype = self.dtype or default or dtypes.get_default_dtype().numpy
         if self.layout is not devices.strided:
-            from ndgrad._src.tensor.functions.sparse import without_entries  # loaded with the first sparse tensor
+            from ndgrad._src.tensor.functions.sparse import make_zeros  # loaded with the first sparse tensor
 
-            return without_entries(shape, self.layout, dtype, self.device, self.requires_grad)
+            return make_zeros(shape, self.layout, dtype, self.device, self.requires_grad)
         library = library_for(self.device)
         if value is None:
             array = library.empty(shape, dtype)
@@ -152,33 +152,33 @@ class Options:
 
 
 def zeros(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
-    """A tensor of zeros, of sizes given one by one or in a tuple.
+    """Return a tensor of zeros. Sizes are given one by one or in a tuple.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2), ndgrad.zeros((2, 0), dtype=ndgrad.int64).shape
     (tensor([0., 0.]), ndgrad.Size([2, 0]))
     """
     shape = shape_of(sizes, options)
-    if not options and directly():
+    if not options and can_skip_options():
         return wrap(Tensor, np.zeros(shape, dtypes.get_default_dtype().numpy))
-    return Options("zeros", options).filled("zeros", shape, False)
+    return Options("zeros", options).fill("zeros", shape, False)
 
 
 def ones(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
-    """A tensor of ones, of sizes given one by one or in a tuple.
+    """Return a tensor of ones. Sizes are given one by one or in a tuple.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, requires_grad=True)
     tensor([1., 1.], requires_grad=True)
     """
     shape = shape_of(sizes, options)
-    if not options and directly():
+    if not options and can_skip_options():
         return wrap(Tensor, np.ones(shape, dtypes.get_default_dtype().numpy))
-    return Options("ones", options).filled("ones", shape, 1)
+    return Options("ones", options).fill("ones", shape, 1)
 
 
 def empty(*sizes: Shape, memory_format: MemoryFormat = None, **options: Unpack[SizedOptions]) -> Tensor:
-    """A tensor whose values are whatever the memory held.
+    """Return a tensor with uninitialised memory.
 
     >>> import ndgrad
     >>> ndgrad.empty(2, 3).shape
@@ -187,13 +187,13 @@ def empty(*sizes: Shape, memory_format: MemoryFormat = None, **options: Unpack[S
     shape = shape_of(sizes, options)
     given = Options("empty", options)
     if memory_format is None or memory_format is devices.contiguous_format:
-        return given.filled("empty", shape, None)
+        return given.fill("empty", shape, None)
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("empty", _ordered_empty(shape, dtype, _order(memory_format, len(shape)), given.device))
 
 
 def full(size: Shape, fill_value: TensorLike, **options: Unpack[FactoryOptions]) -> Tensor:
-    """A tensor full of one value, whose type decides the dtype.
+    """Return a tensor full of one value, whose type decides the dtype.
 
     >>> import ndgrad
     >>> ndgrad.full((2,), 7), ndgrad.full((2,), 7.0)
@@ -201,25 +201,25 @@ def full(size: Shape, fill_value: TensorLike, **options: Unpack[FactoryOptions])
     """
     shape = shape_of((size,), options)
     value, default = _number(fill_value)
-    return Options("full", options).filled("full", shape, _as_full(value), default)
+    return Options("full", options).fill("full", shape, _as_full(value), default)
 
 
 def _number(value: Any) -> tuple[Number, np.dtype[Any]]:
-    """A number (or the element of a 0-d tensor) and the dtype it stands for."""
+    """Return a number (or the element of a 0-d tensor) and its dtype."""
     if isinstance(value, Variable):
         return as_number("full", "fill_value", value), np_dtype(value)
     if isinstance(value, np.generic) and not isinstance(value, (float, complex)):
         return value.item(), value.dtype
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "item"):
         raise TypeError(
-            f"the fill value must be a number, and is {value!r} ({type(value).__name__}). "
+            f"the fill value must be a number, but is {value!r} ({type(value).__name__}). "
             "Pass a number or a tensor of one element. [nd-type]"
         )
     return value, dtypes.result_type(value if type(value) in (bool, int, float, complex) else value.item()).numpy
 
 
 def _as_full(value: Number) -> Number:
-    return value if value else False  # zeros come cheaper
+    return value if value else False  # zeros are cheaper to allocate
 
 
 # ----- like another --------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def _like(
     else:
         order = _order(memory_format, len(shape))
     if order == tuple(_builtin_range(len(shape))):
-        return given.filled(name, shape, value)
+        return given.fill(name, shape, value)
     array = _ordered_empty(shape, given.dtype or np_dtype(t), order, given.device)
     if value is not None:
         array[...] = value
@@ -258,9 +258,9 @@ def _like(
 
 
 def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -> Tensor:
-    """What `make(like, batch)` makes for each sample of a batched tensor, so that each may be written.
+    """Call `make(like, batch)` for all samples of a batched tensor at once, so that each sample may be written.
 
-    The levels are gone down one by one; a vmap adds its batch in front of the shape, a grad level only wraps.
+    It descends the levels one by one: a vmap adds its batch in front of the shape, a grad level only wraps.
     """
     from ndgrad._src.interpreters.batching import batch_tensor  # loaded once a transform is open
     from ndgrad._src.interpreters.levels import below, find_level, level_number  # loaded once a transform is open
@@ -276,7 +276,7 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
 
 
 def _memory_order(array: Payload) -> tuple[int, ...]:
-    """The dimensions, outermost in memory first; the natural order where expanded ones leave it open."""
+    """Return the dimensions in memory order, outermost first; expanded dimensions keep their natural order."""
     natural = tuple(_builtin_range(array.ndim))
     is_traced = getattr(array, "is_traced", False)
     if is_traced:
@@ -292,7 +292,7 @@ def _order(memory_format: devices.memory_format, ndim: int) -> tuple[int, ...]:
     order = channels_last_order(memory_format, ndim)
     if order is None:
         raise RuntimeError(
-            f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), and got {ndim} dimensions. "
+            f"required rank 4 tensor to use channels_last format (5 for channels_last_3d), but got {ndim} dimensions. "
             "[nd-strides]"
         )
     return order
@@ -355,7 +355,7 @@ def _new(
     given = Options(name, options, like=t)
     if batch_dims(t):
         return _each_sample(t, lambda like, batch: _new(name, like, ((*batch, *shape),), value, {"dtype": given.dtype}))
-    return given.filled(name, shape, value)
+    return given.fill(name, shape, value)
 
 
 def new_zeros(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
@@ -419,7 +419,7 @@ def new_empty_strided(self: Tensor, size: Shape, stride: Shape, **options: Unpac
 
 
 def empty_strided(size: Shape, stride: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
-    """Uninitialised memory seen with given strides, which count elements.
+    """Return uninitialised memory with given strides, counted in elements.
 
     >>> import ndgrad
     >>> ndgrad.empty_strided((2, 3), (1, 2)).is_contiguous()
@@ -429,7 +429,7 @@ def empty_strided(size: Shape, stride: Shape, **options: Unpack[FactoryOptions])
 
 
 def _extent(size: tuple[int, ...], stride: tuple[int, ...]) -> int:
-    """How many elements lie between the first and the last, both included."""
+    """Return the number of elements from the first to the last, both included."""
     return 0 if 0 in size else 1 + sum((n - 1) * s for n, s in zip(size, stride))
 
 
@@ -446,7 +446,7 @@ def _strided(name: str, size: Shape, stride: Shape, given: Options) -> Tensor:
 
 
 def empty_permuted(size: Shape, physical_layout: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
-    """Uninitialised memory whose dimensions lie in the given order, outermost first.
+    """Return uninitialised memory whose dimensions are laid out in the given order, outermost first.
 
     >>> import ndgrad
     >>> ndgrad.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
@@ -463,15 +463,15 @@ def empty_permuted(size: Shape, physical_layout: Shape, **options: Unpack[Factor
 # ----- ranges ---------------------------------------------------------------------------------------------------------
 
 
-def _bound(name: str, argument: str, value: TensorLike) -> Any:
+def _as_bound(name: str, argument: str, value: TensorLike) -> Any:
     return value.item() if isinstance(value, np.generic) else as_number(name, argument, value)
 
 
 def _bounds(name: str, start: TensorLike, end: TensorLike | None, step: TensorLike) -> tuple[Any, Any, Any]:
-    """The ends and the step of a range as numbers; one end alone is the last."""
+    """Return start, end and step of a range as numbers. A single argument is the end."""
     if end is None:
         start, end = 0, start
-    return _bound(name, "start", start), _bound(name, "end", end), _bound(name, "step", step)
+    return _as_bound(name, "start", start), _as_bound(name, "end", end), _as_bound(name, "step", step)
 
 
 def arange(
@@ -495,9 +495,9 @@ def arange(
             f"from {first} to {last} in steps of {by}. [nd-range]"
         )
     if given.dtype == np.int64:
-        first, last, by = int(first), int(last), int(by)  # As in torch, for this dtype alone.
+        first, last, by = int(first), int(last), int(by)  # As in torch, only for this dtype.
         if by == 0:
-            raise RuntimeError("arange: step must be nonzero, and it is less than 1 for integers. [nd-range]")
+            raise RuntimeError("arange: step must be nonzero, but it is less than 1 for integers. [nd-range]")
     whole = all(isinstance(v, int) for v in (first, last, by))
     dtype = given.dtype or (np.dtype(np.int64) if whole else dtypes.get_default_dtype().numpy)
     if dtype.kind == "b":
@@ -506,13 +506,13 @@ def arange(
         )
     count = max(0, -(-(last - first) // by) if whole else math.ceil((last - first) / by))
     if count == 0 and first != last:
-        count = 1  # the quotient of a tiny interval and a larger step is no more than 0
+        count = 1  # The quotient of a tiny interval and a larger step rounds to 0.
     library = library_for(given.device) if given.device.type == "cuda" else np
     return given.tensor("arange", _steps(first, by, count, dtype, library))
 
 
 def _steps(start: float, step: float, count: int, dtype: np.dtype[Any], library: Any = np) -> Any:
-    """start + i * step; on the CPU with torch's roundings there."""
+    """Return start + i * step; on the CPU with torch's rounding."""
     if library is np:
         return count_up(start, step, count, dtype)
     if dtype.kind in "iub":
@@ -523,7 +523,7 @@ def _steps(start: float, step: float, count: int, dtype: np.dtype[Any], library:
 def range(
     start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]
 ) -> Tensor:
-    """As `arange`, of floats and including the end. Deprecated in torch; use `arange`.
+    """As `arange`, but with floats and including the end. Deprecated in torch; use `arange`.
 
     >>> import ndgrad, warnings
     >>> with warnings.catch_warnings(action="ignore"):
@@ -549,11 +549,11 @@ def _spaced_dtype(start: TensorLike, end: TensorLike, given: Options) -> np.dtyp
 
 def _check_steps(name: str, steps: int) -> None:
     if steps < 0:
-        raise RuntimeError(f"{name}: number of steps must be non-negative, and is {steps}. [nd-range]")
+        raise RuntimeError(f"{name}: number of steps must be non-negative, but is {steps}. [nd-range]")
 
 
-def _between(name: str, start: Any, end: Any, steps: int, given: Options) -> Tensor:
-    """The same numbers from ends of which one is in a graph."""
+def _interpolate(name: str, start: Any, end: Any, steps: int, given: Options) -> Tensor:
+    """Compute `linspace` by tensor ops, for ends that are part of a graph."""
     _check_steps(name, steps)
     dtype = _spaced_dtype(start, end, given)
     way: Any = given.tensor(name, divide_evenly(0.0, 1.0, steps, dtype))
@@ -561,7 +561,7 @@ def _between(name: str, start: Any, end: Any, steps: int, given: Options) -> Ten
 
 
 def linspace(start: TensorLike, end: TensorLike, steps: int, **options: Unpack[FactoryOptions]) -> Tensor:
-    """`steps` numbers at equal distances from `start` to `end`, both included; differentiable in the two.
+    """Return `steps` evenly spaced numbers from `start` to `end`, both included; differentiable in the two ends.
 
     >>> import ndgrad
     >>> end = ndgrad.tensor(1.0, requires_grad=True)
@@ -571,8 +571,8 @@ def linspace(start: TensorLike, end: TensorLike, steps: int, **options: Unpack[F
     """
     given = Options("linspace", options)
     if at_stake(start, end):
-        return _between("linspace", start, end, steps, given)
-    first, last = _bound("linspace", "start", start), _bound("linspace", "end", end)
+        return _interpolate("linspace", start, end, steps, given)
+    first, last = _as_bound("linspace", "start", start), _as_bound("linspace", "end", end)
     _check_steps("linspace", steps)
     return given.tensor("linspace", divide_evenly(first, last, steps, _spaced_dtype(first, last, given)))
 
@@ -580,7 +580,7 @@ def linspace(start: TensorLike, end: TensorLike, steps: int, **options: Unpack[F
 def logspace(
     start: TensorLike, end: TensorLike, steps: int, base: float = 10.0, **options: Unpack[FactoryOptions]
 ) -> Tensor:
-    """`base` to the powers that `linspace` gives; differentiable in its ends.
+    """Return `base` to the powers given by `linspace`; differentiable in its ends.
 
     >>> import ndgrad
     >>> ndgrad.logspace(0, 2, 3)
@@ -589,15 +589,15 @@ def logspace(
     given = Options("logspace", options)
     base = as_number("logspace", "base", base)
     if at_stake(start, end):
-        powers: Any = _between("logspace", start, end, steps, given)
+        powers: Any = _interpolate("logspace", start, end, steps, given)
         return base**powers
-    first, last = _bound("logspace", "start", start), _bound("logspace", "end", end)
+    first, last = _as_bound("logspace", "start", start), _as_bound("logspace", "end", end)
     _check_steps("logspace", steps)
     return given.tensor("logspace", raise_to_powers(base, first, last, steps, _spaced_dtype(first, last, given)))
 
 
 def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tensor:
-    """The identity matrix, or n rows and m columns of it.
+    """Return the identity matrix, or its first n rows and m columns.
 
     >>> import ndgrad
     >>> ndgrad.eye(2, 3)
@@ -606,6 +606,6 @@ def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tens
     """
     given = Options("eye", options)
     if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"eye: n and m must be greater or equal to 0, and are {n} and {m}. [nd-range]")
+        raise RuntimeError(f"eye: n and m must be greater or equal to 0, but are {n} and {m}. [nd-range]")
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     return given.tensor("eye", np.eye(n, m, dtype=dtype))

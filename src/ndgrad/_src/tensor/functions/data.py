@@ -1,8 +1,8 @@
-"""Tensors from data: `tensor`, `as_tensor`, `from_numpy` and their kin.
+"""Tensors from data: `tensor`, `as_tensor`, `from_numpy` and relatives.
 
-Two questions decide everything: which dtype (Python floats take the default, arrays keep theirs) and whose memory
-(`tensor` always copies; the others share it where they can, and then share the version counter too, so that a write
-through one is seen by all).
+Two questions decide the result: the dtype (Python floats take the default, arrays keep theirs) and the owner of the
+memory. `tensor` always copies. The others share memory if possible, and then share the version counter too, so that
+all of them see a write through any of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ndgrad._src.engine.call_watchers import FACTORY, watched
 from ndgrad._src.foundations import devices, registry
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.arguments import warn_user
-from ndgrad._src.tensor.checks import check_differentiable, lost_by_name
+from ndgrad._src.tensor.checks import check_differentiable, describe_loss
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, batch_dims, memory_of, shared_storage
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -41,7 +41,7 @@ METHODS = ("new", "new_tensor")
 
 
 def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor) -> Any:
-    """A new leaf over an array that no other tensor shares, marked with the modes it was made in."""
+    """Return a new leaf over an unshared array, marked with the modes in which it was made."""
     if requires_grad:
         check_differentiable(array.dtype)
     t = wrap(face, array)
@@ -56,15 +56,15 @@ def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor)
     return t
 
 
-def noted(t: Tensor, data: object) -> Tensor:
-    """In debug mode, remember that a tensor was made from data."""
+def note_data_source(t: Tensor, data: object) -> Tensor:
+    """In debug mode, record that a tensor was made from data; return the tensor."""
     if process.busy and thread.debug:
         registry.provenance.note_data(t, data)
     return t
 
 
 def place(device: Device) -> devices.device:
-    """The device named, or the default one."""
+    """Return the named device, or the default one."""
     return devices.get_default_device() if device is None else devices.device(device)
 
 
@@ -80,7 +80,7 @@ def tensor(
     pin_memory: bool = False,
     names: Sequence[str | None] | None = None,
 ) -> Tensor:
-    """A new tensor that holds a copy of `data`: a number, nested sequences, an array or another tensor.
+    """Return a new tensor with a copy of `data`: a number, nested sequences, an array or another tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1, 2], [3, 4]]).dtype, ndgrad.tensor([1, 2.5])
@@ -96,16 +96,16 @@ def tensor(
         array = to_array(data, dtype, copy=True)
         if process.busy and thread.watchers:
             make = partial(fresh, move_to(array, place(device)), requires_grad)
-            made = noted(watched(FACTORY, "tensor", None, (), make), data)
+            made = note_data_source(watched(FACTORY, "tensor", None, (), make), data)
         else:
-            made = noted(fresh(move_to(array, place(device)), requires_grad), data)
+            made = note_data_source(fresh(move_to(array, place(device)), requires_grad), data)
     if names is not None:
         made.names = names
     return made
 
 
 def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:
-    """`data` as a tensor, over the same memory where possible; a tensor that already fits is returned as it is.
+    """Return `data` as a tensor, sharing memory if possible; a tensor that already fits is returned unchanged.
 
     >>> import ndgrad, numpy
     >>> a = numpy.zeros(2)
@@ -118,14 +118,14 @@ def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:
         return data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if is_raw_array(data) and not isinstance(data, np.generic):
         where = place(device)
-        return _over(to_array(data, dtype, copy=False), where)
-    return noted(fresh(move_to(to_array(data, dtype, copy=False), place(device))), data)
+        return _share_memory(to_array(data, dtype, copy=False), where)
+    return note_data_source(fresh(move_to(to_array(data, dtype, copy=False), place(device))), data)
 
 
 def asarray(
     obj: Any, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """`obj` as a tensor: tensors keep their graph, arrays and buffers their memory, unless `copy` says otherwise.
+    """Return `obj` as a tensor. Tensors keep their graph, arrays and buffers their memory, unless `copy` is True.
 
     >>> import ndgrad
     >>> ndgrad.asarray([1, 2], dtype=ndgrad.float64)
@@ -156,7 +156,7 @@ def asarray(
 
 
 def from_numpy(ndarray: NDArray[Any]) -> Tensor:
-    """A tensor over the memory of a NumPy array: writes to one are seen in the other.
+    """Return a tensor over the memory of a NumPy array: writes to one are visible in the other.
 
     >>> import ndgrad, numpy
     >>> a = numpy.zeros(2)
@@ -169,13 +169,13 @@ def from_numpy(ndarray: NDArray[Any]) -> Tensor:
             f"expected np.ndarray (got {type(ndarray).__name__}). Use as_tensor() for other data. [nd-type]"
         )
     dtypes.as_dtype(ndarray.dtype)
-    return _over(ndarray, devices.device("cpu"))
+    return _share_memory(ndarray, devices.device("cpu"))
 
 
 def frombuffer(
     buffer: Any, *, dtype: dtypes.DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """A one-dimensional tensor over the memory of any object that has a buffer.
+    """Return a one-dimensional tensor over the memory of an object with a buffer.
 
     >>> import ndgrad
     >>> ndgrad.frombuffer(bytearray([1, 2, 3]), dtype=ndgrad.uint8, offset=1)
@@ -189,14 +189,14 @@ def frombuffer(
             f"frombuffer(): a {type(buffer).__name__} cannot be read as {count} elements of {wanted} from byte "
             f"{offset}: {error}. Choose dtype, count and offset so that they fit. [nd-data]"
         ) from error
-    made = _over(array, devices.device("cpu"))
+    made = _share_memory(array, devices.device("cpu"))
     return made.requires_grad_() if requires_grad else made
 
 
 def scalar_tensor(
     s: TensorLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False, layout: Layout = None
 ) -> Tensor:
-    """A 0-d tensor of the default dtype, whatever the number.
+    """Return a 0-d tensor of the default dtype, whatever the type of the number.
 
     >>> import ndgrad
     >>> ndgrad.scalar_tensor(2)
@@ -209,7 +209,7 @@ def scalar_tensor(
 def new_tensor(
     self: Tensor, data: ArrayLike, *, dtype: Dtype = None, device: Device = None, requires_grad: bool = False
 ) -> Tensor:
-    """A copy of `data` with this tensor's dtype and on its device, unless others are named.
+    """Return a copy of `data` with this tensor's dtype and device, unless others are given.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).new_tensor([1, 2])
@@ -233,25 +233,21 @@ def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
 
 
 def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
-    """The array that `data` stands for."""
+    """Convert `data` to an array."""
     wanted = None if dtype is None else dtypes.as_numpy_dtype(dtype)
     if is_raw_array(data):
         array = data if wanted is None else data.astype(wanted, copy=False)
         dtypes.as_dtype(array.dtype)
-        return (
-            array.copy()
-            if copy and array is data
-            else array
-            if not isinstance(array, np.generic)
-            else np.asarray(array)
-        )
+        if isinstance(array, np.generic):  # A tensor from data owns memory, and a scalar has none to share.
+            return np.array(array)
+        return array.copy() if copy and array is data else array
     if isinstance(data, (UntypedStorage, TypedStorage)):
         data = data.tolist()
     if not (types := _leaf_types(data)) <= _PYTHON_NUMBERS:
         if wanted is None:
             wanted = _promoted_dtype(data)
         if any(issubclass(leaf, Variable) for leaf in types):
-            data = _without_tensors(data)
+            data = _replace_tensors(data)
     try:
         array = np.array(data) if wanted is None else np.array(data, wanted)
     except OverflowError as error:
@@ -271,13 +267,13 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
     if wanted is not None:
         return array
     if not is_number(array.dtype):
-        raise _no_numbers(array)
+        raise _explain_no_numbers(array)
     if types <= {bool, int} and array.size and array.dtype.kind not in "bi":
         raise ValueError(
             f"Overflow: {data!r:.60} holds a Python int that does not fit into int64. "
             "Pass dtype=uint64 or a floating one. [nd-overflow]"
         )
-    # Python's numbers: NumPy's integer of the platform may be narrower than int64, and its floats are double.
+    # Python's numbers: NumPy's platform integer may be narrower than int64, and its floats are double.
     if is_inexact(array.dtype):
         return array.astype(_default_for(array.dtype), copy=False)
     return array if array.dtype.kind == "b" else array.astype(np.int64, copy=False)
@@ -287,8 +283,8 @@ def _default_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return (dtypes.get_default_complex_dtype() if dtype.kind == "c" else dtypes.get_default_dtype()).numpy
 
 
-def _no_numbers(array: NDArray[Any]) -> Exception:
-    """Why data of which NumPy made an array of objects or text is no tensor."""
+def _explain_no_numbers(array: NDArray[Any]) -> Exception:
+    """Return the error for data that NumPy turned into an array of objects or text."""
     if array.dtype.kind in "US":
         return TypeError(
             f"invalid data type 'str': text such as {str(array.flat[0])!r:.40} is no number. Convert it first. "
@@ -309,7 +305,7 @@ _PYTHON_NUMBERS = {bool, int, float, complex}
 
 
 def _leaf_types(data: Any) -> set[type]:
-    """The types of the elements of nested sequences."""
+    """Return the types of the elements of nested sequences."""
     if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
         return {type(data)}
     level: Any = data
@@ -321,8 +317,8 @@ def _leaf_types(data: Any) -> set[type]:
 
 
 def _promoted_dtype(data: Any) -> np.dtype[Any] | None:
-    """The dtype that nested data with tensors, arrays or NumPy's numbers has: all of its elements count alike, as in
-    torch. Python's floats are of the default dtype. None if an element is no number, about which NumPy complains."""
+    """Return the dtype of nested data with tensors, arrays or NumPy scalars: all elements count equally, as in torch.
+    Python floats have the default dtype. None if an element is no number; NumPy then raises the error."""
     found: set[np.dtype[Any]] = set()
     _collect_dtypes(data, found)
     if not found or any(not is_number(dtype) for dtype in found):
@@ -353,39 +349,39 @@ def _collect_dtypes(data: Any, found: set[np.dtype[Any]]) -> None:
 _NUMBER_DTYPES: dict[type, np.dtype[Any]] = {bool: np.dtype(np.bool_), int: np.dtype(np.int64)}
 
 
-def _without_tensors(data: Any) -> Any:
-    """Nested sequences with the values of tensors in their place: numbers for single elements, as in torch, else
-    arrays."""
+def _replace_tensors(data: Any) -> Any:
+    """Replace tensors in nested sequences by their values: numbers for single elements, as in torch, arrays
+    otherwise."""
     if isinstance(data, Variable):
         return _values(data)
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return [_without_tensors(d) for d in data]
+        return [_replace_tensors(d) for d in data]
     return data
 
 
 def _values(t: Variable) -> Payload:
     if batch_dims(t):
         raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor: a batched tensor stands in a list that "
-            "is to become one tensor. Use stack() or cat(), which keep the batch. [nd-vmap-value]"
+            "vmap: It looks like you're calling .item() on a Tensor: a list with a batched tensor "
+            "cannot become one tensor. Use stack() or cat(), which keep the batch. [nd-vmap-value]"
         )
     if (lost := stake_of(t)) is not None:
         warn_user(
-            f"Converting a tensor {lost_by_name(lost)} to a scalar may lead to unexpected behavior: "
+            f"Converting a tensor {describe_loss(lost)} to a scalar may lead to unexpected behavior: "
             "the new tensor is outside the graph. Use stack() or cat(), which record, or detach() first."
         )
     array = memory_of(t)
     return array.reshape(())[()] if array.size == 1 else array
 
 
-def _over(array: Payload, where: devices.device) -> Tensor:
-    """A tensor over memory that others share."""
+def _share_memory(array: Payload, where: devices.device) -> Tensor:
+    """Return a tensor over memory that others may share."""
     there = move_to(array, where)
     if there is not array or not isinstance(array, np.ndarray):
         return fresh(there)
     t = fresh(array.view(np.ndarray))
     t._storage = shared_storage(array, Lent)
-    return noted(t, array)
+    return note_data_source(t, array)
 
 
 def _from_tensor(t: Tensor, dtype: Dtype, device: Device, *, copy: bool) -> Tensor:
@@ -398,8 +394,8 @@ def _from_tensor(t: Tensor, dtype: Dtype, device: Device, *, copy: bool) -> Tens
 def construct(
     face: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any], typed: bool = False
 ) -> Any:
-    """`Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data
-    is converted to `dtype`."""
+    """Implement `Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data is
+    converted to `dtype`."""
     where = place(options.pop("device", None))
     if "size" in options:
         args = (*args, *options.pop("size"))
@@ -414,7 +410,7 @@ def construct(
         source: Any = args[0]
         if typed and np_dtype(source) != dtype:
             raise TypeError(
-                f"{face.__name__}() was given a tensor of {np_dtype(source)}, and makes tensors of {dtype}. Convert "
+                f"{face.__name__}() was given a tensor of {np_dtype(source)}, but makes tensors of {dtype}. Convert "
                 "it with .to(), or use ndgrad.tensor(data). [nd-dtype]"
             )
         alias = source.detach()
@@ -431,7 +427,7 @@ def construct(
     sizes = tuple(args)
     if any(not hasattr(n, "__index__") for n in sizes):
         raise TypeError(
-            f"{face.__name__}() takes sizes as ints or one sequence of data, and got {sizes}. Use ndgrad.tensor(data). "
+            f"{face.__name__}() takes sizes as ints or one sequence of data, but got {sizes}. Use ndgrad.tensor(data). "
             "[nd-type]"
         )
     shape = tuple(int(n) for n in sizes) if sizes else (0,)

@@ -16,24 +16,24 @@ from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.functions import triangle
 from ndgrad._src.tensor.functions.product import takes_out
 from ndgrad._src.tensor.functions.solve import keep_successes
-from ndgrad._src.tensor.matrix_arguments import adjoint as adjoint_of
 from ndgrad._src.tensor.matrix_arguments import (
+    add_column,
     identity,
     payload,
     require_matrices,
     require_precision,
     require_square,
     require_system,
-    with_column,
 )
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.matrix_arguments import adjoint as adjoint_of
+from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 
 class CholeskyInfo(NamedTuple):
-    """A Cholesky factor, and which matrices have none.
+    """A Cholesky factor, and an `info` that is nonzero for matrices without one.
 
     >>> import ndgrad
     >>> ndgrad.linalg.cholesky_ex(ndgrad.eye(2)).info
@@ -126,10 +126,10 @@ class Eigen(NamedTuple):
 
 @takes_out
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A. Only the lower triangle
-    of A is read, or the upper one with `upper`.
+    """Return the lower triangular L with L L^H = A (its adjoint with `upper`) for positive definite A. Only the lower
+    triangle of A is read, or the upper one with `upper`.
 
-    The gradient is Hermitian: A is meant as an element of the Hermitian matrices.
+    The gradient is Hermitian, because A is treated as an element of the Hermitian matrices.
 
     >>> import ndgrad
     >>> ndgrad.linalg.cholesky(ndgrad.tensor([[4.0, 2.0], [2.0, 10.0]]))
@@ -151,7 +151,7 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 
 @takes_out
 def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | None = None) -> LUFactor:
-    """L and U packed in one matrix, and the row exchanges counted from 1. A zero on the diagonal of U raises.
+    """Return L and U packed in one matrix, and the row exchanges counted from 1. A zero on the diagonal of U raises.
 
     >>> import ndgrad
     >>> ndgrad.linalg.lu_factor(ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])).LU
@@ -167,12 +167,12 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | Non
 
 
 def _require_pivots(name: str, packed: Tensor) -> None:
-    """Raise if U has a zero on its diagonal, so that it cannot be divided by."""
-    diagonal = checkable(triangle.diagonal(shape.detach(packed), dim1=-2, dim2=-1))
+    """Raise if U has a zero on its diagonal, which would be a divisor."""
+    diagonal = values_to_check(triangle.diagonal(shape.detach(packed), dim1=-2, dim2=-1))
     if diagonal is not None and (diagonal == 0).any():
         raise LinAlgError(
             f"linalg.{name}: U has a zero on its diagonal, and using it on lu_solve would result in a division by zero "
-            f"(shape {tuple(packed.shape)}). Use lu_factor_ex() without check_errors to have the factors all the same. "
+            f"(shape {tuple(packed.shape)}). Use lu_factor_ex() without check_errors to get the factors anyway. "
             "[nd-singular]"
         )
 
@@ -181,7 +181,7 @@ def _require_pivots(name: str, packed: Tensor) -> None:
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> LUFactorInfo:
-    """`lu_factor`, and in `info` the first zero on the diagonal of U, counted from 1, or 0.
+    """`lu_factor`, with the index of the first zero on the diagonal of U in `info`, counted from 1, or 0.
 
     >>> import ndgrad
     >>> ndgrad.linalg.lu_factor_ex(ndgrad.tensor([[1.0, 2.0], [2.0, 4.0]])).info
@@ -229,7 +229,7 @@ def lu_unpack(
     *,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> LU:
-    """P, L and U from packed factors and row exchanges; what is not unpacked is empty.
+    """Return P, L and U from packed factors and row exchanges; parts not unpacked are empty.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])
@@ -257,7 +257,7 @@ def lu_unpack(
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The X with A X = B (X A = B unless `left`; A^H for A with `adjoint`), from lu_factor(A).
+    """Solve A X = B (X A = B unless `left`; A^H instead of A with `adjoint`), given lu_factor(A).
 
     >>> import ndgrad
     >>> LU, pivots = ndgrad.linalg.lu_factor(ndgrad.tensor([[0.0, 2.0], [4.0, 0.0]]))
@@ -282,7 +282,7 @@ def lu_solve(
 
 @takes_out
 def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = None) -> QR:
-    """Q with orthonormal columns and upper triangular R, A = Q R.
+    """Return Q with orthonormal columns and upper triangular R, A = Q R.
 
     Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty
     Q). The first min(m, n) columns of A must be independent for a derivative to exist.
@@ -308,7 +308,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = 
 
 @takes_out
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the
+    """Return the first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the
     diagonal of column i of A.
 
     >>> import ndgrad
@@ -332,7 +332,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         v = arithmetic.add(
             index_ops.getitem(below, index=column), index_ops.getitem(ones, index=(slice(None), slice(i, i + 1)))
         )
-        factor = with_column(index_ops.getitem(tau, index=(Ellipsis, slice(i, i + 1))))
+        factor = add_column(index_ops.getitem(tau, index=(Ellipsis, slice(i, i + 1))))
         out = arithmetic.sub(out, arithmetic.mul(factor, product.matmul(v, product.matmul(adjoint_of(v), out))))
     return out
 
@@ -341,7 +341,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None
 ) -> CholeskyInfo:
-    """The Cholesky factor, and in `info` the order of the first leading minor that is not positive, or 0.
+    """Return the Cholesky factor, and in `info` the order of the first non-positive leading minor, or 0.
 
     The factor of a matrix that is not positive definite is unfinished, as LAPACK leaves it.
 
@@ -352,7 +352,7 @@ def cholesky_ex(
     require_square("cholesky_ex", A)
     require_precision("cholesky_ex", A)
     try:
-        return CholeskyInfo(cholesky(A, upper=upper), _no_failures(A))
+        return CholeskyInfo(cholesky(A, upper=upper), _zero_info(A))
     except LinAlgError:
         if check_errors:
             raise
@@ -363,7 +363,7 @@ def cholesky_ex(
     return CholeskyInfo(keep_successes(lambda a: cholesky(a, upper=upper), A, info, unfinished), lift(info))
 
 
-def _no_failures(A: Tensor) -> Tensor:
+def _zero_info(A: Tensor) -> Tensor:
     library = library_of(payload(A))
     return lift(library.zeros(tuple(A.shape[:-2]), library.int32))
 
@@ -379,11 +379,10 @@ def svd(
     driver: str | None = None,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> SVD:
-    """U, S and Vh with A = U diag(S) Vh, singular values falling.
+    """Return U, S and Vh with A = U diag(S) Vh, singular values in descending order.
 
-    The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. Where two singular values
-    are equal, or one is zero in a matrix that is not square, the vectors have no derivative: a
-    loss that uses them raises.
+    The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. If two singular values are
+    equal, or one is zero in a non-square matrix, the vectors have no derivative, and a loss that uses them raises.
 
     >>> import ndgrad
     >>> U, S, Vh = ndgrad.linalg.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -407,7 +406,7 @@ def _check_driver(name: str, driver: str | None) -> None:
 
 @takes_out
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Singular values, falling. They have derivatives also where some are equal.
+    """Return singular values in descending order. They have derivatives even if some are equal.
 
     >>> import ndgrad
     >>> ndgrad.linalg.svdvals(ndgrad.tensor([[3.0, 0.0], [0.0, -4.0]]))
@@ -416,11 +415,11 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     require_matrices("svdvals", A)
     require_precision("svdvals", A)
     _check_driver("svdvals", driver)
-    # a gradient needs the vectors, which are then computed at once
+    # A gradient needs the vectors, so they are computed at once.
     return ops.svd(A, full_matrices=False)[1] if at_stake(A) else ops.svdvals(A)
 
 
-def _triangle(UPLO: str) -> str:
+def _parse_triangle(UPLO: str) -> str:
     if str(UPLO).upper() not in ("L", "U"):
         raise RuntimeError(
             f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}. It names the triangle that is read. [nd-option]"
@@ -430,10 +429,10 @@ def _triangle(UPLO: str) -> str:
 
 @takes_out
 def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
-    """Eigenvalues, rising, and eigenvectors of Hermitian matrices, of which the triangle UPLO is read.
+    """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices. Only the triangle UPLO is read.
 
-    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. Where two eigenvalues are
-    equal, eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
+    The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. If two eigenvalues are equal,
+    eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
 
     >>> import ndgrad
     >>> ndgrad.linalg.eigh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
@@ -441,12 +440,12 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None
     """
     require_square("eigh", A)
     require_precision("eigh", A)
-    return Eigen(*ops.eigh(A, UPLO=_triangle(UPLO)))
+    return Eigen(*ops.eigh(A, UPLO=_parse_triangle(UPLO)))
 
 
 @takes_out
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """Eigenvalues of Hermitian matrices, rising. They have derivatives also where some are equal.
+    """Return eigenvalues of Hermitian matrices, ascending. They have derivatives even if some are equal.
 
     >>> import ndgrad
     >>> ndgrad.linalg.eigvalsh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]]))
@@ -454,14 +453,14 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
     """
     require_square("eigvalsh", A)
     require_precision("eigvalsh", A)
-    triangle = _triangle(UPLO)
-    # a gradient needs the vectors, which are then computed at once
+    triangle = _parse_triangle(UPLO)
+    # A gradient needs the vectors, so they are computed at once.
     return ops.eigh(A, UPLO=triangle)[0] if at_stake(A) else ops.eigvalsh(A, UPLO=triangle)
 
 
 @takes_out
 def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
-    """Eigenvalues and eigenvectors (of norm one) of square matrices, always complex.
+    """Return eigenvalues and eigenvectors (of norm one) of square matrices, always complex.
 
     >>> import ndgrad
     >>> ndgrad.linalg.eig(ndgrad.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
@@ -474,7 +473,7 @@ def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
 
 @takes_out
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Eigenvalues of square matrices, always complex.
+    """Return eigenvalues of square matrices, always complex.
 
     >>> import ndgrad
     >>> ndgrad.linalg.eigvals(ndgrad.tensor([[0.0, -1.0], [1.0, 0.0]])).imag.abs()
@@ -482,5 +481,5 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     require_square("eigvals", A)
     require_precision("eigvals", A)
-    # with the eigenvectors: LAPACK may give the eigenvalues alone in another order, and derivatives need both
+    # Compute eigenvectors too: LAPACK may order eigenvalues alone differently, and derivatives need both.
     return ops.eig(A)[0]

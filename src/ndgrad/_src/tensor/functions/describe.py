@@ -1,5 +1,4 @@
-"""What a tensor is, as functions: its kind, its size, what its dtype becomes beside another's; and
-the library's settings."""
+"""Queries about tensors as functions: kind, size, type promotion; and the library's settings."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ METHODS = (
 )  # fmt: skip
 
 
-def _tensor(name: str, input: Tensor) -> Tensor:
+def _require_tensor(name: str, input: Tensor) -> Tensor:
     if not isinstance(input, Variable):
         raise TypeError(
             f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}. "
@@ -56,7 +55,7 @@ def _tensor(name: str, input: Tensor) -> Tensor:
 
 
 def is_tensor(obj: object) -> TypeGuard[Tensor]:
-    """Whether `obj` is a tensor.
+    """True if `obj` is a tensor.
 
     >>> import ndgrad
     >>> ndgrad.is_tensor(ndgrad.ones(2)), ndgrad.is_tensor([1.0, 1.0])
@@ -66,43 +65,43 @@ def is_tensor(obj: object) -> TypeGuard[Tensor]:
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a real floating one.
+    """True if the dtype is a real floating-point dtype.
 
     >>> import ndgrad
     >>> ndgrad.is_floating_point(ndgrad.ones(2)), ndgrad.tensor([1]).is_floating_point()
     (True, False)
     """
-    return dtypes.as_dtype(np_dtype(_tensor("is_floating_point", input))).is_floating_point
+    return dtypes.as_dtype(np_dtype(_require_tensor("is_floating_point", input))).is_floating_point
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex.
+    """True if the dtype is complex.
 
     >>> import ndgrad
     >>> ndgrad.is_complex(ndgrad.tensor([1j]))
     True
     """
-    return np_dtype(_tensor("is_complex", input)).kind == "c"
+    return np_dtype(_require_tensor("is_complex", input)).kind == "c"
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers.
+    """True if the dtype has negative numbers.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1]).is_signed(), ndgrad.tensor([True]).is_signed()
     (True, False)
     """
-    return dtypes.as_dtype(np_dtype(_tensor("is_signed", input))).is_signed
+    return dtypes.as_dtype(np_dtype(_require_tensor("is_signed", input))).is_signed
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element of a tensor is not zero.
+    """True if the only element of a tensor is not zero.
 
     >>> import ndgrad
     >>> ndgrad.is_nonzero(ndgrad.tensor([2.0]))
     True
     """
-    if _tensor("is_nonzero", input).numel() != 1:
+    if _require_tensor("is_nonzero", input).numel() != 1:
         raise RuntimeError(
             f"Boolean value of Tensor with shape {tuple(input.shape)} is ambiguous. Use any() or all(). [nd-one-value]"
         )
@@ -110,23 +109,23 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode.
+    """True if the tensor was made in inference mode.
 
     >>> import ndgrad
     >>> ndgrad.is_inference(ndgrad.ones(2))
     False
     """
-    return _tensor("is_inference", input).is_inference()
+    return _require_tensor("is_inference", input).is_inference()
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape.
+    """True if two tensors have the same shape.
 
     >>> import ndgrad
     >>> ndgrad.is_same_size(ndgrad.ones(2, 3), ndgrad.ones(3, 2))
     False
     """
-    return tuple(_tensor("is_same_size", input).shape) == tuple(other.shape)
+    return tuple(_require_tensor("is_same_size", input).shape) == tuple(other.shape)
 
 
 def numel(input: Tensor) -> int:
@@ -136,7 +135,7 @@ def numel(input: Tensor) -> int:
     >>> ndgrad.numel(ndgrad.ones(2, 3))
     6
     """
-    return _tensor("numel", input).numel()
+    return _require_tensor("numel", input).numel()
 
 
 def get_device(input: Tensor) -> int:
@@ -146,11 +145,11 @@ def get_device(input: Tensor) -> int:
     >>> ndgrad.get_device(ndgrad.ones(2))
     -1
     """
-    return _tensor("get_device", input).get_device()
+    return _require_tensor("get_device", input).get_device()
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether two tensors look at the same elements of the same memory in the same way.
+    """True if two tensors refer to the same elements of the same memory with the same strides.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
@@ -168,7 +167,7 @@ def _is_any_true(input: Tensor) -> Tensor:
     >>> ndgrad._is_any_true(ndgrad.tensor([True, False]))
     tensor(True)
     """
-    return _mask("_is_any_true", input).any()
+    return _require_mask("_is_any_true", input).any()
 
 
 def _is_all_true(input: Tensor) -> Tensor:
@@ -178,17 +177,17 @@ def _is_all_true(input: Tensor) -> Tensor:
     >>> ndgrad._is_all_true(ndgrad.tensor([True, False]))
     tensor(False)
     """
-    return _mask("_is_all_true", input).all()
+    return _require_mask("_is_all_true", input).all()
 
 
-def _mask(name: str, input: Tensor) -> Tensor:
-    if np_dtype(_tensor(name, input)).kind != "b":
-        raise RuntimeError(f"{name}: expected a boolean tensor, and got {input.dtype}. Compare first. [nd-dtype]")
+def _require_mask(name: str, input: Tensor) -> Tensor:
+    if np_dtype(_require_tensor(name, input)).kind != "b":
+        raise RuntimeError(f"{name}: expected a boolean tensor, but got {input.dtype}. Compare first. [nd-dtype]")
     return input
 
 
 def typename(obj: object) -> str:
-    """The name of a tensor's type, as `type()` gives it; of anything else, its class.
+    """Return the name of a tensor's type, as `type()` gives it; for other objects, the name of the class.
 
     >>> import ndgrad
     >>> ndgrad.typename(ndgrad.tensor([1])), ndgrad.typename([1])
@@ -201,27 +200,27 @@ def typename(obj: object) -> str:
 
 
 def detach(input: Tensor) -> Tensor:
-    """The same values in the same memory, outside the graph.
+    """Return a tensor with the same memory outside the graph.
 
     >>> import ndgrad
     >>> ndgrad.detach(ndgrad.ones(2, requires_grad=True))
     tensor([1., 1.])
     """
-    return _tensor("detach", input).detach()
+    return _require_tensor("detach", input).detach()
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Take a tensor out of its graph, in place.
+    """Remove a tensor from its graph, in place.
 
     >>> import ndgrad
     >>> ndgrad.detach_(ndgrad.ones(2, requires_grad=True) * 2)
     tensor([2., 2.])
     """
-    return _tensor("detach_", input).detach_()
+    return _require_tensor("detach_", input).detach_()
 
 
 def as_subclass(self: Tensor, cls: type[T]) -> T:
-    """A view of this tensor, inside the graph, of another tensor class.
+    """Return a view of this tensor, inside the graph, with another tensor class.
 
     >>> import ndgrad
     >>> class Mine(ndgrad.Tensor): ...
@@ -237,7 +236,7 @@ def as_subclass(self: Tensor, cls: type[T]) -> T:
 
 
 def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions in the order in which they lie in memory, the outermost first.
+    """Return the dimensions in memory order, outermost first.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).t().dim_order()
@@ -248,7 +247,7 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 
 
 def is_pinned(self: Tensor, device: Device = None) -> bool:
-    """Whether the memory is page-locked (see `pin_memory`).
+    """True if the memory is page-locked (see `pin_memory`).
 
     >>> import ndgrad
     >>> ndgrad.ones(2).is_pinned()
@@ -258,9 +257,9 @@ def is_pinned(self: Tensor, device: Device = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: Device = None) -> Tensor:
-    """A copy in page-locked memory, from which a GPU reads by itself: `x.to("cuda", non_blocking=True)` then returns
-    before the copy is made. The tensor itself if it lies there already, or where there is no GPU, for which alone it is
-    of use.
+    """Return a copy in page-locked memory, which a GPU can read by itself: `x.to("cuda", non_blocking=True)` then
+    returns before the copy is made. Return the tensor itself if its memory is page-locked already, or if there is no
+    GPU.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
@@ -284,8 +283,8 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Say that a stream of a GPU (`ndgrad.cuda.Stream`) uses the tensor's memory: it is not used anew before that
-    stream has done what is in it now, even if the tensor is gone.
+    """Mark the memory as used by a GPU stream (`ndgrad.cuda.Stream`): it is not reused before the stream finishes
+    its current work, even if the tensor is deleted.
 
     >>> import ndgrad
     >>> if ndgrad.cuda.is_available():
@@ -302,7 +301,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads one kernel may use.
+    """Return the maximal number of threads of one kernel.
 
     >>> import ndgrad
     >>> ndgrad.get_num_threads() >= 1
@@ -312,7 +311,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Let one kernel use at most `count` threads.
+    """Set the maximal number of threads of one kernel.
 
     >>> import ndgrad
     >>> before = ndgrad.get_num_threads()
@@ -324,13 +323,13 @@ def set_num_threads(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(count).__name__}. [nd-type]")
     if count < 1:
-        raise RuntimeError(f"set_num_threads expects a positive integer, and got {count}. [nd-range]")
+        raise RuntimeError(f"set_num_threads expects a positive integer, but got {count}. [nd-range]")
 
     threads.set_max_threads(count)
 
 
 def get_num_interop_threads() -> int:
-    """How many ops run at once: one.
+    """Return 1: ops run one after another.
 
     >>> import ndgrad
     >>> ndgrad.get_num_interop_threads()
@@ -340,10 +339,10 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(count: int) -> None:
-    """Accepted for torch's sake, without effect: ops run one after another.
+    """Accepted for compatibility with torch, without effect: ops run one after another.
 
     >>> import ndgrad
     >>> ndgrad.set_num_interop_threads(4)
     """
     if count < 1:
-        raise RuntimeError(f"set_num_interop_threads expects a positive integer, and got {count}. [nd-range]")
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, but got {count}. [nd-range]")

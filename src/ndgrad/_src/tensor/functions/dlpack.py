@@ -1,9 +1,9 @@
 """DLPack: memory shared with other libraries' arrays, without a copy.
 
-The rule: memory crosses, graphs do not. A tensor that requires grad is refused while grad mode is on, since the other
-library would compute with values that nothing differentiates; `detach()` says that this is meant. What comes in is a
-constant. Writes by the other library are seen in the values, but nobody is told of them: a saved value that is
-overwritten so goes unnoticed.
+Memory crosses, graphs do not. A tensor that requires grad is refused while grad mode is on, since the other library
+would compute values that are never differentiated; `detach()` states the intention. An imported tensor is a constant.
+Writes by the other library show in the values but not in the version counter, so overwriting a saved value goes
+unnoticed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = ["from_dlpack"]
 METHODS = ()
 
-#: DLPack's numbers of kinds of devices.
+#: DLPack's codes for kinds of devices.
 _CPU, _CUDA = 1, 2
 
 
-def _memory(t: Variable) -> Payload:
-    """The array to share, once it is clear that nothing is lost."""
+def _shareable_memory(t: Variable) -> Payload:
+    """Return the array to share, after checking that nothing is lost."""
     if batch_dims(t):
         raise BufferError(
             "a tensor inside vmap cannot be exported: its memory holds the whole batch. Do it outside of vmap. "
@@ -51,7 +51,7 @@ def _memory(t: Variable) -> Payload:
 
 
 def dlpack_device(t: Variable) -> tuple[int, int]:
-    """DLPack's numbers for where a tensor lies: the kind of device, and which one."""
+    """Return DLPack's codes for the tensor's device: its kind and its number."""
     where = t.device
     return (_CUDA, where.index or 0) if where.type == "cuda" else (_CPU, 0)
 
@@ -63,14 +63,14 @@ def to_capsule(
     dl_device: tuple[int, int] | None,
     copy: bool | None,
 ) -> object:
-    """What `__dlpack__` returns: the array library makes it."""
-    array = _memory(t)
+    """Return the result of `__dlpack__`, made by the array library."""
+    array = _shareable_memory(t)
     options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
     given = {name: value for name, value in options.items() if value is not None}
     try:
         return array.__dlpack__(**given)
     except TypeError:
-        # before NumPy 2.1 and CuPy 14 there was only `stream`
+        # NumPy before 2.1 and CuPy before 14 accept only `stream`.
         if copy or (dl_device is not None and tuple(dl_device) != dlpack_device(t)):
             raise BufferError(
                 f"the installed {library_of(array).__name__} shares memory by DLPack only as it lies. "
@@ -80,7 +80,7 @@ def to_capsule(
 
 
 class _Carrier:
-    """A bare capsule, as libraries passed it around before they agreed on `__dlpack__`."""
+    """A bare capsule: the form of exchange before `__dlpack__` existed."""
 
     def __init__(self, capsule: object) -> None:
         self.capsule = capsule
@@ -93,7 +93,7 @@ class _Carrier:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
-    """A constant tensor over the memory of another library's array (or of a DLPack capsule); writes are seen by both.
+    """Return a constant tensor over the memory of another library's array or a DLPack capsule; both see writes.
 
     >>> import ndgrad
     >>> import numpy as np
@@ -112,7 +112,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = N
         )
     kind, _ = ext_tensor.__dlpack_device__()
     if kind == _CUDA:
-        import cupy  # type: ignore[import-not-found, unused-ignore]  # whoever has memory on a GPU has it
+        import cupy  # type: ignore[import-not-found, unused-ignore]  # present if there is GPU memory
 
         made = as_tensor(cupy.from_dlpack(ext_tensor), device=device or "cuda")
     elif kind == _CPU:
@@ -130,7 +130,7 @@ def _from_cpu(ext_tensor: Any) -> NDArray[Any]:
     if isinstance(ext_tensor, np.ndarray):
         return ext_tensor
     try:
-        return _writable(np.from_dlpack(ext_tensor))
+        return _make_writable(np.from_dlpack(ext_tensor))
     except (RuntimeError, BufferError) as error:
         raise BufferError(
             f"from_dlpack(): the memory of a {type(ext_tensor).__module__}.{type(ext_tensor).__name__} cannot be "
@@ -139,14 +139,14 @@ def _from_cpu(ext_tensor: Any) -> NDArray[Any]:
 
 
 class _Shared:
-    """The memory of an array, for another array that may be written."""
+    """The memory of an array, marked writable for another array."""
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self.array = array  # which keeps the memory alive
+        self.array = array  # keeps the memory alive
         self.__array_interface__ = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
 
 
-def _writable(array: NDArray[Any]) -> NDArray[Any]:
-    """Before NumPy 2.1 what came by DLPack could not be written, because DLPack did not say yet who may."""
+def _make_writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array writable: before NumPy 2.1 arrays from DLPack were read-only, as DLPack had no flag for it."""
     old = tuple(int(n) for n in np.__version__.split(".")[:2]) < (2, 1)
     return np.asarray(_Shared(array)) if old and not array.flags.writeable else array

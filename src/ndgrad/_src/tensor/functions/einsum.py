@@ -1,9 +1,8 @@
 """einsum: any sum of products over named dimensions, as a sequence of contractions of two arrays.
 
-An equation together with the shapes of its operands is worked out once into a plan (which diagonals to take, what
-to sum beforehand, what to contract with what, in which order) and kept. Each contraction is one op, whose
-gradients are contractions again; so gradients cost as many products as the value does, and under vmap the batch is
-one more named dimension.
+An equation and the shapes of its operands are turned once into a cached plan: diagonals to take, dimensions to sum
+first, pairs to contract, and their order. Each contraction is one op, whose gradients are contractions again. So
+gradients cost as many products as the value, and under vmap the batch is one more named dimension.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["einsum", "tensordot"]
 METHODS = ()
 
-_ELLIPSIS = 0xE000  # the dimensions of "..." get names from here on, which no equation can contain
+_ELLIPSIS = 0xE000  # Names of the dimensions of "..." start here; no equation can contain them.
 
 
 class _Operand(NamedTuple):
-    """What happens to an operand before it meets another."""
+    """Preparation of an operand before its first contraction."""
 
-    diagonals: tuple[tuple[int, int], ...]  # pairs of dimensions, one after the other
-    shape: tuple[int, ...] | None  # without the dimensions of size one that others have larger
-    summed: tuple[int, ...]  # dimensions that no other operand has and the output does not keep
+    diagonals: tuple[tuple[int, int], ...]  # pairs of dimensions, applied one after the other
+    shape: tuple[int, ...] | None  # without dimensions of size one that are larger in other operands
+    summed: tuple[int, ...]  # dimensions absent from the other operands and the output
 
 
 class _Plan(NamedTuple):
     operands: tuple[_Operand, ...]
     steps: tuple[tuple[int, int, str], ...]  # positions in the shrinking list of operands, and the contraction
-    order: tuple[int, ...]  # of the dimensions of a single operand
+    order: tuple[int, ...]  # order of the dimensions of a single operand
 
 
 @overload
@@ -55,9 +54,9 @@ def einsum(
 
 
 def einsum(*args: Any) -> Tensor:
-    """The sum of products that an equation describes.
+    """Return the sum of products described by an equation.
 
-    Takes the equation and the operands, or operands and lists of numbers by turns: `einsum(x, [0, 1], y, [1], [0])`.
+    Takes the equation and the operands, or operands alternating with lists: `einsum(x, [0, 1], y, [1], [0])`.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([10.0, 1.0])
@@ -66,7 +65,7 @@ def einsum(*args: Any) -> Tensor:
     """
     if not args:
         raise ValueError(
-            "einsum(): takes an equation and operands, and got nothing. Write einsum('ij,jk->ik', x, y). [nd-equation]"
+            "einsum(): takes an equation and operands, but got nothing. Write einsum('ij,jk->ik', x, y). [nd-equation]"
         )
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_sublists(args)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
@@ -95,7 +94,7 @@ def _prepare(x: Tensor, plan: _Operand) -> Tensor:
 
 
 def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Tensor, ...]]:
-    """The equation for operands and lists of numbers by turns, with the output's list last if it is given."""
+    """Return the equation for operands alternating with lists of numbers; the output's list, if given, is last."""
     operands, terms = args[0::2], [_letters(s) for s in args[1::2]]
     if len(args) % 2:
         operands, out = operands[:-1], _letters(args[-1])
@@ -106,7 +105,7 @@ def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Tensor, ...]]:
 def _letters(numbers: Sequence[int | EllipsisType]) -> str:
     if not isinstance(numbers, (list, tuple)):
         raise TypeError(
-            f"einsum(): expected a list of subscripts behind each operand, and got {type(numbers).__name__}. "
+            f"einsum(): expected a list of subscripts behind each operand, but got {type(numbers).__name__}. "
             "Write einsum(x, [0, 1], y, [1, 2], [0, 2]), or an equation as a string. [nd-equation]"
         )
     out = ""
@@ -117,7 +116,7 @@ def _letters(numbers: Sequence[int | EllipsisType]) -> str:
             out += chr(ord("A") + n) if n < 26 else chr(ord("a") + n - 26)
         else:
             raise ValueError(
-                f"einsum(): subscripts in lists are numbers from 0 to 51, and one is {n}. Number the dimensions anew. "
+                f"einsum(): subscripts in lists are numbers from 0 to 51, but one is {n}. Number the dimensions anew. "
                 "[nd-equation]"
             )
     return out
@@ -134,7 +133,7 @@ def _error(equation: str, problem: str) -> RuntimeError:
 
 
 def _read_inputs(equation: str, inputs: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """The names of each operand's dimensions, and those of the dots."""
+    """Return the names of each operand's dimensions, and those of the dots."""
     terms = inputs.split(",")
     if len(terms) != len(shapes):
         raise _error(
@@ -210,7 +209,7 @@ def _plan(equation: str, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
     names, dots = _read_inputs(equation, inputs, shapes)
     out = _read_output(equation, output if arrow else None, names, dots)
     sizes = _sizes(equation, names, shapes)
-    # a dimension of size one that others have larger is left out, and broadcasts
+    # A dimension of size one that is larger in another operand is left out, and broadcasts.
     large = [
         {c for c, n in zip(own, lengths, strict=True) if n == sizes[c]}
         for own, lengths in zip(names, shapes, strict=True)
@@ -244,7 +243,7 @@ def _plan_operand(own: str, lengths: tuple[int, ...], sizes: dict[str, int], oth
             second = names.index(c, first + 1)
             diagonals.append((first, second))
             n = kept_sizes[first]
-            # the diagonal becomes the last dimension
+            # The diagonal becomes the last dimension.
             for dim in (second, first):
                 del names[dim], kept_sizes[dim]
             names.append(c)
@@ -256,7 +255,7 @@ def _plan_operand(own: str, lengths: tuple[int, ...], sizes: dict[str, int], oth
 
 
 def _path(names: list[str], out: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
-    """Which two operands to contract, one pair after the other; a result goes to the end of the list."""
+    """Return the pairs of operands to contract, in order; each result is appended to the list of operands."""
     if len(names) == 2:
         return [(0, 1)]
     letters = {c: i for i, c in enumerate(sizes)}
@@ -277,7 +276,7 @@ def _path(names: list[str], out: str, sizes: dict[str, int]) -> list[tuple[int, 
 
 
 def _pairs(path: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:
-    """A path in which every step takes two operands; a step of more becomes several."""
+    """Return a path in which every step takes two operands; larger steps are split."""
     pairs = []
     for step in path:
         positions = sorted(step)
@@ -285,7 +284,7 @@ def _pairs(path: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:
             i, j = positions[0], positions[1]
             pairs.append((i, j))
             count -= 1
-            # those behind move up, and the result is the last
+            # Later positions move up, and the result is the last one.
             positions = [p - (p > i) - (p > j) for p in positions[2:]]
             if positions:
                 positions = sorted([*positions, count - 1])
@@ -299,7 +298,7 @@ def _pairs(path: Sequence[Sequence[int]], count: int) -> list[tuple[int, int]]:
 def tensordot(
     a: Tensor, b: Tensor, dims: int | Tensor | Sequence[int | Sequence[int]] = 2, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
+    """Sum products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
 
     >>> import ndgrad
     >>> ndgrad.tensordot(ndgrad.ones(2, 3), ndgrad.ones(3, 4), dims=1).shape
@@ -322,7 +321,7 @@ def tensordot(
         c for j, c in enumerate(b_names) if j not in second
     ]
     if any(a.shape[i] != b.shape[j] for i, j in zip(first, second, strict=True)):
-        # a dimension of size one meets a longer one: the longer one is summed first
+        # For a dimension of size one that meets a longer one, sum the longer one first.
         a = _sum_longer(a, first, b, second)
         b = _sum_longer(b, second, a, first)
     result = product.contract.strict(a, b, subscripts=f"{''.join(a_names)},{''.join(b_names)}->{''.join(wanted)}")

@@ -1,8 +1,8 @@
 """Elementwise functions under torch's names.
 
-Most are ops of the table as they stand, and are in `pointwise`. Here are those that take more than arrays and
-keywords (`alpha=`, `rounding_mode=`, bounds that may be absent), or that are several ops under one name. Questions with
-yes-or-no answers are in ndgrad._src.tensor.functions.comparison.
+Most elementwise functions are exactly ops of the table; they are in `pointwise`. This file has functions with further
+arguments (`alpha=`, `rounding_mode=`, optional bounds) and functions made of several ops. Functions with boolean
+results are in ndgrad._src.tensor.functions.comparison.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ METHODS = (
     "conj_physical_",
 )  # fmt: skip
 
-#: `x.where(condition, other)` has its arguments in another order than the function.
+#: The method `x.where(condition, other)` has another argument order than the function.
 RENAMED_METHODS = {"where": "where_method"}
 
 ALIASES = {
@@ -59,7 +59,7 @@ ALIASES = {
 
 
 def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None = None, **settings: Any) -> Tensor:
-    """An op on its array arguments, into `out` if that is given."""
+    """Run an op on its array arguments, and write into `out` if that is given."""
     if out is None:
         return op.eager(*args, **settings)
     return write_out(op, args, {**op.settings, **settings}, out)
@@ -68,7 +68,7 @@ def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None = None, **sett
 def _dtype(function: str, t: object) -> np.dtype[Any]:
     if not isinstance(t, Variable):
         raise TypeError(
-            f"{function}() takes a tensor, and got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+            f"{function}() takes a tensor, but got {type(t).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
         )
     return np_dtype(t)
 
@@ -77,31 +77,31 @@ def _dtype(function: str, t: object) -> np.dtype[Any]:
 
 
 def add(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha * other.
+    """Return input + alpha * other.
 
     >>> import ndgrad
     >>> ndgrad.add(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([10.0, 20.0]), alpha=0.5)
     tensor([ 6., 12.])
     """
     if alpha != 1:
-        other = _scaled("add", input, other, alpha)
+        other = _scale("add", input, other, alpha)
     return _run(arithmetic.add, (input, other), out)
 
 
 def sub(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-    """input - alpha * other.
+    """Return input - alpha * other.
 
     >>> import ndgrad
     >>> ndgrad.sub(ndgrad.tensor([1.0, 2.0]), 10.0, alpha=0.5)
     tensor([-4., -3.])
     """
     if alpha != 1:
-        other = _scaled("sub", input, other, alpha)
+        other = _scale("sub", input, other, alpha)
     return _run(arithmetic.sub, (input, other), out)
 
 
 def rsub(input: TensorLike, other: TensorLike, *, alpha: Number = 1) -> Tensor:
-    """other - alpha * input.
+    """Return other - alpha * input.
 
     >>> import ndgrad
     >>> ndgrad.rsub(ndgrad.tensor([1.0, 2.0]), 10.0)
@@ -111,30 +111,30 @@ def rsub(input: TensorLike, other: TensorLike, *, alpha: Number = 1) -> Tensor:
 
 
 def add_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
-    """In place: see `add`.
+    """In-place version of `add`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).add_(1.0, alpha=10)
     tensor([11., 12.])
     """
-    return write(arithmetic.add, self, (other if alpha == 1 else _scaled("add_", self, other, alpha),), {})
+    return write(arithmetic.add, self, (other if alpha == 1 else _scale("add_", self, other, alpha),), {})
 
 
 def sub_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
-    """In place: see `sub`.
+    """In-place version of `sub`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).sub_(1.0)
     tensor([0., 1.])
     """
-    return write(arithmetic.sub, self, (other if alpha == 1 else _scaled("sub_", self, other, alpha),), {})
+    return write(arithmetic.sub, self, (other if alpha == 1 else _scale("sub_", self, other, alpha),), {})
 
 
-def _scaled(function: str, input: TensorLike, other: Any, alpha: Number) -> TensorLike:
+def _scale(function: str, input: TensorLike, other: Any, alpha: Number) -> TensorLike:
     if isinstance(alpha, float) and _kind(input) in "biu" and _kind(other) in "biu":
         raise RuntimeError(
             f"{function}(): for integral input tensors, argument alpha must not be a floating point number, "
-            f"and is {alpha}. Convert a tensor to a floating-point dtype first, or give an integer. [nd-dtype]"
+            f"but is {alpha}. Convert a tensor to a floating-point dtype first, or give an integer. [nd-dtype]"
         )
     return arithmetic.mul.eager(other, alpha) if isinstance(other, Variable) else other * alpha
 
@@ -153,7 +153,7 @@ def _division(rounding_mode: str | None) -> Op:
 
 
 def div(input: TensorLike, other: TensorLike, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """input / other; with rounding_mode "floor" or "trunc" the quotient is rounded.
+    """Return input / other; with rounding_mode "floor" or "trunc" the quotient is rounded.
 
     >>> import ndgrad
     >>> ndgrad.div(ndgrad.tensor([7, -7]), 2, rounding_mode="trunc")
@@ -163,7 +163,7 @@ def div(input: TensorLike, other: TensorLike, *, rounding_mode: str | None = Non
 
 
 def div_(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
-    """In place: see `div`.
+    """In-place version of `div`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([7, -7]).div_(2, rounding_mode="floor")
@@ -173,7 +173,7 @@ def div_(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -
 
 
 def positive(input: Tensor) -> Tensor:
-    """The tensor itself; refused for booleans, which have no sign.
+    """Return the tensor itself; raise for booleans, which have no sign.
 
     >>> import ndgrad
     >>> +ndgrad.tensor([1.0, -2.0])
@@ -188,7 +188,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 def float_power(input: TensorLike, exponent: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """input to the power of exponent, in double precision whatever the dtypes.
+    """Return input to the power of exponent, computed in double precision for all dtypes.
 
     >>> import ndgrad
     >>> ndgrad.float_power(ndgrad.tensor([2, 3]), -1)
@@ -199,7 +199,7 @@ def float_power(input: TensorLike, exponent: TensorLike, *, out: Tensor | None =
 
 
 def float_power_(self: Tensor, exponent: TensorLike) -> Tensor:
-    """In place, of a double precision tensor: see `float_power`.
+    """In-place version of `float_power`, for double precision tensors.
 
     >>> import ndgrad
     >>> ndgrad.tensor([2.0, 3.0], dtype=ndgrad.float64).float_power_(2)
@@ -230,7 +230,7 @@ def _as_dtype(value: TensorLike, dtype: np.dtype[Any]) -> TensorLike:
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """log(input / (1 - input)), with the input first moved into [eps, 1 - eps] if eps is given.
+    """log(input / (1 - input)). With eps, the input is first clamped to [eps, 1 - eps].
 
     >>> import ndgrad
     >>> ndgrad.logit(ndgrad.tensor([0.5, 1.0]), eps=0.01)
@@ -240,7 +240,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
 
 
 def logit_(self: Tensor, eps: float | None = None) -> Tensor:
-    """In place: see `logit`.
+    """In-place version of `logit`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.5]).logit_()
@@ -260,7 +260,7 @@ def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def sinc_(self: Tensor) -> Tensor:
-    """In place: see `sinc`.
+    """In-place version of `sinc`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 1.0]).sinc_().round()
@@ -270,7 +270,7 @@ def sinc_(self: Tensor) -> Tensor:
 
 
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-1, 0 or 1, as the input is negative, zero or positive. Its gradient is zero everywhere.
+    """-1, 0 or 1 for a negative, zero or positive input. Its gradient is zero everywhere.
 
     >>> import ndgrad
     >>> ndgrad.sign(ndgrad.tensor([-3.0, 0.0, 2.0]))
@@ -278,24 +278,24 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if _dtype("sign", input).kind == "c":
         raise _no_sign("sign")
-    if np_dtype(input).kind == "b":  # which NumPy's sign does not take
+    if np_dtype(input).kind == "b":  # NumPy's sign does not accept bool
         return _run(cast.clone, (input,), out)
     return _run(rounding.sign, (input,), out)
 
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sign: -1, 0 or 1; of complex numbers the number of magnitude 1 in the same direction.
+    """The sign: -1, 0 or 1; for a complex number z, z / |z|.
 
     >>> import ndgrad
     >>> ndgrad.sgn(ndgrad.tensor([-3.0, 0.0, 5.0]))
     tensor([-1.,  0.,  1.])
     """
-    is_bool = _dtype("sgn", input).kind == "b"  # which NumPy's sign does not take
+    is_bool = _dtype("sgn", input).kind == "b"  # NumPy's sign does not accept bool
     return _run(cast.clone if is_bool else complex_ops.sgn, (input,), out)
 
 
 def sgn_(self: Tensor) -> Tensor:
-    """In place: see `sgn`.
+    """In-place version of `sgn`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([-3.0, 2.0]).sgn_()
@@ -306,7 +306,7 @@ def sgn_(self: Tensor) -> Tensor:
 
 
 def sign_(self: Tensor) -> Tensor:
-    """In place: see `sign`.
+    """In-place version of `sign`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([-3.0, 2.0]).sign_()
@@ -331,7 +331,7 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """NaN replaced by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
+    """Replace NaN by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
 
     >>> import ndgrad
     >>> ndgrad.nan_to_num(ndgrad.tensor([float("nan"), float("inf"), 2.0]), posinf=9.0)
@@ -343,7 +343,7 @@ def nan_to_num(
 def nan_to_num_(
     self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """In place: see `nan_to_num`.
+    """In-place version of `nan_to_num`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([float("nan"), 2.0]).nan_to_num_()
@@ -360,30 +360,30 @@ def nan_to_num_(
 def clamp(
     input: Tensor, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The input moved into [min, max]; bounds are numbers or tensors, and one of them may be absent.
+    """Clamp the input to [min, max]; bounds are numbers or tensors, and one of them may be absent.
 
-    The gradient passes where the input lies inside, the bounds included.
+    The gradient passes if the input lies inside, bounds included.
 
     >>> import ndgrad
     >>> ndgrad.clamp(ndgrad.tensor([-1.0, 0.5, 3.0]), min=0.0, max=1.0)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    op, bounds = _clamping(min, max)
+    op, bounds = _choose_clamp(min, max)
     return _run(op, (input, *bounds), out)
 
 
 def clamp_(self: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """In place: see `clamp`.
+    """In-place version of `clamp`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([-1.0, 3.0]).clamp_(min=0.0)
     tensor([0., 3.])
     """
-    op, bounds = _clamping(min, max)
+    op, bounds = _choose_clamp(min, max)
     return write(op, self, bounds, {})
 
 
-def _clamping(min: TensorLike | None, max: TensorLike | None) -> tuple[Op, tuple[TensorLike, ...]]:
+def _choose_clamp(min: TensorLike | None, max: TensorLike | None) -> tuple[Op, tuple[TensorLike, ...]]:
     if max is None:
         if min is None:
             raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None. Give a bound. [nd-exclusive]")
@@ -398,7 +398,7 @@ def where(condition: Tensor, input: TensorLike, other: TensorLike, *, out: Tenso
 def where(
     condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None, *, out: Tensor | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """`input` where the condition is true, else `other`. With the condition alone: the indices at which it is true.
+    """`input` where the condition is true, else `other`. With the condition alone: the indices of its true elements.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([-1.0, 2.0])
@@ -406,12 +406,12 @@ def where(
     (tensor([0., 2.]), (tensor([1]),))
     """
     if input is None and other is None:
-        from ndgrad._src.tensor.functions.nonzero import nonzero  # importing ndgrad need not load it
+        from ndgrad._src.tensor.functions.nonzero import nonzero  # keeps the import of ndgrad fast
 
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError(
-            "where() takes a condition, or a condition and two values, and got one value. Give `input` and `other`. "
+            "where() takes a condition, or a condition and two values, but got one value. Give `input` and `other`. "
             "[nd-arguments]"
         )
     if _dtype("where", condition).kind != "b":
@@ -425,7 +425,7 @@ def where(
 
 
 def where_method(self: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
-    """self where the condition is true, else `other`.
+    """`self` where the condition is true, else `other`.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([-1.0, 2.0])
@@ -436,7 +436,7 @@ def where_method(self: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
 
 
 def _constant(like: Tensor, value: TensorLike) -> Tensor:
-    """A number as a tensor, floats in the default dtype."""
+    """Return a number as a tensor; floats take the default dtype."""
     array = np.asarray(value)
     return wrap(
         like.face,
@@ -446,7 +446,7 @@ def _constant(like: Tensor, value: TensorLike) -> Tensor:
 
 # ----- activations ----------------------------------------------------------------------------------------------------
 
-# The constants for which a network's activations keep mean 0 and variance 1.
+# With these constants a network's activations keep mean 0 and variance 1.
 _SELU = {"alpha": 1.6732632423543772, "scale": 1.0507009873554805, "input_scale": 1.0}
 
 
@@ -461,7 +461,7 @@ def selu(input: Tensor) -> Tensor:
 
 
 def selu_(self: Tensor) -> Tensor:
-    """In place: see `selu`.
+    """In-place version of `selu`.
 
     >>> import ndgrad
     >>> ndgrad.selu_(ndgrad.tensor([0.0, 1.0]))
@@ -481,7 +481,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def celu_(self: Tensor, alpha: float = 1.0) -> Tensor:
-    """In place: see `celu`.
+    """In-place version of `celu`.
 
     >>> import ndgrad
     >>> ndgrad.celu_(ndgrad.tensor([-1.0, 1.0]), alpha=2.0)
@@ -507,7 +507,7 @@ def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | No
 
 
 def threshold_(self: Tensor, threshold: float, value: float) -> Tensor:
-    """In place: see `threshold`.
+    """In-place version of `threshold`.
 
     >>> import ndgrad
     >>> ndgrad.threshold_(ndgrad.tensor([0.5, 2.0]), 1.0, 0.0)
@@ -530,7 +530,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 def abs_(self: Tensor) -> Tensor:
-    """In place: see `abs`; a complex tensor cannot hold the real result.
+    """In-place version of `abs`; a complex tensor cannot hold the real result.
 
     >>> import ndgrad
     >>> ndgrad.tensor([-1.0, 2.0]).abs_()
@@ -581,7 +581,7 @@ def _check_parts(function: str, first: Tensor, second: Tensor) -> None:
 
 
 def real(input: Tensor) -> Tensor:
-    """The real part: a view of a complex tensor, a real tensor itself.
+    """The real part: a view for a complex tensor, the tensor itself for a real one.
 
     >>> import ndgrad
     >>> z = ndgrad.tensor([1.0 + 2.0j])
@@ -601,14 +601,14 @@ def imag(input: Tensor) -> Tensor:
     dtype = _dtype("imag", input)
     if dtype.kind != "c":
         raise RuntimeError(
-            f"imag is not implemented for tensors with non-complex dtypes, and this one is {dtype}. "
+            f"imag is not implemented for tensors with non-complex dtypes, but this one is {dtype}. "
             "Convert it with .to(), or use zeros_like(). [nd-complex]"
         )
     return complex_ops.imag(input)
 
 
 def conj(input: Tensor) -> Tensor:
-    """The complex conjugate, which may not be written in place (see `locked`); a real tensor itself.
+    """The complex conjugate, which is read-only (see `mark_lazy`); for a real tensor, the tensor itself.
 
     >>> import ndgrad
     >>> ndgrad.conj(ndgrad.tensor([1.0 + 2.0j]))
@@ -618,7 +618,7 @@ def conj(input: Tensor) -> Tensor:
 
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex conjugate, in memory of its own; a real tensor itself.
+    """The complex conjugate in new memory; for a real tensor, the tensor itself.
 
     >>> import ndgrad
     >>> ndgrad.conj_physical(ndgrad.tensor([1.0 + 2.0j])).mul_(2)
@@ -630,7 +630,7 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def conj_physical_(self: Tensor) -> Tensor:
-    """In place: see `conj_physical`.
+    """In-place version of `conj_physical`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0 + 2.0j]).conj_physical_()

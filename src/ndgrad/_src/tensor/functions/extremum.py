@@ -1,6 +1,6 @@
-"""max, min and their kin under torch's names.
+"""max, min and relatives under torch's names.
 
-`max` has three forms, told apart by the second argument: none (one value), an int (values and indices along a
+`max` has three forms, distinguished by the second argument: none (one value), an int (values and indices along a
 dimension), a tensor (the elementwise maximum).
 """
 
@@ -17,7 +17,7 @@ from ndgrad._src.ops import extremum as ops
 from ndgrad._src.ops import selection, shape
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
-from ndgrad._src.tensor.functions.reduce import along, deliver, dims_of, ndim_of
+from ndgrad._src.tensor.functions.reduce import deliver, dims_of, ndim_of, run_along
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -37,7 +37,7 @@ def require_order(name: str, input: Tensor) -> None:
 
 
 def require_elements(name: str, input: Tensor, dims: tuple[int, ...] | None) -> None:
-    """Raise if there is nothing to choose from: `dims` of size 0, or, for None, no elements at all."""
+    """Raise if there is no element to choose from: `dims` of size 0, or, for None, an empty tensor."""
     array = input._array
     if array.__class__ is np.ndarray and array.size:
         return
@@ -53,7 +53,7 @@ def require_elements(name: str, input: Tensor, dims: tuple[int, ...] | None) -> 
     for d in dims:
         if sizes[d] == 0:
             raise IndexError(
-                f"{name}(): Expected reduction dim {d} to have non-zero size, and the shape is {sizes}. "
+                f"{name}(): Expected reduction dim {d} to have non-zero size, but the shape is {sizes}. "
                 "Choose another dim, or look at the shape first. [nd-too-few]"
             )
 
@@ -119,11 +119,11 @@ def max(
     other: TensorLike | None = None,
     out: Tensor | Tensors | None = None,
 ) -> Tensor | return_types.max:
-    """The largest element; with `dim`, the largest along it and where it stands; with another
-    tensor, the larger of each pair.
+    """The largest element; with `dim`, the largest along it and its index; with another tensor, the larger of each
+    pair.
 
-    Where several are largest, the form without indices shares the gradient among them, the form
-    with gives it to the first.
+    If several elements are largest, the form without indices shares the gradient among them. The form with indices
+    gives it to the first.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
@@ -150,8 +150,8 @@ def min(
     other: TensorLike | None = None,
     out: Tensor | Tensors | None = None,
 ) -> Tensor | return_types.min:
-    """The smallest element; with `dim`, the smallest along it and where it stands; with another tensor,
-    the smaller of each pair.
+    """The smallest element; with `dim`, the smallest along it and its index; with another tensor, the smaller of
+    each pair.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
@@ -161,7 +161,7 @@ def min(
     return _extremum("min", ops.min_all, ops.min_at, ops.argmin, selection.minimum, input, dim, keepdim, other, out)
 
 
-def _over_dims(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
+def _reduce_dims(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     dims = dims_of(dim, ndim_of(input, op.name))
     require_order(op.name, input)
     require_elements(op.name, input, None if dim is None or dim == () else dims)
@@ -178,7 +178,7 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     >>> x.grad
     tensor([0.0000, 0.5000, 0.5000])
     """
-    return _over_dims(ops.amax, input, dim, keepdim, out)
+    return _reduce_dims(ops.amax, input, dim, keepdim, out)
 
 
 @both_worlds
@@ -189,14 +189,14 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     >>> ndgrad.amin(ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]]), dim=1)
     tensor([1., 2.])
     """
-    return _over_dims(ops.amin, input, dim, keepdim, out)
+    return _reduce_dims(ops.amin, input, dim, keepdim, out)
 
 
 @both_worlds
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Tensors | None = None
 ) -> return_types.aminmax:
-    """Smallest and largest element, over all or along one `dim`; ties share the gradient equally.
+    """Smallest and largest element, of all or along one `dim`; ties share the gradient equally.
 
     >>> import ndgrad
     >>> ndgrad.aminmax(ndgrad.tensor([3.0, 1.0, 2.0])).max
@@ -212,7 +212,7 @@ def aminmax(
     return deliver("aminmax", result, out, input)
 
 
-def _place(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
+def _arg_extremum(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
     name = op.name
     ndim = ndim_of(input, name)
     kind = np_dtype(input).kind
@@ -231,7 +231,7 @@ def _place(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Tensor | 
         result = shape.reshape(result, shape=(1,) * ndim) if keepdim else result
     else:
         require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
-        result = along(op, name, input, dim, keepdim=keepdim and ndim > 0)
+        result = run_along(op, name, input, dim, keepdim=keepdim and ndim > 0)
     return deliver(name, result, out)
 
 
@@ -244,7 +244,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     >>> x.argmax(), x.argmax(dim=1)
     (tensor(1), tensor([1, 0]))
     """
-    return _place(ops.argmax, input, dim, keepdim, out)
+    return _arg_extremum(ops.argmax, input, dim, keepdim, out)
 
 
 @both_worlds
@@ -256,4 +256,4 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     >>> x.argmin(), x.argmin(dim=1)
     (tensor(0), tensor([0, 1]))
     """
-    return _place(ops.argmin, input, dim, keepdim, out)
+    return _arg_extremum(ops.argmin, input, dim, keepdim, out)

@@ -1,7 +1,7 @@
-"""Fourier transforms under torch's names: which dimensions, how many points, what scale.
+"""Fourier transforms under torch's names: dimensions, sizes and scales.
 
-All come down to three ops (_src.ops.fourier). What is decided here: sizes along the transformed dimensions are met
-by trimming, which is a view, or by padding with zeros; `norm` and the direction become a scale.
+All come down to three ops (_src.ops.fourier). This file trims (by a view) or zero-pads the input to the requested
+sizes, and turns `norm` and the direction into a scale.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ __all__ = [
     "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-#: Dimensions, and how many points each is to have (None: as many as there are).
+#: Dimensions, and the number of points of each (None: the current size).
 _Plan = tuple[tuple[int, ...], tuple[int | None, ...]]
 
 # ----- reading arguments ----------------------------------------------------------------------------------------------
 
 
-def _floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
-    """The input in a dtype that can be transformed: integers become the default dtype."""
+def _as_floating(name: str, input: Tensor, *, real: bool = False) -> Tensor:
+    """Return the input in a dtype that can be transformed: integers become the default dtype."""
     if not isinstance(input, Variable):
         raise TypeError(
-            f"{name}() takes a tensor, and got {type(input).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
+            f"{name}() takes a tensor, but got {type(input).__name__}. Wrap it with ndgrad.as_tensor(...). [nd-type]"
         )
     dtype = np_dtype(input)
     if dtype.kind in "biu":
@@ -78,8 +78,8 @@ def _sequence(value: Dims) -> tuple[int, ...] | None:
     return None if value is None else tuple(value) if hasattr(value, "__iter__") else (value,)
 
 
-def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims) -> _Plan:
-    """Several dimensions."""
+def _plan_dims(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims) -> _Plan:
+    """Return the plan for several dimensions."""
     ndim = input.ndim
     sizes, dims = _sequence(s), _sequence(dim)
     if dims is None:
@@ -92,24 +92,24 @@ def _dims_and_sizes(name: str, input: Tensor, s: Sequence[int] | None, dim: Dims
     else:
         numbers = tuple(existing_dim(d, ndim) for d in dims)
     if sizes is None:
-        return _unique(name, numbers), (None,) * len(numbers)
+        return _require_unique(name, numbers), (None,) * len(numbers)
     if len(sizes) != len(numbers):
         raise RuntimeError(
-            f"{name}: When given, dim and shape arguments must have the same length, and s = {s} has {len(sizes)} and "
+            f"{name}: When given, dim and shape arguments must have the same length, but s = {s} has {len(sizes)} and "
             f"dim = {dim} has {len(numbers)}. Give one size per dim. [nd-shape]"
         )
     points = tuple(as_integer(name, "s", n) for n in sizes)
-    return _unique(name, numbers), tuple(None if n == -1 else n for n in points)
+    return _require_unique(name, numbers), tuple(None if n == -1 else n for n in points)
 
 
-def _unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
+def _require_unique(name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(dims)) != len(dims):
-        raise RuntimeError(f"{name}: FFT dims must be unique, and these are {dims}. Name each dimension once. [nd-dim]")
+        raise RuntimeError(f"{name}: FFT dims must be unique, but these are {dims}. Name each dimension once. [nd-dim]")
     return dims
 
 
-def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tuple[Tensor, int]:
-    """The input with as many points along the dims as planned, and the number of points of the last one.
+def _resize(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tuple[Tensor, int]:
+    """Return the input with the planned number of points, and the number of points of the last dimension.
 
     `halved`: the input is half of a spectrum, and sizes count points of the result: the last
     dimension needs n // 2 + 1.
@@ -141,10 +141,10 @@ def _resized(name: str, input: Tensor, plan: _Plan, halved: bool = False) -> tup
 
 
 def _c2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
-    """Any input, all bins."""
+    """Transform any input and return all bins."""
     scale = _scale(name, norm, forward)
     dims = plan[0]
-    x, _ = _resized(name, input, plan)
+    x, _ = _resize(name, input, plan)
     if np_dtype(x).kind == "c" or not dims:
         return fourier.fft_c2c(x, dims=dims, scale=scale, inverse=not forward)
     spectrum = fourier.fft_r2c(x, dims=dims, scale=scale, onesided=False)
@@ -152,33 +152,33 @@ def _c2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool)
 
 
 def _r2c(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
-    """Real input, half of the bins. The inverse transform of real numbers is the conjugate of the forward one."""
+    """Transform real input and return half of the bins. The inverse transform is the conjugate of the forward one."""
     scale = _scale(name, norm, forward)
     dims = plan[0]
-    _some(name, dims)
-    x, _ = _resized(name, input, plan)
+    _require_dims(name, dims)
+    x, _ = _resize(name, input, plan)
     spectrum = fourier.fft_r2c(x, dims=dims, scale=scale, onesided=True)
     return spectrum if forward else conjugate(spectrum)
 
 
 def _c2r(name: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool) -> Tensor:
-    """Half of the bins of a spectrum, real result. The forward transform is the inverse one of the conjugate."""
+    """Transform half of a spectrum to real numbers. The forward transform is the inverse one of the conjugate."""
     scale = _scale(name, norm, forward)
     dims = plan[0]
-    _some(name, dims)
-    x, size = _resized(name, input, plan, halved=True)
+    _require_dims(name, dims)
+    x, size = _resize(name, input, plan, halved=True)
     return fourier.fft_c2r(conjugate(x) if forward else x, dims=dims, scale=scale, size=size)
 
 
-def _some(name: str, dims: tuple[int, ...]) -> None:
+def _require_dims(name: str, dims: tuple[int, ...]) -> None:
     if not dims:
         raise RuntimeError(
-            f"{name} must transform at least one axis, and dim names none. Name a dimension to halve. [nd-dim]"
+            f"{name} must transform at least one axis, but dim names none. Name a dimension to halve. [nd-dim]"
         )
 
 
-def _line(name: str, input: Tensor, n: int | None, dim: int) -> _Plan:
-    """One dimension."""
+def _one_dim_plan(name: str, input: Tensor, n: int | None, dim: int) -> _Plan:
+    """Return the plan for one dimension."""
     return (existing_dim(dim, input.ndim),), (None if n is None else as_integer(name, "n", n),)
 
 
@@ -191,15 +191,15 @@ def fft(
 ) -> Tensor:
     """The Fourier transform along one dimension: sum over j of input[j] exp(-2 pi i jk / n).
 
-    The input is trimmed or padded with zeros to n points. `norm` says which direction is divided by n: "backward" (the
-    default), "forward", or with "ortho" each by sqrt(n).
+    The input is trimmed or padded with zeros to n points. `norm` chooses the direction that is divided by n: "backward"
+    (the default) or "forward"; "ortho" divides each by sqrt(n).
 
     >>> import ndgrad
     >>> ndgrad.fft.fft(ndgrad.tensor([1.0, 0.0, 0.0, 0.0])).real
     tensor([1., 1., 1., 1.])
     """
-    x = _floating("fft", input)
-    return deliver("fft", _c2c("fft", x, _line("fft", x, n, dim), norm, True), out, input)
+    x = _as_floating("fft", input)
+    return deliver("fft", _c2c("fft", x, _one_dim_plan("fft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -212,51 +212,51 @@ def ifft(
     >>> ndgrad.fft.ifft(ndgrad.tensor([2.0, 0.0])).real
     tensor([1., 1.])
     """
-    x = _floating("ifft", input)
-    return deliver("ifft", _c2c("ifft", x, _line("ifft", x, n, dim), norm, False), out, input)
+    x = _as_floating("ifft", input)
+    return deliver("ifft", _c2c("ifft", x, _one_dim_plan("ifft", x, n, dim), norm, False), out, input)
 
 
 @both_worlds
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The Fourier transform of real numbers, bins 0 to n // 2: the others are conjugates of these.
+    """The Fourier transform of real numbers, bins 0 to n // 2; the other bins are conjugates of these.
 
     >>> import ndgrad
     >>> ndgrad.fft.rfft(ndgrad.ones(5)).real
     tensor([5., 0., 0.])
     """
-    x = _floating("rfft", input, real=True)
-    return deliver("rfft", _r2c("rfft", x, _line("rfft", x, n, dim), norm, True), out, input)
+    x = _as_floating("rfft", input, real=True)
+    return deliver("rfft", _r2c("rfft", x, _one_dim_plan("rfft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
 def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of `rfft`, of n points (by default an even number of them).
+    """The inverse of `rfft`, with n points (by default an even number).
 
     >>> import ndgrad
     >>> ndgrad.fft.irfft(ndgrad.fft.rfft(ndgrad.tensor([1.0, 2.0, 3.0])), n=3)
     tensor([1., 2., 3.])
     """
-    x = _floating("irfft", input)
-    return deliver("irfft", _c2r("irfft", x, _line("irfft", x, n, dim), norm, False), out, input)
+    x = _as_floating("irfft", input)
+    return deliver("irfft", _c2r("irfft", x, _one_dim_plan("irfft", x, n, dim), norm, False), out, input)
 
 
 @both_worlds
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The Fourier transform of a Hermitian-symmetric signal, of which `input` is the first
-    half; it is real, of n points.
+    """The real Fourier transform, with n points, of a Hermitian-symmetric signal. `input` is the first half of
+    the signal.
 
     >>> import ndgrad
     >>> ndgrad.fft.hfft(ndgrad.tensor([1.0, 2.0]), n=2)
     tensor([ 3., -1.])
     """
-    x = _floating("hfft", input)
-    return deliver("hfft", _c2r("hfft", x, _line("hfft", x, n, dim), norm, True), out, input)
+    x = _as_floating("hfft", input)
+    return deliver("hfft", _c2r("hfft", x, _one_dim_plan("hfft", x, n, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -269,8 +269,8 @@ def ihfft(
     >>> ndgrad.fft.ihfft(ndgrad.tensor([3.0, -1.0])).real
     tensor([1., 2.])
     """
-    x = _floating("ihfft", input, real=True)
-    return deliver("ihfft", _r2c("ihfft", x, _line("ihfft", x, n, dim), norm, False), out, input)
+    x = _as_floating("ihfft", input, real=True)
+    return deliver("ihfft", _r2c("ihfft", x, _one_dim_plan("ihfft", x, n, dim), norm, False), out, input)
 
 
 # ----- several dimensions ---------------------------------------------------------------------------------------------
@@ -292,8 +292,8 @@ def fftn(
     tensor([[4., 0.],
             [0., 0.]])
     """
-    x = _floating("fftn", input)
-    return deliver("fftn", _c2c("fftn", x, _dims_and_sizes("fftn", x, s, dim), norm, True), out, input)
+    x = _as_floating("fftn", input)
+    return deliver("fftn", _c2c("fftn", x, _plan_dims("fftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -312,8 +312,8 @@ def ifftn(
     tensor([[1., 1.],
             [1., 1.]])
     """
-    x = _floating("ifftn", input)
-    return deliver("ifftn", _c2c("ifftn", x, _dims_and_sizes("ifftn", x, s, dim), norm, False), out, input)
+    x = _as_floating("ifftn", input)
+    return deliver("ifftn", _c2c("ifftn", x, _plan_dims("ifftn", x, s, dim), norm, False), out, input)
 
 
 @both_worlds
@@ -325,14 +325,14 @@ def rfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The Fourier transform of real numbers along several dimensions; of the last one, half of the bins.
+    """The Fourier transform of real numbers along several dimensions; the last one has half of the bins.
 
     >>> import ndgrad
     >>> ndgrad.fft.rfftn(ndgrad.ones(2, 4)).shape
     ndgrad.Size([2, 3])
     """
-    x = _floating("rfftn", input, real=True)
-    return deliver("rfftn", _r2c("rfftn", x, _dims_and_sizes("rfftn", x, s, dim), norm, True), out, input)
+    x = _as_floating("rfftn", input, real=True)
+    return deliver("rfftn", _r2c("rfftn", x, _plan_dims("rfftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -351,8 +351,8 @@ def irfftn(
     tensor([[1., 1.],
             [1., 1.]])
     """
-    x = _floating("irfftn", input)
-    return deliver("irfftn", _c2r("irfftn", x, _dims_and_sizes("irfftn", x, s, dim), norm, False), out, input)
+    x = _as_floating("irfftn", input)
+    return deliver("irfftn", _c2r("irfftn", x, _plan_dims("irfftn", x, s, dim), norm, False), out, input)
 
 
 @both_worlds
@@ -364,14 +364,14 @@ def hfftn(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """`hfft` along several dimensions, of which the last is the one given by half; `s` counts the points of the result.
+    """`hfft` along several dimensions; the last one is given by half. `s` counts the points of the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.hfftn(ndgrad.ones(2, 3)).shape
     ndgrad.Size([2, 4])
     """
-    x = _floating("hfftn", input)
-    return deliver("hfftn", _c2r("hfftn", x, _dims_and_sizes("hfftn", x, s, dim), norm, True), out, input)
+    x = _as_floating("hfftn", input)
+    return deliver("hfftn", _c2r("hfftn", x, _plan_dims("hfftn", x, s, dim), norm, True), out, input)
 
 
 @both_worlds
@@ -389,8 +389,8 @@ def ihfftn(
     >>> ndgrad.fft.ihfftn(ndgrad.ones(2, 4)).shape
     ndgrad.Size([2, 3])
     """
-    x = _floating("ihfftn", input, real=True)
-    return deliver("ihfftn", _r2c("ihfftn", x, _dims_and_sizes("ihfftn", x, s, dim), norm, False), out, input)
+    x = _as_floating("ihfftn", input, real=True)
+    return deliver("ihfftn", _r2c("ihfftn", x, _plan_dims("ihfftn", x, s, dim), norm, False), out, input)
 
 
 # ----- two dimensions: the same, along the last two -------------------------------------------------------------------
@@ -513,7 +513,7 @@ def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: di
     dtype = given.dtype or as_numpy_dtype(get_default_dtype())
     if not is_inexact(dtype):
         raise RuntimeError(
-            f"{name} requires a floating point or complex dtype, and dtype is {as_dtype(dtype)!r}. "
+            f"{name} requires a floating point or complex dtype, but dtype is {as_dtype(dtype)!r}. "
             "Leave it out, or give one. [nd-dtype]"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -521,7 +521,7 @@ def _frequencies(name: str, numbers: NDArray[Any], n: int, d: float, options: di
     return given.tensor(name, values.astype(dtype))
 
 
-def _count(name: str, n: int) -> int:
+def _check_count(name: str, n: int) -> int:
     count = as_integer(name, "n", n)
     if count < 0:
         raise RuntimeError(
@@ -532,43 +532,43 @@ def _count(name: str, n: int) -> int:
 
 
 def fftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
-    """The frequencies of the bins of `fft` for n points a distance d apart: the positive ones, then the negative ones.
+    """The frequencies of the bins of `fft` for n points at distance d: positive ones first, then negative ones.
 
     >>> import ndgrad
     >>> ndgrad.fft.fftfreq(5)
     tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
     """
-    count = _count("fftfreq", n)
+    count = _check_count("fftfreq", n)
     numbers = np.arange(count)
     numbers[(count + 1) // 2 :] -= count
     return _frequencies("fftfreq", numbers, count, d, {**options})
 
 
 def rfftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
-    """The frequencies of the bins of `rfft` for n points a distance d apart.
+    """The frequencies of the bins of `rfft` for n points at distance d.
 
     >>> import ndgrad
     >>> ndgrad.fft.rfftfreq(4)
     tensor([0.0000, 0.2500, 0.5000])
     """
-    count = _count("rfftfreq", n)
+    count = _check_count("rfftfreq", n)
     return _frequencies("rfftfreq", np.arange(count // 2 + 1), count, d, {**options})
 
 
-def _shifted(input: Tensor, dim: Dims, extra: int) -> Tensor:
+def _shift(input: Tensor, dim: Dims, extra: int) -> Tensor:
     dims = tuple(range(input.ndim)) if dim is None else _sequence(dim) or ()
     return roll(input, tuple((input.shape[existing_dim(d, input.ndim)] + extra) // 2 for d in dims), dims)
 
 
 @both_worlds
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
-    """The bins in the order of their frequencies, 0 in the middle, along `dim` (all dimensions by default).
+    """The bins ordered by frequency, 0 in the middle, along `dim` (all dimensions by default).
 
     >>> import ndgrad
     >>> ndgrad.fft.fftshift(ndgrad.fft.fftfreq(4))
     tensor([-0.5000, -0.2500,  0.0000,  0.2500])
     """
-    return _shifted(input, dim, 0)
+    return _shift(input, dim, 0)
 
 
 @both_worlds
@@ -579,4 +579,4 @@ def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     >>> ndgrad.fft.ifftshift(ndgrad.tensor([-1.0, 0.0, 1.0]))
     tensor([ 0.,  1., -1.])
     """
-    return _shifted(input, dim, 1)
+    return _shift(input, dim, 1)

@@ -1,5 +1,5 @@
-"""Overwriting a whole tensor: copy_, fill_, zero_, fill_diagonal_, apply_; and giving it other memory: resize_, set_,
-share_memory_."""
+"""In-place writes to a whole tensor (copy_, fill_, zero_, fill_diagonal_, apply_), and replacement of its memory
+(resize_, set_, share_memory_)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ METHODS = (
 
 
 def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
-    """Overwrite with the values of `src`, broadcast and converted as need be; the gradient flows to `src`.
+    """Overwrite with the values of `src`, broadcast and converted if necessary; the gradient flows to `src`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 2).copy_(ndgrad.tensor([1, 2]))
@@ -54,7 +54,7 @@ def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
 
 
 def fill_(self: Tensor, value: TensorLike) -> Tensor:
-    """Set every element to one number (or the value of a 0-d tensor, to which the gradient then flows).
+    """Set every element to one number, or to the value of a 0-d tensor, which receives the gradient.
 
     >>> import ndgrad
     >>> ndgrad.zeros(3).fill_(2.5)
@@ -67,12 +67,12 @@ def fill_(self: Tensor, value: TensorLike) -> Tensor:
                 "copy_(). [nd-ndim]"
             )
         return write(ops.fill_with, self, (value,), {})
-    value = _fitting(value, np_dtype(self))
+    value = _fit_number(value, np_dtype(self))
     return write(ops.fill, self, (), {"value": value})
 
 
 def fill(input: Tensor, value: TensorLike) -> Tensor:
-    """A tensor like `input` with every element set to `value`.
+    """Return a tensor like `input` with every element set to `value`.
 
     >>> import ndgrad
     >>> ndgrad.fill(ndgrad.zeros(3), 7.0)
@@ -80,11 +80,11 @@ def fill(input: Tensor, value: TensorLike) -> Tensor:
     """
     if isinstance(value, Variable):
         return ops.fill_with(input, value)
-    return ops.fill(input, value=_fitting(value, np_dtype(input)))
+    return ops.fill(input, value=_fit_number(value, np_dtype(input)))
 
 
-def _fitting(value: Any, dtype: np.dtype[Any]) -> Any:
-    """A number that can be stored as `dtype` by dropping at most a fraction."""
+def _fit_number(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the number as stored in `dtype`; only a fractional part may be dropped."""
     if isinstance(value, complex) and dtype.kind != "c":
         if value.imag:
             raise RuntimeError(
@@ -106,8 +106,8 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> Tensor:
-    """Set the main diagonal to one number; of a matrix that is taller than wide, with `wrap`, again and again with a
-    row between.
+    """Set the main diagonal to one number. With `wrap`, the diagonal of a tall matrix starts again after each
+    block, with a row between.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 2).fill_diagonal_(5.0)
@@ -117,11 +117,11 @@ def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> 
     sizes = tuple(self.shape)
     if len(sizes) < 2:
         raise RuntimeError(
-            f"fill_diagonal_: dimensions must larger than 1, and the shape is {list(sizes)}. Use fill_(). [nd-ndim]"
+            f"fill_diagonal_: dimensions must larger than 1, but the shape is {list(sizes)}. Use fill_(). [nd-ndim]"
         )
     if len(sizes) > 2 and len(set(sizes)) > 1:
         raise RuntimeError(
-            f"fill_diagonal_: all dimensions of input must be of equal length, and the shape is {list(sizes)}. "
+            f"fill_diagonal_: all dimensions of input must be of equal length, but the shape is {list(sizes)}. "
             "[nd-shape]"
         )
     steps = geometry_of(self).strides
@@ -135,8 +135,8 @@ def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> 
     return self
 
 
-def _each(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
-    """Overwrite each element with what a Python function makes of it and of those of others in its place."""
+def _map_elements(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
+    """Overwrite each element with a Python function of it and of the corresponding elements of others."""
     for t in (self, *others):
         if stake_of(t) is not None:
             raise RuntimeError(
@@ -147,7 +147,7 @@ def _each(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callabl
         _check_plain(t, name)
         if tuple(t.shape) != tuple(self.shape):
             raise RuntimeError(
-                f"{name}: the shapes must agree, and are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as(). "
+                f"{name}: the shapes must agree, but are {tuple(self.shape)} and {tuple(t.shape)}. Use expand_as(). "
                 "[nd-shape]"
             )
     made = [function(*values) for values in zip(*(memory_of(t).ravel().tolist() for t in (self, *others)), strict=True)]
@@ -155,40 +155,40 @@ def _each(name: str, self: Tensor, others: tuple[Tensor, ...], function: Callabl
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Overwrite each element with what a Python function makes of it: slow, and without a derivative.
+    """Overwrite each element with a Python function of it: slow, and without a derivative.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).apply_(lambda v: v + 1.0)
     tensor([2., 3.])
     """
-    return _each("apply_", self, (), callable)
+    return _map_elements("apply_", self, (), callable)
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Overwrite each element with what a Python function makes of it and of another tensor's.
+    """Overwrite each element with a Python function of it and of the corresponding element of another tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).map_(ndgrad.tensor([3.0, 4.0]), lambda a, b: a * b)
     tensor([3., 8.])
     """
-    return _each("map_", self, (tensor,), callable)
+    return _map_elements("map_", self, (tensor,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
-    """Overwrite each element with what a Python function makes of it and of two other tensors'.
+    """Overwrite each element with a Python function of it and of the corresponding elements of two other tensors.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).map2_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0]), lambda a, b, c: a + b * c)
     tensor([7.])
     """
-    return _each("map2_", self, (x, y), callable)
+    return _map_elements("map2_", self, (x, y), callable)
 
 
 # ----- memory ---------------------------------------------------------------------------------------------------------
 
 
 def _replace(t: Tensor, name: str, array: Payload) -> Tensor:
-    """Give a tensor another array. It is no view any more, and views taken of it are of what it was."""
+    """Give a tensor another array. It is no longer a view, and views taken before keep the old memory."""
     storage, meta = storage_of(t), meta_of(t)
     t._array = array
     meta.view = None
@@ -199,7 +199,7 @@ def _replace(t: Tensor, name: str, array: Payload) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> Tensor:
-    """Change the shape in place: the elements in memory stay, in order; more of them are uninitialised.
+    """Change the shape in place: elements in memory stay, in order; additional ones are uninitialised.
 
     >>> import ndgrad
     >>> ndgrad.arange(6).resize_(2, 2)
@@ -214,7 +214,7 @@ def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> 
         )
     shape = as_shape(sizes)
     if any(n < 0 for n in shape):
-        raise RuntimeError(f"resize_: sizes must be non-negative, and are {list(shape)}. [nd-range]")
+        raise RuntimeError(f"resize_: sizes must be non-negative, but are {list(shape)}. [nd-range]")
     if shape == tuple(self.shape):
         return self
     check_writable(self, "resize_")
@@ -245,7 +245,7 @@ def set_(
     size: Shape | None = None,
     stride: Shape | None = None,
 ) -> Tensor:
-    """Let this tensor look at other memory: another tensor's, a storage's, or none.
+    """Make this tensor refer to other memory: another tensor's, a storage's, or none.
 
     >>> import ndgrad
     >>> x, y = ndgrad.zeros(0), ndgrad.arange(4.0)
@@ -257,7 +257,7 @@ def set_(
     tangents = TANGENT in (stake_of(self), stake_of(source))
     if not self.is_leaf or tangents or (isinstance(source, Variable) and source.requires_grad):
         raise RuntimeError(
-            "set_: changing the memory of a tensor that is part of a graph, or taking that of one that is, cannot be "
+            "set_: changing the memory of a tensor that is part of a graph, or using such a tensor's memory, cannot be "
             "differentiated. Use copy_(), or detach() them first. [nd-shared-memory]"
         )
     dtype = np_dtype(self)
@@ -279,16 +279,16 @@ def set_(
         if size is None:
             size = (memory.nbytes // dtype.itemsize,)
     else:
-        raise TypeError(f"set_: the source must be a tensor or a storage, and is {type(source).__name__}. [nd-type]")
+        raise TypeError(f"set_: the source must be a tensor or a storage, but is {type(source).__name__}. [nd-type]")
     size = as_shape((size,))
     stride = contiguous_strides(size) if stride is None else as_shape((stride,))
     return _replace(self, "set_", window(memory, dtype, storage_offset, size, stride))
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the values into memory that processes forked from now on share: what one writes, all see.
+    """Move the values into memory shared with processes forked later: all of them see each write.
 
-    Views that were taken of the tensor before stay in the old memory, as after `set_()`.
+    Views taken before stay in the old memory, as after `set_()`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).share_memory_().is_shared()
@@ -311,7 +311,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes.
+    """True if the memory is shared between processes.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).is_shared()

@@ -1,4 +1,4 @@
-"""The gamma function and its kin as torch has them beside torch.special: ops of the table as they stand.
+"""The gamma function and relatives that torch has outside torch.special: exactly ops of the table.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Single elements named by index tensors and masks, under torch's names: gather and scatter, take and put, masked_fill.
+"""Elements selected by index tensors and masks, under torch's names: gather and scatter, take and put, masked_fill.
 
-An index is a tensor of integers within bounds, and negative ones count from the end only in take, put and
-take_along_dim. Everything is checked before anything is written. An in-place form is the same function with
-`write` in the place of the call (`run`). Where an index names a place twice, what overwrites keeps the last value,
-which alone gets a gradient.
+An index is a tensor of integers within bounds. Negative ones count from the end only in take, put and
+take_along_dim. Everything is checked before anything is written. An in-place form is the same function with `write`
+instead of the call (`run`). If an index names a position twice, an overwriting function keeps the last value, which
+alone gets a gradient.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METHODS = (*__all__, "scatter_", "scatter_add_", "scatter_reduce_", "masked_fill
 
 
 def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tensor:
-    """A tensor argument, or a bare array as a tensor of the same face."""
+    """Return a tensor argument unchanged, or a bare array as a tensor of the same class as `like`."""
     if isinstance(value, Variable):
         return value
     if is_raw_array(value):
@@ -52,18 +52,18 @@ def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tens
 def as_index(
     name: str, like: Tensor, index: TensorLike, error: type[Exception] = RuntimeError, argument: str = "index"
 ) -> Tensor:
-    """An index tensor, of 64-bit integers unless it is of 32."""
+    """Return an index tensor of int64, or unchanged if it has int32."""
     index = as_tensor(name, argument, like, index)
     dtype = np_dtype(index)
     if dtype.kind not in "iu":
         raise error(
-            f"{name}(): Expected dtype int32/int64 for index, and it is {dtype} (shape {tuple(index.shape)}). "
+            f"{name}(): Expected dtype int32/int64 for index, but it is {dtype} (shape {tuple(index.shape)}). "
             "Convert it with .long(). [nd-dtype]"
         )
     return index if dtype.itemsize >= 4 and dtype.kind == "i" else cast.cast(index, dtype=np.dtype(np.int64))
 
 
-def line(t: Tensor) -> Tensor:
+def as_line(t: Tensor) -> Tensor:
     return t if t.ndim else shape.reshape(t, shape=(1,))
 
 
@@ -71,17 +71,17 @@ def numel(t: Tensor) -> int:
     return math.prod(t.shape)
 
 
-def same_dtype(name: str, input: Tensor, source: Tensor, error: type[Exception] = RuntimeError) -> None:
+def require_same_dtype(name: str, input: Tensor, source: Tensor, error: type[Exception] = RuntimeError) -> None:
     if np_dtype(input) != np_dtype(source):
         raise error(
-            f"{name}(): Expected self.dtype to be equal to src.dtype, and they are {np_dtype(input)} and "
+            f"{name}(): Expected self.dtype to be equal to src.dtype, but they are {np_dtype(input)} and "
             f"{np_dtype(source)}. Convert one with .to(). [nd-dtype-mismatch]"
         )
 
 
 def as_number(name: str, input: Tensor, value: Any) -> Number:
-    """A number to be written into `input`: floats are cut to integers for an integer tensor, what
-    cannot be kept raises."""
+    """Return a number that can be written into `input`: floats are truncated for an integer tensor; values
+    that do not fit raise."""
     dtype = np_dtype(input)
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(
@@ -107,7 +107,7 @@ def as_number(name: str, input: Tensor, value: Any) -> Number:
 
 
 def fill_value(name: str, input: Tensor, value: TensorLike) -> Tensor | Number:
-    """The value of masked_fill and index_fill: a number, or a 0-d tensor, which then gets a gradient."""
+    """Return the value of masked_fill and index_fill: a number, or a 0-d tensor, which then gets a gradient."""
     if not isinstance(value, Variable) and not is_raw_array(value):
         return as_number(name, input, value)
     value = as_tensor(name, "value", input, value)
@@ -133,7 +133,7 @@ def run(op: Op, in_place: bool, input: Tensor, *args: Tensor | Number, **setting
 
 
 def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) -> None:
-    """Ranks and sizes of an index along `dim`, and of what it indexes (where `dim` is free) or takes from."""
+    """Check ranks and sizes of an index against the tensors that it indexes (any size at `dim`) or reads."""
     sizes = index.shape
     for what, t in limits.items():
         have = t.shape
@@ -155,9 +155,9 @@ def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) 
 
 @both_worlds
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
-    """Elements picked along `dim`: for a matrix and dim 1, result[i, j] = input[i, index[i, j]].
+    """Select elements along `dim`: for a matrix and dim 1, result[i, j] = input[i, index[i, j]].
 
-    With `sparse_grad` the gradient of the input is a sparse tensor, with an entry per element that was picked.
+    With `sparse_grad` the gradient of the input is a sparse tensor, with an entry per selected element.
 
     >>> import ndgrad
     >>> ndgrad.gather(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ndgrad.tensor([[1], [0]]))
@@ -166,7 +166,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     """
     dim = as_dim(dim, input.ndim)
     index = as_index("gather", input, index)
-    x, along = line(input), line(index)
+    x, along = as_line(input), as_line(index)
     if not numel(index) and x.ndim != along.ndim:
         return deliver("gather", ops.take(input, index), out, input)
     _check_index("gather", dim, along, {"input": x})
@@ -184,16 +184,16 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
 def _scatter_arguments(
     name: str, input: Tensor, dim: int, index: Tensor, source: Any
 ) -> tuple[Tensor, int, Tensor, Any]:
-    """Target, dim, index and source as the ops want them: all of one rank, the source cut to the index."""
+    """Return target, dim, index and source in the form of the ops: equal ranks, the source cut to the index."""
     dim = as_dim(dim, input.ndim)
-    index = line(as_index(name, input, index))
-    target = line(input)
+    index = as_line(as_index(name, input, index))
+    target = as_line(input)
     number = not isinstance(source, Variable)
     if not number:
-        same_dtype(name, input, source)
-        source = line(source)
+        require_same_dtype(name, input, source)
+        source = as_line(source)
     if not numel(index) and index.ndim != target.ndim:
-        # an empty index may have any rank, and writes nothing
+        # An empty index may have any rank, and writes nothing.
         nothing = index_ops.getitem(target, index=(*(slice(None),) * dim, slice(0)))
         return target, dim, beside(input, np.zeros(tuple(nothing.shape), np.int64)), source if number else nothing
     if number:
@@ -217,7 +217,7 @@ def _scatter(
 ) -> Tensor:
     if (src is None) == (value is None):
         raise TypeError(
-            f"{name}() takes a tensor 'src' or a number 'value', and got {'neither' if src is None else 'both'}. "
+            f"{name}() takes a tensor 'src' or a number 'value', but got {'neither' if src is None else 'both'}. "
             "Give one. [nd-exclusive]"
         )
     source = src if value is None else value
@@ -227,7 +227,7 @@ def _scatter(
         source = as_number(name, input, source)
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(
-            f"{name}(): reduce argument must be either add or multiply, and is {reduce!r}. "
+            f"{name}(): reduce argument must be either add or multiply, but is {reduce!r}. "
             "scatter_reduce() knows more. [nd-option]"
         )
     target, dim, index, source = _scatter_arguments(name, input, dim, index, source)
@@ -237,11 +237,11 @@ def _scatter(
         result = _reduce_prod(target, index, source, dim, True, in_place)
     else:
         result = run(ops.scatter_add if reduce == "add" else ops.scatter, in_place, target, index, source, dim=dim)
-    return shaped(input, result, in_place)
+    return restore_shape(input, result, in_place)
 
 
-def shaped(input: Tensor, result: Tensor, in_place: bool) -> Tensor:
-    """What was computed for a 0-d tensor as a line of one element, in the tensor's shape."""
+def restore_shape(input: Tensor, result: Tensor, in_place: bool) -> Tensor:
+    """Reshape a result computed for a 0-d tensor as a line of one element to the tensor's shape."""
     if in_place:
         return input
     return result if input.ndim else shape.reshape(result, shape=())
@@ -258,9 +258,9 @@ def scatter(
     reduce: str | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """`input` with values put along `dim`: for a matrix and dim 1, result[i, index[i, j]] = src[i, j] (or one number).
+    """Return `input` with values put along `dim`: for a matrix and dim 1, result[i, index[i, j]] = src[i, j].
 
-    `reduce` may be "add" or "multiply". Where an index names a place twice, the last value stays and gets the gradient.
+    `reduce` may be "add" or "multiply". If an index names a position twice, the last value stays and gets the gradient.
 
     >>> import ndgrad
     >>> ndgrad.scatter(ndgrad.zeros(2, 3), 1, ndgrad.tensor([[2], [0]]), 1.0)
@@ -281,7 +281,7 @@ def scatter_(
     value: Number | None = None,
     reduce: str | None = None,
 ) -> Tensor:
-    """In place: see `scatter`.
+    """In-place version of `scatter`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(3).scatter_(0, ndgrad.tensor([1]), 5.0)
@@ -292,12 +292,12 @@ def scatter_(
 
 def _scatter_add(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor, in_place: bool) -> Tensor:
     target, dim, index, src = _scatter_arguments(name, input, dim, index, as_tensor(name, "src", input, src))
-    return shaped(input, run(ops.scatter_add, in_place, target, index, src, dim=dim), in_place)
+    return restore_shape(input, run(ops.scatter_add, in_place, target, index, src, dim=dim), in_place)
 
 
 @both_worlds
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`input` with values added along `dim`, every repetition counted: result[i, index[i, j]] += src[i, j].
+    """Return `input` with values added along `dim`; repeated indices add up: result[i, index[i, j]] += src[i, j].
 
     >>> import ndgrad
     >>> ndgrad.scatter_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.tensor([1.0, 2.0, 3.0]))
@@ -308,7 +308,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
 
 @both_worlds
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """In place: see `scatter_add`.
+    """In-place version of `scatter_add`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).scatter_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2))
@@ -364,7 +364,7 @@ def reduce_along(
     else:
         how = {"sum": _reduce_sum, "prod": _reduce_prod, "mean": _reduce_mean}[reduce]
         result = how(target, index, src, dim, include_self, in_place)
-    return shaped(input, result, in_place)
+    return restore_shape(input, result, in_place)
 
 
 @both_worlds
@@ -378,10 +378,10 @@ def scatter_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """`input` with values combined along `dim` by sum, prod, mean, amax or amin.
+    """Return `input` with values combined along `dim` by sum, prod, mean, amax or amin.
 
-    Without `include_self` a place that is indexed forgets its old value first. Where several values are the largest (or
-    smallest), they share the gradient alike.
+    Without `include_self` an indexed position drops its old value first. If several values are the largest (or
+    smallest), they share the gradient equally.
 
     >>> import ndgrad
     >>> src = ndgrad.tensor([3.0, 1.0, 2.0])
@@ -396,7 +396,7 @@ def scatter_reduce(
 def scatter_reduce_(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """In place: see `scatter_reduce`.
+    """In-place version of `scatter_reduce`.
 
     >>> import ndgrad
     >>> ndgrad.ones(1).scatter_reduce_(0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
@@ -444,7 +444,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """In place: see `masked_fill`.
+    """In-place version of `masked_fill`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).masked_fill_(ndgrad.tensor([True, False]), 7.0)
@@ -468,19 +468,19 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     """
     mask = _mask("masked_select", input, mask, False)
     common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    return deliver("masked_select", ops.masked_select(_expanded(input, common), _expanded(mask, common)), out, input)
+    return deliver("masked_select", ops.masked_select(_expand(input, common), _expand(mask, common)), out, input)
 
 
-def _expanded(t: Tensor, to: tuple[int, ...]) -> Tensor:
+def _expand(t: Tensor, to: tuple[int, ...]) -> Tensor:
     return t if tuple(t.shape) == to else shape.expand(t, shape=to)
 
 
 def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_place: bool) -> Tensor:
     mask = _mask(name, input, mask, in_place)
     source = as_tensor(name, "source", input, source)
-    same_dtype(name, input, source)
+    require_same_dtype(name, input, source)
     common = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    mask = _expanded(mask, common)
+    mask = _expand(mask, common)
     if not isinstance(mask._array, Variable):
         wanted = int(np.count_nonzero(mask._array))
         if wanted > numel(source):
@@ -491,13 +491,13 @@ def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_p
     if not numel(source):
         return input if in_place else cast.clone(input)
     flat = shape.reshape(source, shape=(numel(source),))
-    # the number of a true element among the true ones is its place in the source; elsewhere any place will do
+    # A true element takes the source element with its rank among true elements. Other positions may take any.
     place = ops.mask_positions(mask)
     return run(index_ops.masked_fill, in_place, input, mask, ops.take(flat, place))
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """`input` with the elements of `source`, in order, where the mask is true.
+    """Return `input` with the elements of `source`, in order, at the true elements of the mask.
 
     >>> import ndgrad
     >>> ndgrad.masked_scatter(ndgrad.zeros(3), ndgrad.tensor([True, False, True]), ndgrad.tensor([1.0, 2.0]))
@@ -507,7 +507,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """In place: see `masked_scatter`.
+    """In-place version of `masked_scatter`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).masked_scatter_(ndgrad.tensor([False, True]), ndgrad.tensor([5.0]))
@@ -538,7 +538,7 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bool, in_place: bool) -> Tensor:
     index = as_index(name, input, index)
     source = as_tensor(name, "source", input, source)
-    same_dtype(name, input, source)
+    require_same_dtype(name, input, source)
     if numel(source) != numel(index):
         raise IndexError(
             f"{name}(): Expected source and index to have the same number of elements, but got source.numel() "
@@ -550,7 +550,7 @@ def _put(name: str, input: Tensor, index: Tensor, source: Tensor, accumulate: bo
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with values put (or added) at positions in the flattened tensor; negative ones count from the end.
+    """Return `input` with values put (or added) at positions in the flattened tensor; negative ones count from the end.
 
     >>> import ndgrad
     >>> ndgrad.put(ndgrad.zeros(2, 2), ndgrad.tensor([1, -1]), ndgrad.tensor([5.0, 6.0]))
@@ -561,7 +561,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """In place: see `put`.
+    """In-place version of `put`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).put_(ndgrad.tensor([1, 1]), ndgrad.ones(2), accumulate=True)
@@ -572,7 +572,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 @both_worlds
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """As `gather`, with input and indices broadcast against each other; without `dim`, of the flattened tensor.
+    """As `gather`, with input and indices broadcast against each other; without `dim`, on the flattened tensor.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[3.0, 1.0, 2.0]])
@@ -588,7 +588,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
             f"dimensions for input, and {indices.ndim} dimensions for indices. Unsqueeze the shorter one. [nd-ndim]"
         )
     dim = as_dim(dim, input.ndim)
-    x, indices = line(input), line(indices)
+    x, indices = as_line(input), as_line(indices)
     rest_x, rest_i = (tuple(n for d, n in enumerate(t.shape) if d != dim) for t in (x, indices))
     try:
         rest = np.broadcast_shapes(rest_x, rest_i)
@@ -598,7 +598,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
             f"dim {dim}: The size of tensor a must match the size of tensor b where neither is 1. Expand one of them. "
             "[nd-broadcast]"
         ) from None
-    x = _expanded(x, (*rest[:dim], x.shape[dim], *rest[dim:]))
-    indices = _expanded(indices, (*rest[:dim], indices.shape[dim], *rest[dim:]))
+    x = _expand(x, (*rest[:dim], x.shape[dim], *rest[dim:]))
+    indices = _expand(indices, (*rest[:dim], indices.shape[dim], *rest[dim:]))
     result = ops.gather(x, ops.wrap_index(indices, length=x.shape[dim]), dim=dim)
     return deliver("take_along_dim", result if input.ndim else shape.reshape(result, shape=()), out, input)

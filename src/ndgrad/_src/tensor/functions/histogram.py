@@ -1,7 +1,7 @@
 """Histograms with edges, in one and in several dimensions, under torch's names.
 
-Counts are constant between the edges, so their derivative in the sample is 0; gradients flow from counts to weights,
-and from edges that follow the extremes of the sample to these.
+Counts are constant between the edges, so their derivative with respect to the sample is 0. Gradients flow from counts
+to weights, and from edges computed from the sample's extremes to these extremes.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ METHODS = ("histogram",)
 
 
 def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, float] | None, dimension: int) -> Tensor:
-    """The edges of the bins of one dimension: those given, or even ones between the ends, or between the sample's
+    """Return the bin edges of one dimension: those given, or even ones between the ends or the sample's
     extremes."""
     if isinstance(bins, Variable):
         if bins.ndim != 1 or bins.shape[0] < 1:
             raise RuntimeError(
-                f"{name}: bins tensor should have one dimension and at least one edge, and has shape "
+                f"{name}: bins tensor should have one dimension and at least one edge, but has shape "
                 f"{tuple(bins.shape)}. "
                 "Give the edges in rising order. [nd-ndim]"
             )
         if np_dtype(bins) != np_dtype(column):
             raise RuntimeError(
-                f"{name}: input tensor and bins tensors should have the same dtype, and have "
+                f"{name}: input tensor and bins tensors should have the same dtype, but have "
                 f"{as_dtype(np_dtype(column))!r} and "
                 f"{as_dtype(np_dtype(bins))!r}. Convert one of them. [nd-dtype-mismatch]"
             )
@@ -78,8 +78,8 @@ def _edges(name: str, column: Tensor, bins: int | Tensor, ends: tuple[float, flo
 
 
 def _counts(columns: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
-    """How many points, or how much of their weight, lie in each box: closed on the left, the last ones on the right
-    too."""
+    """Return the number of points, or their weight, in each box. Boxes are closed on the left; the last one
+    also on the right."""
     sizes = tuple(e.shape[0] - 1 for e in edges)
     first = columns[0]
     place: Any = 0
@@ -106,7 +106,7 @@ def _counts(columns: Sequence[Tensor], edges: Sequence[Tensor], weight: Tensor |
     return counts
 
 
-def _checked(name: str, input: Tensor, points: tuple[int, ...], weight: Tensor | None) -> None:
+def _check_arguments(name: str, input: Tensor, points: tuple[int, ...], weight: Tensor | None) -> None:
     if not is_floating(np_dtype(input)):
         raise NotImplementedError(
             f"{name}(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to floating point first. "
@@ -130,8 +130,8 @@ def histogram(
     density: bool = False,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> return_types.histogram:
-    """Counts in bins, or sums of weights, and the edges of the bins; as a density, divided by their sum and by the
-    widths.
+    """Return counts (or sums of weights) in bins, and the bin edges. With `density`, counts are divided by their sum
+    and by the widths.
 
     `bins` is a number of even bins, between the ends of `range` or the extremes of the input, or a tensor of edges.
 
@@ -140,7 +140,7 @@ def histogram(
     tensor([2., 1.])
     """
     ndim_of(input, "histogram")
-    _checked("histogram", input, tuple(input.shape), weight)
+    _check_arguments("histogram", input, tuple(input.shape), weight)
     if isinstance(bins, Variable) and range is not None:
         raise TypeError(
             "histogram(): got both edges, as bins, and a range. Give a number of bins with a range. [nd-exclusive]"
@@ -159,8 +159,8 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> return_types.histogramdd:
-    """Counts in boxes, or sums of weights, and the edges along each dimension. Points are the last dimension of the
-    input.
+    """Return counts (or sums of weights) in boxes, and the edges along each dimension. The last dimension of the input
+    holds the coordinates of a point.
 
     `range` lists the ends of all dimensions, one after another.
 
@@ -171,12 +171,12 @@ def histogramdd(
     """
     if ndim_of(input, "histogramdd") < 2:
         raise RuntimeError(
-            f"histogramdd: input tensor should have at least 2 dimensions, and has shape {tuple(input.shape)}. Its "
+            f"histogramdd: input tensor should have at least 2 dimensions, but has shape {tuple(input.shape)}. Its "
             "last one is the "
             "coordinates of a point. [nd-ndim]"
         )
     count = input.shape[-1]
-    _checked("histogramdd", input, tuple(input.shape[:-1]), weight)
+    _check_arguments("histogramdd", input, tuple(input.shape[:-1]), weight)
     sides: tuple[Any, ...] = tuple(bins) if isinstance(bins, (list, tuple)) else (bins,) * count
     if len(sides) != count:
         raise RuntimeError(

@@ -1,9 +1,9 @@
-"""Reading and writing by index, on both faces.
+"""Reading and writing by index, for `Tensor` and `Array`.
 
-An index is taken apart into a basic part (ints, slices, None), which is a view, and arrays, which the `index` op
-takes for leading dimensions: the view's indexed dimensions go to the front, are indexed, and the result goes
-where the rules of indexing put it. The faces differ in one point: beside arrays, an int is an array to NumPy, and
-is applied first by torch.
+An index is split into a basic part (ints, slices, None), which is a view, and arrays, which the `index` op applies to
+leading dimensions: the view's indexed dimensions move to the front, are indexed, and the result moves to the position
+that the rules of indexing prescribe. The two classes differ in one point: next to arrays, NumPy treats an int as an
+array, while torch applies it first.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ RENAMED_METHODS = {"__getitem__": "getitem", "__setitem__": "setitem"}
 
 
 class Parsed(NamedTuple):
-    """An index taken apart."""
+    """A parsed index."""
 
     basic: tuple[Any, ...]  # ints, slices, None, without Ellipsis
     arrays: list[Tensor]  # integer tensors
     positions: list[int]  # dimensions, after the basic part, that the arrays index
-    adjacent: bool  # whether the arrays stand next to each other
+    adjacent: bool  # True if the arrays are next to each other
 
 
 def _is_int(item: object) -> bool:
@@ -56,13 +56,13 @@ def _is_basic(item: object) -> bool:
     return _is_int(item) or item is None or item is Ellipsis or isinstance(item, slice)
 
 
-def with_numbers(index: Any) -> Any:
-    """An index with ints in the place of single integers: NumPy's, and 0-d tensors of integers,
-    which are ints to both faces.
+def replace_single_integers(index: Any) -> Any:
+    """Replace single integers of an index by ints: NumPy's scalars, and 0-d integer tensors, which both torch and
+    NumPy treat as ints.
 
-    What NumPy views by an int is then a view by a computed one (`a[np.argmax(a)]`) too. Inside vmap, a number that
-    differs from sample to sample stays an array, and so does on NumPy's face one that was made as an array
-    (`np.array(1)`), by which NumPy copies.
+    An index that gives a view with an int then also gives one with a computed int (`a[np.argmax(a)]`). Inside vmap, a
+    number that differs from sample to sample stays an array. For an `Array`, so does a number made as an array
+    (`np.array(1)`), because NumPy copies there.
     """
     if index.__class__ is not tuple:
         return _number(index)
@@ -93,9 +93,9 @@ def _is_array_of_ints(item: object) -> bool:
     return isinstance(item, Variable) and np_dtype(item).kind == "i" and item.ndim > 0
 
 
-def _as_written(index: Any) -> tuple[Any, ...] | None:
-    """The items of an index of Python ints, slices of them, None and Ellipsis: by far the commonest, and
-    nothing needs converting."""
+def _plain_items(index: Any) -> tuple[Any, ...] | None:
+    """Return the items of an index of Python ints, slices of ints, None and Ellipsis: by far the commonest case,
+    without conversions."""
     items = index if index.__class__ is tuple else (index,)
     for item in items:
         kind = item.__class__
@@ -126,21 +126,21 @@ def getitem(self: Tensor, index: Index) -> Tensor:
         return other
     if index.__class__ is int:
         return select(self, index)
-    plain = _as_written(index)
+    plain = _plain_items(index)
     if plain is not None:
         try:
             return ops.getitem.eager(self, index=plain)
         except IndexError as error:
-            raise _unfit(self, plain, error) from None
+            raise _index_error(self, plain, error) from None
     if isinstance(index, (Variable, np.ndarray)) and index.__class__ not in KNOWN:
         if (other := answer(getitem, (self, index), {})) is not UNASKED:
             return other
-    found = _by_arrays(self, index)
-    return _by_items(self, _items(self, with_numbers(index))) if found is None else found
+    found = _index_by_arrays(self, index)
+    return _index_by_items(self, _items(self, replace_single_integers(index))) if found is None else found
 
 
-def _by_arrays(self: Tensor, index: Index) -> Any:
-    """`self[index]` for the commonest indices with arrays, each by its own op; None for what must be read first."""
+def _index_by_arrays(self: Tensor, index: Index) -> Any:
+    """Return `self[index]` for the commonest indices with arrays, by special ops; None if it must be parsed."""
     if isinstance(index, (Variable, np.ndarray)):
         array: Any = index if isinstance(index, Variable) else over(self.face, index)
         kind, dims = np_dtype(array).kind, array.ndim
@@ -155,13 +155,13 @@ def _by_arrays(self: Tensor, index: Index) -> Any:
     return None
 
 
-def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
-    """`self[index]` for any index, by what it consists of."""
+def _index_by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
+    """Return `self[index]` for any index."""
     if all(map(_is_basic, items)):
         try:
             return ops.getitem(self, index=_basic(items))
         except IndexError as error:
-            raise _unfit(self, items, error) from None
+            raise _index_error(self, items, error) from None
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
@@ -169,7 +169,7 @@ def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
     front, back = _orders(part, parsed)
     out = _permute(ops.index(_permute(part, front), *parsed.arrays), back)
     if not self.on_numpy_face and out.ndim > 1 and back != tuple(range(len(back))):
-        # NumPy leaves the indexed dimensions first in memory; torch's result can be viewed in another shape
+        # NumPy leaves the indexed dimensions first in memory. torch's result must allow views in another shape.
         return cast.clone_ordered(out, order=tuple(range(out.ndim)))
     is_number = self.on_numpy_face and not out.ndim and not any(i is Ellipsis for i in items)
     if (
@@ -178,14 +178,14 @@ def _by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
         and (self.on_numpy_face or any(map(_is_traced, items)))
     ):
         if out._meta is not None and out._meta.view is not None:
-            out = cast.clone_ordered(out, order=tuple(range(out.ndim)))  # which belongs to nobody else
+            out = cast.clone_ordered(out, order=tuple(range(out.ndim)))  # an unshared copy
         take, put = functools.partial(getitem, self, items), functools.partial(setitem, self, items)
         note_pick(out, Picked(self, take, put))
     return out
 
 
 def _is_traced(item: object) -> bool:
-    """Whether an integer is known only when a traced function is called: eagerly, it would give a view."""
+    """True if an integer is known only when a traced function is called. Run eagerly, it would give a view."""
     return isinstance(item, Variable) and not batch_dims(item) and hasattr(innermost_array(item), "note_pick")
 
 
@@ -195,8 +195,8 @@ def _is_integer(item: object) -> bool:
     return item._meta is None or not item._meta.indexes_as_array
 
 
-def _unfit(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexError:
-    """The array library's error, with the shape that the index was meant for and what would fit."""
+def _index_error(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexError:
+    """Return the array library's error, extended by the shape of the tensor and by advice."""
     text = str(error).replace("for array: array is", "for tensor: it is")
     return IndexError(
         f"{text}: the tensor has shape {tuple(self.shape)}. Give at most {self.ndim} ints and slices, each within its "
@@ -205,12 +205,12 @@ def _unfit(self: Tensor, items: tuple[Any, ...], error: IndexError) -> IndexErro
 
 
 def select(self: Tensor, index: int) -> Tensor:
-    """`self[index]` for an int: the commonest index, under torch's name for its node."""
+    """Return `self[index]` for an int: the commonest index, under torch's name for its node."""
     try:
         return split_ops.select.eager(self, dim=0, index=index)
     except IndexError as error:
         if not self.ndim:
-            raise _unfit(self, (index,), error) from None
+            raise _index_error(self, (index,), error) from None
         size = self.shape[0]
         raise IndexError(
             f"index {index} is out of bounds for dimension 0 with size {size} (shape {tuple(self.shape)}). "
@@ -233,8 +233,8 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
             return
     given: Any = value
     put: Any = given if isinstance(given, Variable) else _as_value(self, given)
-    basic = _as_written(index)
-    items = _items(self, with_numbers(index)) if basic is None else basic
+    basic = _plain_items(index)
+    items = _items(self, replace_single_integers(index)) if basic is None else basic
     if basic is None and all(map(_is_basic, items)):
         basic = _basic(items)
     if basic is not None:
@@ -245,7 +245,7 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     mask: Any = items[0] if len(items) == 1 else None
     one_by_mask = _is_mask(mask) and tuple(mask.shape) == tuple(self.shape) and _numel(put) == 1
     if np_dtype(put) != np_dtype(self):
-        put = _converted(self, put, strict=put is given and not one_by_mask)
+        put = _convert(self, put, strict=put is given and not one_by_mask)
     if one_by_mask:
         write(
             ops.masked_fill, self, (_as_tensor(self, mask), shape_ops.reshape(put, shape=()) if put.ndim else put), {}
@@ -257,8 +257,9 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
 
 
 def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
-    """`self[items] = value` for a mask among basic items whose values are not known, where each element of the mask's
-    dimensions that is chosen gets the same: then it need not be known how many there are. Whether it is so."""
+    """Try `self[items] = value` for a mask of unknown values among basic items; return True if it was done.
+
+    It works if all elements chosen by the mask get the same value, because their number is then not needed."""
     (place, *others) = [i for i, item in enumerate(items) if not _is_basic(item)]
     mask: Any = items[place]
     basic = [item for item in items if _is_basic(item)]
@@ -298,7 +299,7 @@ def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
 
 
 def _put_all_or_none(self: Tensor, mask: Any, value: Tensor) -> bool:
-    """The same for a mask without dimensions."""
+    """As `_put_by_choice`, for a 0-d mask."""
     shape = tuple(value.shape)
     more = max(len(shape) - self.ndim, 0)
     if any(n != 1 for n in shape[:more]):
@@ -311,24 +312,24 @@ def _put_all_or_none(self: Tensor, mask: Any, value: Tensor) -> bool:
 
 
 def put_at(self: Any, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> None:
-    """`self[items] = value`, or with `accumulate` `+=` in which repeated indices all count,
-    for an index with arrays."""
+    """Run `self[items] = value` for an index with arrays. With `accumulate`, run `+=`, where repeated indices
+    add up."""
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
-        write(arithmetic.add if accumulate else fill.copy, part, (_fitted(value, tuple(part.shape)),), {})
+        write(arithmetic.add if accumulate else fill.copy, part, (_fit_value(value, tuple(part.shape)),), {})
         return
     front, back = _orders(part, parsed)
     target = _permute(part, front)
     write(ops.index_put, target, (_line_up(value, target, parsed, back), *parsed.arrays), {"accumulate": accumulate})
 
 
-def with_put(self: Tensor, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> Tensor:
-    """What `put_at` would make of a copy, without writing to one, so that transforms see one pure function."""
+def put_into_copy(self: Tensor, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> Tensor:
+    """Return the result of `put_at` on a copy as a pure function, without a write, for transforms."""
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
-        value = _fitted(value, tuple(part.shape))
+        value = _fit_value(value, tuple(part.shape))
         put = arithmetic.add(part, value) if accumulate else shape_ops.expand(value, shape=tuple(part.shape))
         return slices.slice_scatter(self, put, index=parsed.basic)
     front, back = _orders(part, parsed)
@@ -339,8 +340,8 @@ def with_put(self: Tensor, items: tuple[Any, ...], value: Tensor, *, accumulate:
 
 
 def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
-    """The items of an index. On torch's face a short list that holds more than numbers counts as a
-    tuple; NumPy's is an array."""
+    """Return the items of an index. For a `Tensor`, a short list with more than numbers counts as a
+    tuple; for an `Array`, it is an array."""
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and not t.on_numpy_face and len(index) < 32:
@@ -353,11 +354,11 @@ def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
 
 
 def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
-    """Take an index with arrays apart."""
+    """Split an index with arrays into its parts."""
     items = tuple(_normalise(t, item) for item in items)
     ints_are_arrays = t.on_numpy_face and any(isinstance(i, list) for i in items)
-    # NumPy looks at the index as it is written: an Ellipsis between arrays separates them even
-    # where it stands for nothing
+    # NumPy uses the index as written: an Ellipsis between arrays separates them even if
+    # it covers no dimension.
     places = [n for n, item in enumerate(items) if isinstance(item, list) or (ints_are_arrays and _is_int(item))]
     items = _expand_ellipsis(t, items)
     _check_masks(t, items)
@@ -387,22 +388,22 @@ def _basic(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _plain_slice(s: slice) -> slice:
-    """A slice whose ends are Python ints."""
+    """Return a slice whose ends are Python ints."""
     if all(v is None or v.__class__ is int for v in (s.start, s.stop, s.step)):
         return s
     return slice(*(None if v is None else operator.index(v) for v in (s.start, s.stop, s.step)))
 
 
 def _normalise(t: Tensor, item: Any) -> Any:
-    """One item of an index: an int, slice or None as it is, arrays as a list of integer tensors
-    (a mask gives several)."""
+    """Normalise one item of an index: an int, slice or None stays; arrays become a list of integer
+    tensors (a mask gives several)."""
     if isinstance(item, Variable):
         item = _number(item)
     if _is_basic(item):
         return _basic((item,))[0]
     if not isinstance(item, Variable):
         item = _index_array(t, item)
-        # beside torch's face a 0-d array of NumPy's is a number too; in NumPy it copies
+        # For a `Tensor`, a 0-d NumPy array is a number too; for an `Array`, it makes a copy.
         if item.ndim == 0 and not t.on_numpy_face:
             item = _number(item)
             if item.__class__ is int:
@@ -411,7 +412,7 @@ def _normalise(t: Tensor, item: Any) -> Any:
         return _nonzero(item)
     if np_dtype(item).kind not in "iu":
         raise IndexError(
-            f"tensors used as indices must be integers or booleans, and this one is {np_dtype(item)} of shape "
+            f"tensors used as indices must be integers or booleans, but this one is {np_dtype(item)} of shape "
             f"{tuple(item.shape)}. Convert it with .long(), or compare to make a mask. [nd-index]"
         )
     return [item]
@@ -421,7 +422,7 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
     if isinstance(item, (list, tuple, range)) or is_raw_array(item) or isinstance(item, (bool, np.bool_)):
         if isinstance(item, (list, tuple)) and any(isinstance(i, Variable) for i in item):
             item = [_number(i) for i in item]
-            if any(isinstance(i, Variable) and batch_dims(i) for i in item):  # places that differ from sample to sample
+            if any(isinstance(i, Variable) and batch_dims(i) for i in item):  # positions that differ between samples
                 return join.stack(*(_place(t, i) for i in item), dim=0)
             item = [innermost_array(i) if isinstance(i, Variable) else i for i in item]
         array = np.asarray(item) if not is_raw_array(item) else item
@@ -435,7 +436,7 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
 
 
 def _place(t: Tensor, i: int | Tensor) -> Tensor:
-    """An int, or a tensor of ints, as a tensor of the dtype of indices."""
+    """Return an int, or a tensor of ints, as a tensor of the index dtype."""
     return cast.cast(i, dtype=np.dtype(np.intp)) if isinstance(i, Variable) else wrap(t.face, np.asarray(i, np.intp))
 
 
@@ -446,13 +447,13 @@ def _is_mask(item: object) -> bool:
 
 
 class _Mask(list[Any]):
-    """The index arrays of a mask, which remember the shape it had."""
+    """The index arrays of a mask, with the mask's shape."""
 
     shape: tuple[int, ...]
 
 
 class _Truth(_Mask):
-    """A 0-d mask: it indexes a new dimension of size one, with one 0 for true and nothing for false."""
+    """A 0-d mask. It indexes a new dimension of size one, by [0] if true and by [] if false."""
 
 
 def _nonzero(mask: Tensor) -> _Mask:
@@ -469,7 +470,7 @@ def _nonzero(mask: Tensor) -> _Mask:
 
 
 def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
-    """A mask must have the sizes of the dimensions it indexes."""
+    """Check that each mask has the sizes of the dimensions that it indexes."""
     at = 0
     for place, item in enumerate(items):
         if isinstance(item, _Mask) and not _fits(
@@ -483,14 +484,14 @@ def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
 
 
 def _fits(sizes: tuple[int, ...], mask: tuple[int, ...], numpy_face: bool) -> bool:
-    """NumPy and the array API standard let a size of zero stand for any."""
+    """True if a mask fits the sizes. NumPy and the array API standard accept a mask size of zero for any size."""
     if not numpy_face:
         return sizes == mask
     return len(sizes) == len(mask) and all(m in (s, 0) for s, m in zip(sizes, mask, strict=True))
 
 
 def _dimensions(item: object) -> int:
-    """How many dimensions of the tensor an item of an index takes."""
+    """Return the number of the tensor's dimensions that an item of an index consumes."""
     if isinstance(item, list):
         return 0 if isinstance(item, _Truth) else len(item)
     return 0 if item is None or item is Ellipsis else 1
@@ -510,7 +511,7 @@ def _expand_ellipsis(t: Tensor, items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _orders(part: Tensor, parsed: Parsed) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How to bring the indexed dimensions to the front, and how to put the result's dimensions in order afterwards."""
+    """Return the orders that move the indexed dimensions to the front, and the result's dimensions into place."""
     n = part.ndim
     rest = [d for d in range(n) if d not in parsed.positions]
     front = (*parsed.positions, *rest)
@@ -528,18 +529,18 @@ def _permute(t: Tensor, order: tuple[int, ...]) -> Tensor:
 
 
 def _line_up(value: Tensor, target: Tensor, parsed: Parsed, back: tuple[int, ...]) -> Tensor:
-    """The value in the order of dimensions that `index_put` works in."""
+    """Return the value with its dimensions in the order of `index_put`."""
     canonical = (*_lead(parsed.arrays), *target.shape[len(parsed.arrays) :])
     result = tuple(canonical[d] for d in back)
-    value = _fitted(value, result)
+    value = _fit_value(value, result)
     if back == tuple(range(len(back))):
         return value
     return shape_ops.permute(shape_ops.expand(value, shape=result), dims=shape_ops.inverse_permutation(back))
 
 
-def _fitted(value: Tensor, result: tuple[int, ...]) -> Tensor:
-    """The value without superfluous leading dimensions, once it is clear that it broadcasts to
-    the indexed part's shape."""
+def _fit_value(value: Tensor, result: tuple[int, ...]) -> Tensor:
+    """Drop superfluous leading dimensions of the value, and check that it broadcasts to the indexed part's
+    shape."""
     have = tuple(value.shape)
     while len(have) > len(result) and have[0] == 1:
         have = have[1:]
@@ -552,7 +553,7 @@ def _fitted(value: Tensor, result: tuple[int, ...]) -> Tensor:
 
 
 def _lead(arrays: Tensors) -> tuple[int, ...]:
-    """The common shape of index arrays."""
+    """Return the common shape of index arrays."""
     try:
         return np.broadcast_shapes(*(tuple(a.shape) for a in arrays))
     except ValueError:
@@ -563,8 +564,8 @@ def _lead(arrays: Tensors) -> tuple[int, ...]:
         ) from None
 
 
-def _converted(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
-    """The value in the tensor's dtype. On torch's face a tensor must have it already."""
+def _convert(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
+    """Convert the value to the tensor's dtype. For a `Tensor`, a tensor value must have it already."""
     dtype = np_dtype(t)
     if strict and not t.on_numpy_face:
         raise RuntimeError(
@@ -601,7 +602,7 @@ def _numel(t: Tensor) -> int:
 
 
 def _drop_leading_ones(value: Tensor, t: Tensor, items: tuple[Any, ...]) -> Tensor:
-    """torch lets the value have more leading dimensions of size one than the part it is assigned to."""
+    """Drop leading dimensions of size one beyond the rank of the assigned part, which torch allows."""
     if not value.ndim or value.shape[0] != 1:
         return value
     ndim = t.ndim + sum(i is None for i in items) - sum(_is_int(i) for i in items)

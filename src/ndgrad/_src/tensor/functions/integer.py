@@ -1,4 +1,4 @@
-"""Whole numbers: common divisors and multiples, and the exponents of floating-point numbers, under torch's names."""
+"""Integer functions (common divisors and multiples) and floating-point exponents, under torch's names."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ gcd_, lcm_ = in_place(bitwise.gcd), in_place(bitwise.lcm)
 
 
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.frexp:
-    """Numbers as mantissa * 2 ** exponent, the mantissa of at least a half and less than one.
+    """Decompose numbers as mantissa * 2 ** exponent, with mantissas in [0.5, 1).
 
     Between powers of two the exponent is constant, so the mantissa has the slope 2 ** -exponent.
 
@@ -54,7 +54,7 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
     ndim_of(input, "frexp")
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
-            f"frexp() only supports floating-point dtypes, and the input is {as_dtype(np_dtype(input))!r}. Convert it "
+            f"frexp() only supports floating-point dtypes, but the input is {as_dtype(np_dtype(input))!r}. Convert it "
             "first. [nd-dtype]"
         )
     exponent = rounding.binary_exponent(input)

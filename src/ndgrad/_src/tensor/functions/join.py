@@ -1,4 +1,4 @@
-"""Several tensors in one, under torch's names: cat, stack and their kin, meshgrid, block_diag."""
+"""Joining several tensors, under torch's names: cat, stack and variants, meshgrid, block_diag."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
 ALIASES = {"concat": "cat", "concatenate": "cat", "row_stack": "vstack"}
 
 
-def _checked(name: str, tensors: Tensors, error: type[Exception] = RuntimeError) -> tuple[Tensor, ...]:
-    """The tensors to join, as a tuple."""
+def _check_tensors(name: str, tensors: Tensors, error: type[Exception] = RuntimeError) -> tuple[Tensor, ...]:
+    """Check the tensors to join and return them as a tuple."""
     if isinstance(tensors, Variable) or not isinstance(tensors, Sequence):
         raise TypeError(
             f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}. "
@@ -39,7 +39,7 @@ def _checked(name: str, tensors: Tensors, error: type[Exception] = RuntimeError)
         )
     if not tensors:
         raise error(
-            f"{name}(): expected a non-empty list of Tensors, and got none. "
+            f"{name}(): expected a non-empty list of Tensors, but got none. "
             "There is no shape or dtype to give the result. [nd-too-few]"
         )
     for position, x in enumerate(tensors):
@@ -61,16 +61,16 @@ def _run(op: Op, tensors: tuple[Tensor, ...], settings: dict[str, Any], out: Ten
 
 @both_worlds
 def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The tensors end to end along `dim`; their other sizes must agree.
+    """Concatenate tensors along `dim`; their other sizes must agree.
 
     >>> import ndgrad
     >>> ndgrad.cat([ndgrad.tensor([1.0]), ndgrad.tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
     """
-    parts = _checked("cat", tensors, ValueError)
+    parts = _check_tensors("cat", tensors, ValueError)
     shapes = [_shape(x) for x in parts]
     if shapes.count(shapes[0]) != len(shapes):
-        # torch lets empty vectors pass among tensors of any shape
+        # torch accepts empty vectors among tensors of any shape.
         parts = tuple(x for x, shape in zip(parts, shapes, strict=True) if shape != (0,))
         shapes = [shape for shape in shapes if shape != (0,)]
     number = as_dim(dim, len(shapes[0]))
@@ -101,14 +101,14 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
 
 @both_worlds
 def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape side by side along a new dimension.
+    """Join tensors of one shape along a new dimension.
 
     >>> import ndgrad
     >>> ndgrad.stack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])], dim=1)
     tensor([[1, 3],
             [2, 4]])
     """
-    parts = _checked("stack", tensors)
+    parts = _check_tensors("stack", tensors)
     first = _shape(parts[0])
     for position, x in enumerate(parts):
         if _shape(x) != first:
@@ -126,7 +126,7 @@ def hstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.hstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3])])
     tensor([1, 2, 3])
     """
-    parts = atleast_1d(_checked("hstack", tensors))
+    parts = atleast_1d(_check_tensors("hstack", tensors))
     return cat(parts, 0 if parts[0].ndim == 1 else 1, out=out)
 
 
@@ -138,7 +138,7 @@ def vstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     tensor([[1, 2],
             [3, 4]])
     """
-    return cat(atleast_2d(_checked("vstack", tensors)), 0, out=out)
+    return cat(atleast_2d(_check_tensors("vstack", tensors)), 0, out=out)
 
 
 def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
@@ -148,25 +148,25 @@ def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.dstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])]).shape
     ndgrad.Size([1, 2, 2])
     """
-    return cat(atleast_3d(_checked("dstack", tensors)), 2, out=out)
+    return cat(atleast_3d(_check_tensors("dstack", tensors)), 2, out=out)
 
 
 def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """hstack(), where a vector is a column.
+    """hstack() that treats a vector as a column.
 
     >>> import ndgrad
     >>> ndgrad.column_stack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])])
     tensor([[1, 3],
             [2, 4]])
     """
-    parts = _checked("column_stack", tensors)
+    parts = _check_tensors("column_stack", tensors)
     return hstack(
         [shape_ops.reshape(x, shape=(int(np.prod(tuple(x.shape))), 1)) if x.ndim <= 1 else x for x in parts], out=out
     )
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """A matrix with the tensors as blocks down its diagonal; vectors are rows.
+    """Return a matrix with the tensors as blocks down its diagonal; vectors are rows.
 
     >>> import ndgrad
     >>> ndgrad.block_diag(ndgrad.tensor([1, 2]), ndgrad.tensor(3))
@@ -188,7 +188,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Each vector as a coordinate on the grid that they span: views, expanded along the dimensions of the others.
+    """Return each vector as a coordinate on the grid that they span: views, expanded along the other dimensions.
 
     >>> import ndgrad
     >>> x, y = ndgrad.meshgrid(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]), indexing="ij")
@@ -212,7 +212,7 @@ def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[T
             )
         if np_dtype(x) != np_dtype(vectors[0]):
             raise RuntimeError(
-                f"meshgrid expects all tensors to have the same dtype, and got {np_dtype(vectors[0])} and "
+                f"meshgrid expects all tensors to have the same dtype, but got {np_dtype(vectors[0])} and "
                 f"{np_dtype(x)}. Convert one. [nd-dtype-mismatch]"
             )
     order = list(range(len(vectors)))
@@ -227,7 +227,7 @@ def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[T
 
 
 def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
-    """All tuples with one element of each vector, one per row.
+    """Return all tuples with one element of each vector, one per row.
 
     >>> import ndgrad
     >>> ndgrad.cartesian_prod(ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4]))
@@ -248,7 +248,7 @@ def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, in order, one per row; with replacement, an element may be chosen again.
+    """Return all choices of r elements of a vector, in order, one per row; with replacement, elements may repeat.
 
     >>> import ndgrad
     >>> ndgrad.combinations(ndgrad.tensor([1, 2, 3]))

@@ -1,4 +1,4 @@
-"""L D L^T factors of symmetric (Hermitian) matrices that need not be definite, and systems solved by them, as in
+"""L D L^T factors of symmetric (Hermitian) indefinite matrices, and the solution of linear systems with them, as in
 torch.linalg."""
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def ldl_factor_ex(
     check_errors: bool = False,
     out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> LDLFactorInfo:
-    """The factors of A = L D L^T (L D L^H with `hermitian`), whose lower triangle is read, packed as LAPACK has them;
-    row exchanges, counted from 1 and negative in blocks of two; and the first zero pivot, or 0.
+    """Return the factors of A = L D L^T (L D L^H with `hermitian`), packed as in LAPACK; row exchanges, counted from 1
+    and negative in blocks of two; and the index of the first zero pivot, or 0. Only the lower triangle of A is read.
 
     >>> import ndgrad
     >>> ndgrad.linalg.ldl_factor_ex(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]])).pivots
@@ -68,15 +68,15 @@ def _require_pivots(name: str, A: Tensor, info: Tensor) -> None:
     failed = payload(info)
     if not getattr(failed, "is_meta", False) and failed.any():
         raise LinAlgError(
-            f"linalg.{name}: D has a zero pivot, the {int(failed.max())}-th, so that the matrix (shape "
+            f"linalg.{name}: D has a zero pivot, the {int(failed.max())}-th, so the matrix (shape "
             f"{tuple(A.shape)}) is singular. "
-            "Use ldl_factor_ex(), which says so in info. [nd-singular]"
+            "Use ldl_factor_ex(), which reports it in info. [nd-singular]"
         )
 
 
 @takes_out
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor] | None = None) -> LDLFactor:
-    """The factors of A = L D L^T (L D L^H with `hermitian`), packed, and row exchanges, for `ldl_solve`.
+    """Return the packed factors of A = L D L^T (L D L^H with `hermitian`), and row exchanges, for `ldl_solve`.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[4.0, 2.0], [2.0, -3.0]])
@@ -93,7 +93,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor]
 
 @takes_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None) -> Tensor:
-    """The X with A X = B, from the factors of A.
+    """Solve A X = B, given the factors of A.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[4.0, 2.0], [2.0, -3.0]])

@@ -1,4 +1,4 @@
-"""Determinants, functions of matrices, numbers that describe them, and products, as in torch.linalg."""
+"""Determinants, matrix functions, matrix properties, and products, as in torch.linalg."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from ndgrad._src.tensor.functions.norm import matrix_norm
 from ndgrad._src.tensor.functions.product import broadcast_shapes, conjugate, cross_along, takes_out
 from ndgrad._src.tensor.functions.solve import inv, inv_ex
 from ndgrad._src.tensor.matrix_arguments import (
+    add_column,
     count_above,
     identity,
     payload,
@@ -41,9 +42,8 @@ from ndgrad._src.tensor.matrix_arguments import (
     require_precision,
     require_square,
     tolerances,
-    with_column,
 )
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, Tensors
@@ -65,7 +65,7 @@ class SignLogdet(NamedTuple):
 
 @takes_out
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The determinant. It has derivatives at singular matrices too.
+    """Return the determinant. It has derivatives at singular matrices too.
 
     >>> import ndgrad
     >>> ndgrad.linalg.det(ndgrad.tensor([[2.0, 0.0], [0.0, 3.0]]))
@@ -78,7 +78,7 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @takes_out
 def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogdet:
-    """The sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus.
+    """Return the sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus.
 
     >>> import ndgrad
     >>> sign, logabsdet = ndgrad.linalg.slogdet(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]]))
@@ -91,7 +91,7 @@ def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogde
 
 
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant, NaN where a real one is negative.
+    """Return the logarithm of the determinant; NaN if a real one is negative.
 
     >>> import ndgrad
     >>> ndgrad.logdet(ndgrad.tensor([[2.0, 0.0], [0.0, 0.5]]))
@@ -122,7 +122,7 @@ def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @takes_out
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """A times itself n times; for negative n, that of the inverse.
+    """Return the n-th power of A; for negative n, a power of the inverse.
 
     >>> import ndgrad
     >>> ndgrad.linalg.matrix_power(ndgrad.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -153,7 +153,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 @takes_out
 def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """The product of two or more matrices, in the order that needs the fewest operations.
+    """Return the product of two or more matrices, in the order that needs the fewest operations.
 
     The first and the last may be vectors.
 
@@ -177,7 +177,7 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     if first:
         chain[0] = shape.reshape(chain[0], shape=(1, chain[0].shape[0]))
     if last:
-        chain[-1] = with_column(chain[-1])
+        chain[-1] = add_column(chain[-1])
     for a, b in itertools.pairwise(chain):
         if a.shape[1] != b.shape[0]:
             raise RuntimeError(
@@ -195,7 +195,7 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
 
 
 def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split each part of a chain of matrices with these sizes: the classical dynamic programme."""
+    """Return the best split of each part of a chain of matrices with these sizes, by dynamic programming."""
     n = len(sizes) - 1
     cost = {(i, i): 0 for i in range(n)}
     split = {}
@@ -207,7 +207,7 @@ def _best_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
     return split
 
 
-# ----- numbers that describe a matrix ---------------------------------------------------------------------------------
+# ----- properties of a matrix -----------------------------------------------------------------------------------------
 
 
 @takes_out
@@ -220,7 +220,7 @@ def matrix_rank(
     rtol: float | Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The number of singular values above max(atol, rtol * the largest); the tolerances are those of pinv.
+    """Count the singular values above max(atol, rtol * the largest); the tolerances are those of pinv.
 
     >>> import ndgrad
     >>> ndgrad.linalg.matrix_rank(ndgrad.tensor([[1.0, 2.0], [2.0, 4.0]]))
@@ -239,7 +239,7 @@ def matrix_rank(
     if values.shape[-1] == 0:
         return reduce.sum(cast.cast(values, dtype=np.dtype(np.int64)), dim=(values.ndim - 1,), keepdim=False)
     largest = extremum.amax(values, dim=(values.ndim - 1,), keepdim=True)
-    atol, rtol = (with_column(c) if isinstance(c, Variable) else c for c in (atol, rtol))
+    atol, rtol = (add_column(c) if isinstance(c, Variable) else c for c in (atol, rtol))
     relative = arithmetic.mul(largest, rtol)
     return count_above(
         values, selection.maximum(relative, atol) if isinstance(atol, Variable) or atol > 0 else relative
@@ -248,7 +248,7 @@ def matrix_rank(
 
 @takes_out
 def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The condition number: the norm of A times that of its inverse. With p None, 2 or -2 A need not be square.
+    """Return the condition number: norm(A) norm(A^-1). With p None, 2 or -2, A need not be square.
 
     >>> import ndgrad
     >>> ndgrad.linalg.cond(ndgrad.tensor([[4.0, 0.0], [0.0, 2.0]]))
@@ -265,7 +265,7 @@ def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) 
 
     inverse, info = inv_ex(A)
     out = arithmetic.mul(matrix_norm(A, p), matrix_norm(inverse, p))
-    singular = checkable(info)
+    singular = values_to_check(info)
     if singular is None or not (singular != 0).any():
         return out
     return selection.where(comparison.eq(info, 0), out, math.inf)
@@ -299,7 +299,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 @takes_out
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The inner products of vectors along `dim`; the first one is conjugated.
+    """Return the inner products of vectors along `dim`; the first one is conjugated.
 
     >>> import ndgrad
     >>> ndgrad.linalg.vecdot(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
@@ -323,7 +323,7 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
-    """The matrix of the powers 0, ..., N - 1 of each entry of a vector.
+    """Return the matrix of the powers 0, ..., N - 1 of each entry of a vector.
 
     >>> import ndgrad
     >>> ndgrad.linalg.vander(ndgrad.tensor([2.0, 3.0]), 3)
@@ -333,17 +333,17 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     n = (x.shape[-1] if x.ndim else 1) if N is None else operator.index(N)
     if n <= 1:
         raise RuntimeError(
-            f"linalg.vander: N must be greater than 1, and is {n}. Give the number of powers. [nd-range]"
+            f"linalg.vander: N must be greater than 1, but is {n}. Give the number of powers. [nd-range]"
         )
     return powers("linalg.vander", x if x.ndim else shape.reshape(x, shape=(1,)), n, increasing=True)
 
 
 def powers(name: str, x: Tensor, N: int | None, *, increasing: bool) -> Tensor:
     if x.ndim == 0:
-        raise RuntimeError(f"{name}: expected a vector, and got a number. Use reshape(1). [nd-ndim]")
+        raise RuntimeError(f"{name}: expected a vector, but got a number. Use reshape(1). [nd-ndim]")
     n = x.shape[-1] if N is None else operator.index(N)
-    # in the dtype of x, or its parts: whole numbers of 64 bits would widen single precision
+    # Exponents have the real dtype of x: 64-bit integers would widen single precision.
     dtype = np_dtype(x)
     exponents = library_of(payload(x)).arange(n).astype(real_dtype(dtype) if is_inexact(dtype) else np.int64)
     exponents = lift(exponents if increasing else exponents[::-1])
-    return arithmetic.pow(with_column(x), exponents)
+    return arithmetic.pow(add_column(x), exponents)

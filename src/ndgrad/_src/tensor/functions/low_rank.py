@@ -24,9 +24,9 @@ __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """U, S and V of the q largest singular values of A (of A - M), nearly so: A is first projected on a random
-    subspace, which `niter` steps of iteration turn towards the singular vectors (Halko, Martinsson and Tropp, 2009).
-    Exact if A has no larger rank than q.
+    """Return approximations of U, S and V for the q largest singular values of A (of A - M). A is first projected on a
+    random subspace. `niter` iterations turn it towards the singular vectors (Halko, Martinsson and Tropp, 2009). Exact
+    if the rank of A is at most q.
 
     >>> import ndgrad
     >>> U, S, V = ndgrad.svd_lowrank(ndgrad.tensor([[3.0, 0.0], [4.0, 0.0]]), q=1)
@@ -64,7 +64,7 @@ def _check_counts(name: str, q: int, niter: int, most: int | None) -> None:
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """The q principal components of observations (rows): `svd_lowrank` of A less the means of its columns.
+    """Return the q principal components of observations (rows): `svd_lowrank` of A minus the means of its columns.
 
     >>> import ndgrad
     >>> U, S, V = ndgrad.pca_lowrank(ndgrad.tensor([[1.0, 5.0], [-1.0, 5.0]]), q=1)
@@ -98,10 +98,10 @@ def lobpcg(
     ortho_fparams: dict[str, float] | None = None,
     ortho_bparams: dict[str, bool] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) eigenvalues and eigenvectors of a symmetric matrix: A X = X diag(E), or A X = B X
-    diag(E).
+    """Return the k largest (or smallest) eigenvalues and eigenvectors of a symmetric matrix: A X = X diag(E), or
+    A X = B X diag(E).
 
-    A dense matrix is decomposed outright, to rounding, so what steers an iteration (X, iK, niter, tol, method) is
+    Dense matrices are decomposed directly, to rounding. Arguments of an iteration (X, iK, niter, tol, method) are
     checked and not needed.
 
     >>> import ndgrad
@@ -114,14 +114,14 @@ def lobpcg(
     require_square("lobpcg", A)
     rows = A.shape[-1]
     if method not in (None, "basic", "ortho"):
-        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', and is {method!r}. [nd-option]")
+        raise ValueError(f"lobpcg: method must be 'basic' or 'ortho', but is {method!r}. [nd-option]")
     if tracker is not None:
         raise NotImplementedError(
             "lobpcg: there is no iteration for a tracker to follow: dense matrices are decomposed outright. Leave it "
             "out. [nd-arguments]"
         )
     if X is not None and X.shape[-2] != rows:
-        raise RuntimeError(f"lobpcg: X must have the {rows} rows of A, and has shape {tuple(X.shape)}. [nd-shape]")
+        raise RuntimeError(f"lobpcg: X must have the {rows} rows of A, but has shape {tuple(X.shape)}. [nd-shape]")
     count = k if k is not None else 1 if X is None else X.shape[-1]
     if X is not None and n is None:
         n = X.shape[-1]
@@ -134,7 +134,7 @@ def lobpcg(
     if B is None:
         values, vectors = decomposition.eigh(A)
     else:
-        # with B = L L^H: the eigenvectors of L^-1 A L^-H are L^H X
+        # With B = L L^H, the eigenvectors of L^-1 A L^-H are L^H X.
         require_square("lobpcg", B, "B")
         lower = decomposition.cholesky(B)
         half = solve_ops.solve_triangular(lower, A, upper=False, unitriangular=False)

@@ -1,7 +1,7 @@
-"""Reductions and normalisations over the elements where a mask is true, as torch.masked has them.
+"""Reductions and normalisations over the elements selected by a mask, as in torch.masked.
 
-Elements that are masked out are replaced by what does not count (0 in a sum, -inf in a maximum), and the function
-itself does the rest; so they get no gradient. Without a mask it is the function itself. A mask is broadcast to the
+Masked-out elements are replaced by a neutral value (0 in a sum, -inf in a maximum), and the plain function does the
+rest; so they get no gradient. Without a mask the result is that of the plain function. A mask is broadcast to the
 input.
 """
 
@@ -23,7 +23,7 @@ from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions import extremum, reduce, scan, statistics
 from ndgrad._src.tensor.functions import norm as norms
 from ndgrad._src.tensor.functions.elementwise import where
-from ndgrad._src.tensor.functions.reduce import along, dims_of, ndim_of
+from ndgrad._src.tensor.functions.reduce import dims_of, ndim_of, run_along
 from ndgrad._src.tensor.functions.shape import broadcast_to
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _read(name: str, input: Tensor, dtype: Dtype, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The input in its dtype, and the mask in its shape."""
+def _prepare(name: str, input: Tensor, dtype: Dtype, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Return the input in its dtype, and the mask expanded to its shape."""
     ndim = ndim_of(input, f"masked.{name}")
     if dtype is not None and as_numpy_dtype(dtype) != np_dtype(input):
         input = cast.cast(input, dtype=as_numpy_dtype(dtype))
@@ -53,7 +53,7 @@ def _read(name: str, input: Tensor, dtype: Dtype, mask: Tensor | None) -> tuple[
     return input, broadcast_to(mask, tuple(input.shape)) if tuple(mask.shape) != tuple(input.shape) else mask
 
 
-def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
+def _fill_masked(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
     return input if mask is None else where(mask, input, value)
 
 
@@ -67,7 +67,7 @@ def _highest(input: Tensor) -> Any:
     return math.inf if is_inexact(dtype) else True if dtype.kind == "b" else int(np.iinfo(dtype).max)
 
 
-def _fraction(name: str, input: Tensor) -> None:
+def _require_inexact(name: str, input: Tensor) -> None:
     if not is_inexact(np_dtype(input)):
         raise ValueError(
             f"{name}(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
@@ -76,12 +76,12 @@ def _fraction(name: str, input: Tensor) -> None:
         )
 
 
-def _floating(input: Tensor) -> Tensor:
+def _as_floating(input: Tensor) -> Tensor:
     return input if is_inexact(np_dtype(input)) else cast.cast(input, dtype=get_default_dtype().numpy)
 
 
 def _count(input: Tensor, mask: Tensor | None, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """How many elements each result is made of."""
+    """Return the number of elements in each result."""
     if mask is None:
         return reduce_ops.count(tuple(input.shape), dims)
     dtype = np_dtype(input)
@@ -90,7 +90,7 @@ def _count(input: Tensor, mask: Tensor | None, dims: tuple[int, ...], keepdim: b
 
 
 def _like_input(result: Tensor, input: Tensor) -> Tensor:
-    """A result in the dtype of the input, as torch's functions give it."""
+    """Return a result in the dtype of the input, as torch's functions do."""
     wanted = np_dtype(input)
     return result if np_dtype(result) == wanted else cast.cast(result, dtype=wanted)
 
@@ -101,27 +101,27 @@ def _like_input(result: Tensor, input: Tensor) -> Tensor:
 def sum(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The sum over `dim` of the elements where the mask is true.
+    """The sum over `dim` of the unmasked elements.
 
     >>> import ndgrad
     >>> ndgrad.masked.sum(ndgrad.tensor([1.0, 2.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(4.)
     """
-    input, mask = _read("sum", input, dtype, mask)
-    return reduce.sum(_filled(input, mask, 0), dim, keepdim, dtype=dtype)
+    input, mask = _prepare("sum", input, dtype, mask)
+    return reduce.sum(_fill_masked(input, mask, 0), dim, keepdim, dtype=dtype)
 
 
 def prod(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The product over `dim` of the elements where the mask is true.
+    """The product over `dim` of the unmasked elements.
 
     >>> import ndgrad
     >>> ndgrad.masked.prod(ndgrad.tensor([2.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(6.)
     """
-    input, mask = _read("prod", input, dtype, mask)
-    result = _filled(input, mask, 1)
+    input, mask = _prepare("prod", input, dtype, mask)
+    result = _fill_masked(input, mask, 1)
     for d in sorted(dims_of(dim, result.ndim), reverse=True):
         result = reduce.prod(result, d, keepdim, dtype=dtype)
     return result if input.ndim else reduce.prod(result, dtype=dtype)
@@ -130,83 +130,82 @@ def prod(
 def amax(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The largest element over `dim` of those where the mask is true; the least number there is where there are none.
+    """The largest unmasked element over `dim`; the lowest number of the dtype if there is none.
 
     >>> import ndgrad
     >>> ndgrad.masked.amax(ndgrad.tensor([2.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(3.)
     """
-    input, mask = _read("amax", input, dtype, mask)
-    return extremum.amax(_filled(input, mask, _lowest(input)), () if dim is None else dim, keepdim)
+    input, mask = _prepare("amax", input, dtype, mask)
+    return extremum.amax(_fill_masked(input, mask, _lowest(input)), () if dim is None else dim, keepdim)
 
 
 def amin(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The smallest element over `dim` of those where the mask is true; the largest number there is where there are
-    none.
+    """The smallest unmasked element over `dim`; the largest number of the dtype if there is none.
 
     >>> import ndgrad
     >>> ndgrad.masked.amin(ndgrad.tensor([2.0, 1.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
     """
-    input, mask = _read("amin", input, dtype, mask)
-    return extremum.amin(_filled(input, mask, _highest(input)), () if dim is None else dim, keepdim)
+    input, mask = _prepare("amin", input, dtype, mask)
+    return extremum.amin(_fill_masked(input, mask, _highest(input)), () if dim is None else dim, keepdim)
 
 
 def argmax(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Where the largest of the elements where the mask is true stands, in the dtype of the input, as torch has it.
+    """The index of the largest unmasked element, in the dtype of the input, as in torch.
 
     >>> import ndgrad
     >>> ndgrad.masked.argmax(ndgrad.tensor([2.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
     """
-    input, mask = _read("argmax", input, dtype, mask)
-    return _like_input(extremum.argmax(_filled(input, mask, _lowest(input)), dim, keepdim), input)
+    input, mask = _prepare("argmax", input, dtype, mask)
+    return _like_input(extremum.argmax(_fill_masked(input, mask, _lowest(input)), dim, keepdim), input)
 
 
 def argmin(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Where the smallest of the elements where the mask is true stands, in the dtype of the input, as torch has it.
+    """The index of the smallest unmasked element, in the dtype of the input, as in torch.
 
     >>> import ndgrad
     >>> ndgrad.masked.argmin(ndgrad.tensor([2.0, 1.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(0.)
     """
-    input, mask = _read("argmin", input, dtype, mask)
-    return _like_input(extremum.argmin(_filled(input, mask, _highest(input)), dim, keepdim), input)
+    input, mask = _prepare("argmin", input, dtype, mask)
+    return _like_input(extremum.argmin(_fill_masked(input, mask, _highest(input)), dim, keepdim), input)
 
 
 def mean(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The mean over `dim` of the elements where the mask is true; NaN where there are none.
+    """The mean over `dim` of the unmasked elements; NaN if there are none.
 
     >>> import ndgrad
     >>> ndgrad.masked.mean(ndgrad.tensor([1.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
     """
-    input, mask = _read("mean", input, dtype, mask)
-    _fraction("mean", input)
+    input, mask = _prepare("mean", input, dtype, mask)
+    _require_inexact("mean", input)
     if mask is None:
         return reduce.mean(input, dim, keepdim)
     dims = dims_of(dim, input.ndim)
-    return reduce_ops.sum(_filled(input, mask, 0), dim=dims, keepdim=keepdim) / _count(input, mask, dims, keepdim)
+    return reduce_ops.sum(_fill_masked(input, mask, 0), dim=dims, keepdim=keepdim) / _count(input, mask, dims, keepdim)
 
 
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The median along `dim` of the elements where the mask is true, of an even number the lower of the middle two.
+    """The median along `dim` of the unmasked elements: the lower of the middle two for an even number.
 
     >>> import ndgrad
     >>> ndgrad.masked.median(ndgrad.tensor([1.0, 9.0, 3.0, 5.0]), 0, mask=ndgrad.tensor([True, False, True, True]))
     tensor(3.)
     """
-    input, mask = _read("median", input, dtype, mask)
+    input, mask = _prepare("median", input, dtype, mask)
     if mask is None:
         return statistics.median(input, dim, keepdim).values
     own = np_dtype(input)
@@ -214,14 +213,14 @@ def median(
         kept = innermost_array(reduce.any(mask, as_dim(dim, input.ndim)))
         if not kept.all():
             raise ValueError(
-                f"masked.median: a line of integers ({as_dtype(own)!r}) without one unmasked element has no median, "
-                "and no NaN to say so. "
+                f"masked.median: a line of integers ({as_dtype(own)!r}) without unmasked elements has no median, "
+                "and integers have no NaN. "
                 "Convert the input to floating point. [nd-values]"
             )
         input = cast.cast(input, dtype=np.dtype(np.float64))
     lines = where(mask, input, math.nan)
     keep = keepdim and input.ndim > 0
-    values = along(statistics_ops.nanmedian, "median", lines, dim, keepdim=keep)[0]
+    values = run_along(statistics_ops.nanmedian, "median", lines, dim, keepdim=keep)[0]
     return values if np_dtype(values) == own else cast.cast(values, dtype=own)
 
 
@@ -234,16 +233,16 @@ def norm(
     dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm over `dim` of the elements where the mask is true.
+    """The vector norm over `dim` of the unmasked elements.
 
     >>> import ndgrad
     >>> ndgrad.masked.norm(ndgrad.tensor([3.0, 7.0, 4.0]), 2.0, 0, mask=ndgrad.tensor([True, False, True]))
     tensor(5.)
     """
-    input, mask = _read("norm", input, dtype, mask)
+    input, mask = _prepare("norm", input, dtype, mask)
     if not isinstance(ord, (int, float)):
-        raise TypeError(f"masked.norm: ord must be a number, and is {ord!r}. Give the power. [nd-type]")
-    filled = _filled(input, mask, math.inf if ord < 0 else 0)
+        raise TypeError(f"masked.norm: ord must be a number, but is {ord!r}. Give the power. [nd-type]")
+    filled = _fill_masked(input, mask, math.inf if ord < 0 else 0)
     return norms.vector_norm(filled, ord, None if dim == () else dim, keepdim)
 
 
@@ -252,7 +251,7 @@ def _variance(
 ) -> Tensor:
     if unbiased is not None and correction is not None:
         raise ValueError(
-            f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which say the same. Give one. "
+            f"masked.{name}: got both unbiased={unbiased} and correction={correction}, which mean the same. Give one. "
             "[nd-exclusive]"
         )
     taken = correction if correction is not None else 1 if unbiased is None or unbiased else 0
@@ -264,7 +263,7 @@ def _variance(
             else statistics.var(input, correction=taken)
         )
     count = _count(input, mask, dims, True)
-    centre = reduce_ops.sum(_filled(input, mask, 0), dim=dims, keepdim=True) / count
+    centre = reduce_ops.sum(_fill_masked(input, mask, 0), dim=dims, keepdim=True) / count
     apart = where(mask, input - centre, 0)
     squares = arithmetic.square(complex_ops.abs(apart)) if np_dtype(apart).kind == "c" else apart * apart
     left = selection.clamp_min(count - taken, 0)
@@ -282,15 +281,15 @@ def var(
     dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The variance over `dim` of the elements where the mask is true, divided by their number less the correction, 1
-    unless given.
+    """The variance over `dim` of the unmasked elements, divided by their number minus the correction (1 by
+    default).
 
     >>> import ndgrad
     >>> ndgrad.masked.var(ndgrad.tensor([1.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
     """
-    input, mask = _read("var", input, dtype, mask)
-    input = _floating(input)
+    input, mask = _prepare("var", input, dtype, mask)
+    input = _as_floating(input)
     return _like_input(_variance("var", input, dim, unbiased, correction, keepdim, mask), input)
 
 
@@ -304,43 +303,43 @@ def std(
     dtype: Dtype = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation over `dim` of the elements where the mask is true.
+    """The standard deviation over `dim` of the unmasked elements.
 
     >>> import ndgrad
     >>> ndgrad.masked.std(ndgrad.tensor([1.0, 9.0, 5.0]), 0, False, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
     """
-    input, mask = _read("std", input, dtype, mask)
-    input = _floating(input)
+    input, mask = _prepare("std", input, dtype, mask)
+    input = _as_floating(input)
     return _like_input(arithmetic.sqrt(_variance("std", input, dim, unbiased, correction, keepdim, mask)), input)
 
 
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """log(sum(exp(input))) over `dim` of the elements where the mask is true; -inf where there are none.
+    """log(sum(exp(input))) over `dim` of the unmasked elements; -inf if there are none.
 
     >>> import ndgrad
     >>> ndgrad.masked.logsumexp(ndgrad.tensor([0.0, 9.0, 0.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(0.6931)
     """
-    input, mask = _read("logsumexp", input, dtype, mask)
-    result = reduce.logsumexp(_filled(input, mask, _lowest(input)), dims_of(dim, input.ndim), keepdim)
+    input, mask = _prepare("logsumexp", input, dtype, mask)
+    result = reduce.logsumexp(_fill_masked(input, mask, _lowest(input)), dims_of(dim, input.ndim), keepdim)
     return _like_input(result, input)
 
 
-# ----- of the same shape ----------------------------------------------------------------------------------------------
+# ----- results of the same shape --------------------------------------------------------------------------------------
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
-    """softmax along `dim` of the elements where the mask is true; 0 for the others, NaN where there are none.
+    """softmax along `dim` of the unmasked elements; 0 for masked-out ones, NaN if all are masked out.
 
     >>> import ndgrad
     >>> ndgrad.masked.softmax(ndgrad.tensor([1.0, 9.0, 1.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
-    input, mask = _read("softmax", input, dtype, mask)
-    return reduce.softmax(_filled(input, mask, _lowest(input)), dim)
+    input, mask = _prepare("softmax", input, dtype, mask)
+    return reduce.softmax(_fill_masked(input, mask, _lowest(input)), dim)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
@@ -350,8 +349,8 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | 
     >>> ndgrad.masked.log_softmax(ndgrad.tensor([1.0, 9.0, 1.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([-0.6931,    -inf, -0.6931])
     """
-    input, mask = _read("log_softmax", input, dtype, mask)
-    return reduce.log_softmax(_filled(input, mask, _lowest(input)), dim)
+    input, mask = _prepare("log_softmax", input, dtype, mask)
+    return reduce.log_softmax(_fill_masked(input, mask, _lowest(input)), dim)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
@@ -361,44 +360,44 @@ def softmin(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None
     >>> ndgrad.masked.softmin(ndgrad.tensor([1.0, 0.0, 1.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([0.5000, 0.0000, 0.5000])
     """
-    input, mask = _read("softmin", input, dtype, mask)
-    return reduce.softmax(-_filled(input, mask, _highest(input)), dim)
+    input, mask = _prepare("softmin", input, dtype, mask)
+    return reduce.softmax(-_fill_masked(input, mask, _highest(input)), dim)
 
 
 def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The elements where the mask is true, divided by their norm along `dim` (at least eps); 0 for the others.
+    """Divide the unmasked elements by their norm along `dim` (at least eps); 0 for masked-out ones.
 
     >>> import ndgrad
     >>> ndgrad.masked.normalize(ndgrad.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=ndgrad.tensor([True, False, True]))
     tensor([0.6000, 0.0000, 0.8000])
     """
-    input, mask = _read("normalize", input, dtype, mask)
+    input, mask = _prepare("normalize", input, dtype, mask)
     size = norm(input, ord, dim, keepdim=True, mask=mask)
-    return _filled(input, mask, 0) / selection.clamp_min(size, eps)
+    return _fill_masked(input, mask, 0) / selection.clamp_min(size, eps)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum along `dim` of the elements where the mask is true.
+    """The running sum along `dim` of the unmasked elements.
 
     >>> import ndgrad
     >>> ndgrad.masked.cumsum(ndgrad.tensor([1.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([1., 1., 4.])
     """
-    input, mask = _read("cumsum", input, dtype, mask)
-    return scan.cumsum(_filled(input, mask, 0), dim, dtype=dtype)
+    input, mask = _prepare("cumsum", input, dtype, mask)
+    return scan.cumsum(_fill_masked(input, mask, 0), dim, dtype=dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
-    """The running product along `dim` of the elements where the mask is true.
+    """The running product along `dim` of the unmasked elements.
 
     >>> import ndgrad
     >>> ndgrad.masked.cumprod(ndgrad.tensor([2.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([2., 2., 6.])
     """
-    input, mask = _read("cumprod", input, dtype, mask)
-    return scan.cumprod(_filled(input, mask, 1), dim, dtype=dtype)
+    input, mask = _prepare("cumprod", input, dtype, mask)
+    return scan.cumprod(_fill_masked(input, mask, 1), dim, dtype=dtype)
 
 
 def logaddexp(
@@ -409,7 +408,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """log(exp(input) + exp(other)), where what is masked out counts as -inf.
+    """log(exp(input) + exp(other)); masked-out elements count as -inf.
 
     >>> import ndgrad
     >>> ndgrad.masked.logaddexp(ndgrad.zeros(1), ndgrad.zeros(1), other_mask=ndgrad.tensor([False]))
@@ -417,10 +416,10 @@ def logaddexp(
     """
     if tuple(input.shape) != tuple(other.shape):
         raise ValueError(
-            f"masked.logaddexp: the shapes must agree, and are {tuple(input.shape)} and {tuple(other.shape)}. "
+            f"masked.logaddexp: the shapes must agree, but are {tuple(input.shape)} and {tuple(other.shape)}. "
             "[nd-shape]"
         )
-    input, input_mask = _read("logaddexp", input, dtype, input_mask)
-    other, other_mask = _read("logaddexp", other, dtype, other_mask)
-    left, right = _filled(input, input_mask, -math.inf), _filled(other, other_mask, -math.inf)
+    input, input_mask = _prepare("logaddexp", input, dtype, input_mask)
+    other, other_mask = _prepare("logaddexp", other, dtype, other_mask)
+    left, right = _fill_masked(input, input_mask, -math.inf), _fill_masked(other, other_mask, -math.inf)
     return exponential.logaddexp(left, right)

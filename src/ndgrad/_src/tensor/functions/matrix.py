@@ -1,4 +1,4 @@
-"""Linear algebra under the names torch keeps outside of torch.linalg; several have older argument forms and results."""
+"""Linear algebra under torch's names outside of torch.linalg; several have older arguments and results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ndgrad._src.tensor.matrix_arguments import (
     require_matrices,
     require_square,
     require_system,
-    transposed,
+    transpose_matrices,
 )
-from ndgrad._src.tensor.storage import checkable
+from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -43,7 +43,7 @@ orgqr = decomposition.householder_product
 
 
 class SVD(NamedTuple):
-    """Factors U diag(S) V^H: the third is V itself.
+    """Factors U diag(S) V^H: the third one is V itself.
 
     >>> import ndgrad
     >>> ndgrad.svd(ndgrad.eye(2)).V.abs()
@@ -57,7 +57,7 @@ class SVD(NamedTuple):
 
 
 class TriangularSolve(NamedTuple):
-    """A solution, and the matrix it belongs to.
+    """A solution, and the matrix of the system.
 
     >>> import ndgrad
     >>> ndgrad.triangular_solve(ndgrad.ones(2, 1), ndgrad.eye(2)).solution
@@ -81,7 +81,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The pseudoinverse, in which singular values up to rcond times the largest count as zero: `linalg.pinv`.
+    """The pseudoinverse. Singular values up to rcond times the largest count as zero: `linalg.pinv`.
 
     >>> import ndgrad
     >>> ndgrad.pinverse(ndgrad.tensor([[2.0], [0.0]]))
@@ -104,7 +104,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
 
 @takes_out
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The X with A X = input, from the Cholesky factor of A.
+    """Solve A X = input, given the Cholesky factor of A.
 
     >>> import ndgrad
     >>> ndgrad.cholesky_solve(ndgrad.tensor([[8.0]]), ndgrad.tensor([[2.0]]))
@@ -120,14 +120,14 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor
 
 @takes_out
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of A, from its Cholesky factor.
+    """The inverse of A, given its Cholesky factor.
 
     >>> import ndgrad
     >>> ndgrad.cholesky_inverse(ndgrad.tensor([[2.0]]))
     tensor([[0.2500]])
     """
     require_square("cholesky_inverse", L, "L")
-    diagonal = checkable(shape.detach(triangle.diagonal(L, dim1=-2, dim2=-1)))
+    diagonal = values_to_check(shape.detach(triangle.diagonal(L, dim1=-2, dim2=-1)))
     if diagonal is not None and (diagonal == 0).any():
         raise LinAlgError(
             f"cholesky_inverse: a factor has a zero on its diagonal (shape {tuple(L.shape)}): a singular matrix. "
@@ -158,7 +158,7 @@ def lu(
 def lu(
     A: Tensor, pivot: bool = True, get_infos: bool = False, *, out: tuple[Tensor, ...] | None = None
 ) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
-    """Packed factors and row exchanges, and with `get_infos` the first zero pivots: `linalg.lu_factor_ex`.
+    """Packed factors and row exchanges; with `get_infos`, also the first zero pivots: `linalg.lu_factor_ex`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]]).lu().LU
@@ -171,7 +171,7 @@ def lu(
 
 @takes_out
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The X with A X = b, from the packed factors of A.
+    """Solve A X = b, given the packed factors of A.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[0.0, 2.0], [4.0, 0.0]])
@@ -192,7 +192,7 @@ def triangular_solve(
     *,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> TriangularSolve:
-    """The X with A X = b (A^T X = b with `transpose`) for triangular A, and A: `linalg.solve_triangular`.
+    """Solve A X = b (A^T X = b with `transpose`) for triangular A; return X and A: `linalg.solve_triangular`.
 
     >>> import ndgrad
     >>> ndgrad.triangular_solve(ndgrad.tensor([[3.0], [2.0]]), ndgrad.tensor([[1.0, 1.0], [0.0, 2.0]])).solution
@@ -201,7 +201,7 @@ def triangular_solve(
     """
     matrix = A
     if transpose:
-        matrix, upper = transposed(A), not upper
+        matrix, upper = transpose_matrices(A), not upper
     return TriangularSolve(solve.solve_triangular(matrix, b, upper=upper, unitriangular=unitriangular), A.clone())
 
 
@@ -220,7 +220,7 @@ def qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, Tensor] | None = 
 def svd(
     input: Tensor, some: bool = True, compute_uv: bool = True, *, out: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> SVD:
-    """U, S and V (not its adjoint, which `linalg.svd` returns). Without `compute_uv`, U and V are zeros.
+    """U, S and V (`linalg.svd` returns the adjoint of V). Without `compute_uv`, U and V are zeros.
 
     >>> import ndgrad
     >>> ndgrad.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]])).S
@@ -237,7 +237,7 @@ def svd(
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The matrix of powers of the entries of a vector, the highest first unless `increasing`.
+    """The matrix of powers of a vector's entries, highest first unless `increasing`.
 
     >>> import ndgrad
     >>> ndgrad.vander(ndgrad.tensor([2.0, 3.0]), 3)
@@ -246,7 +246,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """
     if x.ndim != 1:
         raise RuntimeError(
-            f"vander: x must be a one-dimensional tensor, and has shape {tuple(x.shape)}. linalg.vander takes batches. "
+            f"vander: x must be a one-dimensional tensor, but has shape {tuple(x.shape)}. linalg.vander takes batches. "
             "[nd-ndim]"
         )
     return linalg.powers("vander", x, N, increasing=increasing)

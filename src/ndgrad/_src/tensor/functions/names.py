@@ -1,4 +1,4 @@
-"""Names of dimensions: giving, changing and aligning by them (docs/named.md)."""
+"""Dimension names: setting, changing and alignment (docs/named.md)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _view(t: Tensor, names: Any) -> Tensor:
     return set_names(ops.alias(t), names)
 
 
-def _expanded(what: str, names: tuple[Any, ...], t: Tensor) -> tuple[str | None, ...]:
-    """Names of which an ellipsis stands for those that a tensor has there."""
+def _expand_ellipsis(what: str, names: tuple[Any, ...], t: Tensor) -> tuple[str | None, ...]:
+    """Replace an ellipsis among names by the tensor's names at that position."""
     if len(names) == 1 and isinstance(names[0], (list, tuple)):
         names = tuple(names[0])
     dots = [i for i, name in enumerate(names) if _is_dots(name)]
@@ -30,12 +30,14 @@ def _expanded(what: str, names: tuple[Any, ...], t: Tensor) -> tuple[str | None,
     if len(dots) > 1 or rest < 0:
         raise RuntimeError(
             f"{what}: the names {names} do not fit a tensor with dims {t.names}: one ellipsis stands for the "
-            "dimensions that the others leave. Give one name per dimension, or one ellipsis. [nd-names]"
+            "remaining dimensions. Give one name per dimension, or one ellipsis. [nd-names]"
         )
     return (*names[:at], *t.names[at : at + rest], *names[at + 1 :])
 
 
-def _renamed(what: str, t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]) -> tuple[str | None, ...] | None:
+def _parse_names(
+    what: str, t: Tensor, names: tuple[Any, ...], mapping: dict[str, str]
+) -> tuple[str | None, ...] | None:
     if names and mapping:
         raise RuntimeError(
             f"{what}: got both positional names {names} and keywords {mapping}. Use one of them. [nd-names]"
@@ -49,40 +51,40 @@ def _renamed(what: str, t: Tensor, names: tuple[Any, ...], mapping: dict[str, st
         if missing:
             raise RuntimeError(
                 f"{what}: Tried to rename dim {missing[0]!r} to {mapping[missing[0]]!r} in Tensor[{t.names}] but dim "
-                f"{missing[0]!r} does not exist. Use a name of the tensor's. [nd-names]"
+                f"{missing[0]!r} does not exist. Use one of the tensor's names. [nd-names]"
             )
         return tuple(mapping.get(n, n) if n is not None else None for n in t.names)
-    return _expanded(what, names, t)
+    return _expand_ellipsis(what, names, t)
 
 
 def rename(self: Tensor, *names: str | EllipsisType | None, **mapping: str) -> Tensor:
-    """A view whose dimensions have other names: all of them in order, or old=new. `rename(None)` drops them.
+    """A view with other dimension names: all of them in order, or old=new. `rename(None)` drops them.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).rename("row", "column").rename(row="sample").names
     ('sample', 'column')
     """
-    return _view(self, _renamed("rename", self, names, mapping))
+    return _view(self, _parse_names("rename", self, names, mapping))
 
 
 def rename_(self: Tensor, *names: str | EllipsisType | None, **mapping: str) -> Tensor:
-    """Name the dimensions in place.
+    """Set the dimension names in place.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).rename_("row", None).names
     ('row', None)
     """
-    return set_names(self, _renamed("rename_", self, names, mapping))
+    return set_names(self, _parse_names("rename_", self, names, mapping))
 
 
 def refine_names(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
-    """A view in which dimensions without a name get one; a name that exists must be the same.
+    """A view in which unnamed dimensions get names; existing names must be equal.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).rename("row", None).refine_names("row", "column").names
     ('row', 'column')
     """
-    wanted = _expanded("refine_names", names, self)
+    wanted = _expand_ellipsis("refine_names", names, self)
     if len(wanted) != self.ndim:
         raise RuntimeError(
             f"refine_names: cannot coerce Tensor[{self.names}] to Tensor[{wanted}]: different number of dims "
@@ -98,7 +100,7 @@ def refine_names(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
 
 
 def has_names(self: Tensor) -> bool:
-    """Whether any dimension has a name.
+    """True if any dimension has a name.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).has_names()
@@ -137,8 +139,8 @@ def _check_alignment(own: tuple[str | None, ...], wanted: tuple[Any, ...]) -> No
 
 
 def align_to(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
-    """A view with its dimensions in the order of `names`; those that it does not have get size 1. An ellipsis stands
-    for the dimensions that are not named, in their order.
+    """A view with the dimensions in the order of `names`; missing dimensions get size 1. An ellipsis stands for the
+    dimensions that are not named, in their order.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, 3, names=("batch", "feature"))
@@ -161,7 +163,7 @@ def align_to(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
 
 
 def align_as(self: Tensor, other: Tensor) -> Tensor:
-    """A view with its dimensions in the order of `other`'s, by name.
+    """A view with the dimensions in the order of those of `other`, by name.
 
     >>> import ndgrad
     >>> scale, image = ndgrad.ones(3, names=("C",)), ndgrad.ones(2, 3, 4, names=("N", "C", "W"))
@@ -176,7 +178,7 @@ def align_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def align_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Views of tensors, all with the dimensions of the one that has most, by name.
+    """Views of tensors, all with the dimensions of the tensor that has most, by name.
 
     >>> import ndgrad
     >>> x, y = ndgrad.ones(3, names=("C",)), ndgrad.ones(2, 3, names=("N", "C"))

@@ -1,4 +1,4 @@
-"""What dense tensors have of `torch.nested`: the methods that nested tensors answer (see ndgrad.nested)."""
+"""Methods of `torch.nested` on dense tensors; nested tensors override them (see ndgrad.nested)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHODS = ("to_padded_tensor",)
 
 
 def to_padded_tensor(self: Tensor, padding: Number, output_size: Sequence[int] | None = None) -> Tensor:
-    """A dense tensor of all components of a nested one, with `padding` where they are shorter.
+    """A dense tensor with all components of a nested one, padded by `padding`.
 
     >>> import ndgrad
     >>> ndgrad.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=ndgrad.jagged).to_padded_tensor(-1.0)

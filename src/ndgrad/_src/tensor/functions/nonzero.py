@@ -1,5 +1,4 @@
-"""Where elements stand: the places of nonzero elements, and places counted through a shape as indices, under torch's
-names."""
+"""Positions of nonzero elements, and conversion of flat positions to indices, under torch's names."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from ndgrad._src.core.variable import Variable, beside, np_dtype
 from ndgrad._src.ops import arithmetic, cast, comparison, index, join, selection, shape, statistics
 from ndgrad._src.ops import reduce as reductions
 from ndgrad._src.tensor.arguments import as_integer
-from ndgrad._src.tensor.functions.gather import line
+from ndgrad._src.tensor.functions.gather import as_line
 from ndgrad._src.tensor.functions.reduce import deliver, ndim_of
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ..
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
-    """Where the elements are not zero: one row per element, or, as a tuple, one index tensor per dimension.
+    """The indices of the nonzero elements: one row per element, or, as a tuple, one index tensor per dimension.
 
     >>> import ndgrad
     >>> ndgrad.nonzero(ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]))
@@ -43,12 +42,12 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
     """
     if not as_tuple:
         return deliver("nonzero", index.nonzero(input), out, input)
-    places = index.nonzero(line(input))
+    places = index.nonzero(as_line(input))
     return tuple(index.getitem(places, index=(slice(None), d)) for d in range(max(input.ndim, 1)))
 
 
 def argwhere(input: Tensor) -> Tensor:
-    """Where the elements are not zero, one row per element.
+    """The indices of the nonzero elements, one row per element.
 
     >>> import ndgrad
     >>> ndgrad.argwhere(ndgrad.tensor([0.0, 2.0, 3.0]))
@@ -59,8 +58,8 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
-    """The first `size` rows of `nonzero`; where there are fewer, rows of `fill_value` follow. Its shape is known
-    beforehand, so it can be used under vmap.
+    """The first `size` rows of `nonzero`, followed by rows of `fill_value` if there are fewer. Its shape is known
+    beforehand, so it works under vmap.
 
     >>> import ndgrad
     >>> ndgrad.nonzero_static(ndgrad.tensor([0.0, 2.0, 3.0]), size=3)
@@ -72,17 +71,17 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     count = as_integer("nonzero_static", "size", size)
     if count < 0:
         raise RuntimeError(
-            f"nonzero_static: 'size' must be an non-negative integer, and is {count}. Give the number of rows. "
+            f"nonzero_static: 'size' must be an non-negative integer, but is {count}. Give the number of rows. "
             "[nd-range]"
         )
     shape_ = tuple(input.shape)
     elements = math.prod(shape_)
     true = shape.reshape(comparison.ne(input, 0), shape=(elements,))
-    # a stable order of the false ones after the true ones
+    # Rank true elements before false ones, in a stable order.
     order = statistics.ranking(cast.cast(comparison.logical_not(true), dtype=np.dtype(np.int8)), dim=0)
     taken = min(count, elements)
     rows = index.getitem(order, index=(slice(None, taken),))
-    columns = _unraveled(shape.reshape(rows, shape=(taken, 1)), shape_)
+    columns = _unravel(shape.reshape(rows, shape=(taken, 1)), shape_)
     found = beside(input, np.empty((taken, 0), np.int64)) if not ndim else join.cat(*columns, dim=1)
     known = comparison.lt(beside(input, np.arange(taken)[:, None]), reductions.count_nonzero(true, dim=(0,)))
     found = selection.where(known, found, fill_value)
@@ -92,10 +91,10 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     return deliver("nonzero_static", found, out, input)
 
 
-# ----- through a shape ------------------------------------------------------------------------------------------------
+# ----- flat positions -------------------------------------------------------------------------------------------------
 
 
-def _unraveled(places: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
+def _unravel(places: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
     found = []
     for d, size in enumerate(sizes):
         step = math.prod(sizes[d + 1 :])
@@ -104,7 +103,7 @@ def _unraveled(places: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Places counted through a tensor of the given shape, row by row, as indices: one tensor for each dimension.
+    """Convert flat positions in a tensor of the given shape (row by row) to indices: one tensor per dimension.
 
     >>> import ndgrad
     >>> ndgrad.unravel_index(ndgrad.tensor([3, 5]), (2, 3))
@@ -125,4 +124,4 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     sizes = (given,) if isinstance(given, int) else tuple(int(n) for n in given)
     if any(n < 0 for n in sizes):
         raise ValueError(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}. [nd-range]")
-    return tuple(_unraveled(indices, sizes))
+    return tuple(_unravel(indices, sizes))

@@ -1,7 +1,7 @@
 """Norms of vectors and matrices under torch's names.
 
-`norm` is torch.norm, where a number as order always means a vector norm; `linalg_norm` is torch.linalg.norm, where over
-two dimensions it means a matrix norm. The linalg namespace shows what `LINALG` lists.
+In `norm` (torch.norm), a number as order always means a vector norm. In `linalg_norm` (torch.linalg.norm), it means a
+matrix norm over two dimensions. `LINALG` lists the functions of the linalg namespace.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.empty(0, dtype).real.dtype
 
 
-def _prepared(name: str, input: Tensor, dtype: Dtype) -> Tensor:
-    """The input in the dtype to compute in."""
+def _prepare(name: str, input: Tensor, dtype: Dtype) -> Tensor:
+    """Return the input in the dtype of the computation."""
     have = np_dtype(input)
     if not is_inexact(have):
         raise RuntimeError(
@@ -70,7 +70,7 @@ def vector_norm(
     dtype: Dtype = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of order `ord` (any number, inf and -inf too) of the elements over `dim`, all by default.
+    """The norm of order `ord` (any number, including inf and -inf) of the elements over `dim`, all by default.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([3.0, -4.0])
@@ -83,7 +83,7 @@ def vector_norm(
             f"linalg.vector_norm(): argument 'ord' (position 2) must be a number, not {ord!r}. "
             "Matrix norms have named orders. [nd-type]"
         )
-    x = _prepared("vector_norm", input, dtype)
+    x = _prepare("vector_norm", input, dtype)
     if (ord < 0 or ord == math.inf) and reductions.count(tuple(x.shape), dims) == 0:
         raise RuntimeError(
             f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor (shape {tuple(x.shape)}, "
@@ -112,8 +112,8 @@ def matrix_norm(
 ) -> Tensor:
     """A norm of matrices, whose rows and columns are the dims `dim`.
 
-    'fro': of all elements; 'nuc': the sum of the singular values, 2 and -2 the largest and smallest; 1 and -1: the
-    largest and smallest column sum of absolute values; inf and -inf: row sums.
+    'fro': Frobenius norm; 'nuc': sum of the singular values; 2 and -2: largest and smallest singular value; 1 and -1:
+    largest and smallest column sum of absolute values; inf and -inf: the same for row sums.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor([[1.0, -2.0], [3.0, 4.0]])
@@ -124,7 +124,7 @@ def matrix_norm(
     if ndim < 2:
         raise RuntimeError(
             "linalg.matrix_norm: The input tensor A must have at least 2 dimensions, "
-            f"and has {ndim}. Use vector_norm(). [nd-ndim]"
+            f"but has {ndim}. Use vector_norm(). [nd-ndim]"
         )
     if not isinstance(dim, (tuple, list)) or len(dim) != 2:
         raise RuntimeError(
@@ -140,18 +140,18 @@ def matrix_norm(
             f"linalg.matrix_norm: Order {ord} not supported. It is one of: {', '.join(map(str, _MATRIX_ORDERS))}. "
             "[nd-option]"
         )
-    x = _prepared("matrix_norm", input, dtype)
+    x = _prepare("matrix_norm", input, dtype)
     if ord == "fro":
         result = ops.vector_norm(x, ord=2.0, dim=(rows, columns), keepdim=keepdim)
     elif ord in ("nuc", 2, -2):
-        result = _spectral(x, ord, rows, columns, keepdim)
+        result = _spectral_norm(x, ord, rows, columns, keepdim)
     else:
-        result = _by_lines(x, float(ord), rows, columns, keepdim)
+        result = _line_sum_norm(x, float(ord), rows, columns, keepdim)
     return deliver("matrix_norm", result, out, input)
 
 
-def _spectral(x: Tensor, ord: str | float, rows: int, columns: int, keepdim: bool) -> Tensor:
-    """Norms by singular values."""
+def _spectral_norm(x: Tensor, ord: str | float, rows: int, columns: int, keepdim: bool) -> Tensor:
+    """Compute norms from singular values."""
     ndim = len(x.shape)
     order = (*(i for i in range(ndim) if i not in (rows, columns)), rows, columns)
     values = decomposition.svdvals(shape.permute(x, dims=order))
@@ -166,8 +166,8 @@ def _spectral(x: Tensor, ord: str | float, rows: int, columns: int, keepdim: boo
     return shape.permute(result, dims=inverse_permutation(order))
 
 
-def _by_lines(x: Tensor, ord: float, rows: int, columns: int, keepdim: bool) -> Tensor:
-    """The extreme column sum (orders 1 and -1) or row sum (inf and -inf) of absolute values."""
+def _line_sum_norm(x: Tensor, ord: float, rows: int, columns: int, keepdim: bool) -> Tensor:
+    """Return the extreme column sum (orders 1 and -1) or row sum (inf and -inf) of absolute values."""
     summed, compared = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = reductions.sum(complex_ops.abs(x), dim=(summed,), keepdim=True)
     if sums.shape[compared] == 0:
@@ -179,7 +179,7 @@ def _by_lines(x: Tensor, ord: float, rows: int, columns: int, keepdim: bool) -> 
     return shape.reshape(result, shape=tuple(n for i, n in enumerate(x.shape) if i not in (rows, columns)))
 
 
-# ----- the two that choose --------------------------------------------------------------------------------------------
+# ----- vector or matrix norm ------------------------------------------------------------------------------------------
 
 
 def _as_tuple(dim: Dims) -> tuple[int, ...] | None:
@@ -227,7 +227,7 @@ def norm(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The norm of order `p` over `dim`, all by default: 'fro', 'nuc' (over two dims), or a number, a vector norm.
+    """The norm of order `p` over `dim`, all by default: 'fro', 'nuc' (over two dims), or a number for a vector norm.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 4.0]).norm()
@@ -262,7 +262,7 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm over all dimensions but one, which stays in its place; over all of them if dim is -1.
+    """The norm over all dimensions but one, which keeps its position; over all of them if dim is -1.
 
     >>> import ndgrad
     >>> ndgrad.norm_except_dim(ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0)
@@ -291,7 +291,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[str, Any]:
     ndim = ndim_of(input, "renorm")
     if p <= 0:
-        raise RuntimeError(f"renorm: non-positive-norm not supported, and p is {p}. Give p > 0. [nd-range]")
+        raise RuntimeError(f"renorm: non-positive-norm not supported, but p is {p}. Give p > 0. [nd-range]")
     if maxnorm < 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}. [nd-range]")
     if ndim < 2:
@@ -305,7 +305,7 @@ def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[
 
 @both_worlds
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
-    """Each slice along `dim` whose p-norm exceeds `maxnorm` scaled down to it.
+    """Scale down each slice along `dim` whose p-norm exceeds `maxnorm` to that norm.
 
     >>> import ndgrad
     >>> ndgrad.renorm(ndgrad.tensor([[1.0, 0.0], [6.0, 8.0]]), p=2, dim=0, maxnorm=5.0)
@@ -317,7 +317,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 
 @both_worlds
 def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """In place: see `renorm`.
+    """In-place version of `renorm`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[0.0, 8.0]]).renorm_(p=1, dim=0, maxnorm=4.0).round(decimals=3)

@@ -18,7 +18,7 @@ from ndgrad._src.ops import order as ops
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.gather import as_index
-from ndgrad._src.tensor.functions.reduce import along, deliver, ndim_of
+from ndgrad._src.tensor.functions.reduce import deliver, ndim_of, run_along
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor, TensorLike
@@ -50,27 +50,27 @@ def sort(
     *,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> return_types.sort:
-    """Sorted values along `dim` and where they came from. NaN counts as the largest number; equals keep their order.
+    """Sorted values along `dim`, and their former indices. NaN counts as the largest number; the sort is stable.
 
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().values
     tensor([1., 2., 3.])
     """
     _require_order("sort", input)
-    result = along(ops.sort, "sort", input, dim, descending=bool(descending))
+    result = run_along(ops.sort, "sort", input, dim, descending=bool(descending))
     return deliver("sort", return_types.sort(*result), out, input)
 
 
 @both_worlds
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Where the elements of a sorted tensor come from, along `dim`.
+    """The indices that sort a tensor along `dim`.
 
     >>> import ndgrad
     >>> ndgrad.argsort(ndgrad.tensor([3.0, 1.0, 2.0]))
     tensor([1, 2, 0])
     """
     _require_order("argsort", input)
-    return along(ops.argsort, "argsort", input, dim, descending=bool(descending))
+    return run_along(ops.argsort, "argsort", input, dim, descending=bool(descending))
 
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -82,7 +82,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             [3., 4.]])
     """
     _require_order("msort", input)
-    return deliver("msort", along(ops.sort, "msort", input, 0, descending=False)[0], out, input)
+    return deliver("msort", run_along(ops.sort, "msort", input, 0, descending=False)[0], out, input)
 
 
 @both_worlds
@@ -95,7 +95,7 @@ def topk(
     *,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> return_types.topk:
-    """The k largest (or smallest) elements along `dim` and where they are. They come sorted in any case.
+    """The k largest (or smallest) elements along `dim`, and their indices. They are always sorted.
 
     >>> import ndgrad
     >>> ndgrad.topk(ndgrad.tensor([1.0, 4.0, 2.0]), 2).indices
@@ -112,7 +112,7 @@ def topk(
         raise RuntimeError(
             "topk(): a 0-d tensor has one element, and k is 0. Reshape it to one dimension first. [nd-ndim]"
         )
-    result = along(ops.topk, "topk", input, dim, k=int(k), largest=bool(largest))
+    result = run_along(ops.topk, "topk", input, dim, k=int(k), largest=bool(largest))
     return deliver("topk", return_types.topk(*result), out, input)
 
 
@@ -120,7 +120,7 @@ def topk(
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.kthvalue:
-    """The k-th smallest element along `dim` (k counts from 1) and where it is.
+    """The k-th smallest element along `dim` (k counts from 1), and its index.
 
     >>> import ndgrad
     >>> ndgrad.kthvalue(ndgrad.tensor([3.0, 1.0, 2.0]), 2).values
@@ -134,7 +134,7 @@ def kthvalue(
             f"kthvalue(): selected number k out of range for dimension {number}: "
             f"{k} of {size} elements. k counts from 1. [nd-range]"
         )
-    result = along(ops.kthvalue, "kthvalue", input, dim, k=int(k), keepdim=bool(keepdim))
+    result = run_along(ops.kthvalue, "kthvalue", input, dim, k=int(k), keepdim=bool(keepdim))
     return deliver("kthvalue", return_types.kthvalue(*result), out, input)
 
 
@@ -204,8 +204,8 @@ def unique(
 ) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements, or distinct slices along `dim`, in order.
 
-    With `return_inverse` also, for every element, where in the result it is; with `return_counts` how often each
-    occurs. Each carries the gradient of its first occurrence.
+    With `return_inverse`, also return the index in the result for every element; with `return_counts`, the number of
+    occurrences. Each result carries the gradient of its first occurrence.
 
     >>> import ndgrad
     >>> ndgrad.unique(ndgrad.tensor([3.0, 1.0, 3.0]), return_counts=True)
@@ -248,7 +248,7 @@ def unique_consecutive(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """The elements without those equal to their predecessor. Otherwise as `unique`.
+    """Drop elements equal to their predecessor. Otherwise as `unique`.
 
     >>> import ndgrad
     >>> ndgrad.unique_consecutive(ndgrad.tensor([1.0, 1.0, 2.0, 1.0]))
@@ -263,10 +263,10 @@ def _unique(
     ndim = ndim_of(input, name)
     if dim is None and not (consecutive or return_inverse or return_counts or at_stake(input)):
         return ops.unique_values(input)
-    along = None if dim is None else as_dim(dim, ndim)
-    first, inverse, counts = ops.unique(input, dim=along, consecutive=consecutive)
-    source = shape.reshape(input, shape=(math.prod(input.shape),)) if along is None else input
-    values = slices.index_select(source, first, dim=along or 0)
+    run_along = None if dim is None else as_dim(dim, ndim)
+    first, inverse, counts = ops.unique(input, dim=run_along, consecutive=consecutive)
+    source = shape.reshape(input, shape=(math.prod(input.shape),)) if run_along is None else input
+    values = slices.index_select(source, first, dim=run_along or 0)
     if not return_inverse and not return_counts:
         return values
     return (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
@@ -276,7 +276,7 @@ def _unique(
 
 
 def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
-    """A tensor, or a number as a 0-d tensor beside `like`."""
+    """Return a tensor, or a number as a 0-d tensor of the class of `like`."""
     if isinstance(value, Variable):
         return value
     if is_raw_array(value) or isinstance(value, (bool, int, float)):
@@ -297,9 +297,10 @@ def searchsorted(
     sorter: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Where values would be inserted to keep a sequence sorted: before equal elements, or with `right` behind them.
+    """The indices at which values would be inserted to keep a sequence sorted: before equal elements, or after them
+    with `right`.
 
-    A sequence of one dimension serves all values; one of more needs the values' leading dimensions.
+    A 1-d sequence serves all values. A sequence of higher rank needs the values' leading dimensions.
 
     >>> import ndgrad
     >>> ndgrad.searchsorted(ndgrad.tensor([1.0, 3.0, 5.0]), ndgrad.tensor([3.0, 4.0]))
@@ -336,13 +337,13 @@ def searchsorted(
                 f"and got sorter tensor {list(sorter.shape)}. argsort() of the sequence gives one. [nd-shape]"
             )
         sequence = gather.gather(sequence, sorter, dim=len(have) - 1)
-    return _searched("searchsorted", sequence, values, right or side == "right", out_int32, out)
+    return _search("searchsorted", sequence, values, right or side == "right", out_int32, out)
 
 
 def bucketize(
     input: TensorLike, boundaries: Tensor, *, out_int32: bool = False, right: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The number of the bucket that each value falls in, between sorted boundaries.
+    """The index of the bucket, between sorted boundaries, of each value.
 
     >>> import ndgrad
     >>> ndgrad.bucketize(ndgrad.tensor([0.5, 1.5, 9.0]), ndgrad.tensor([1.0, 2.0]))
@@ -353,10 +354,10 @@ def bucketize(
         raise RuntimeError(
             f"bucketize(): boundaries tensor must be 1 dimension, but got dim({ndim}). Flatten it. [nd-ndim]"
         )
-    return _searched("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
+    return _search("bucketize", boundaries, _operand("bucketize", input, boundaries), right, out_int32, out)
 
 
-def _searched(name: str, sequence: Tensor, values: Tensor, right: bool, out_int32: bool, out: Tensor | None) -> Tensor:
+def _search(name: str, sequence: Tensor, values: Tensor, right: bool, out_int32: bool, out: Tensor | None) -> Tensor:
     result = ops.searchsorted(sequence, values, right=bool(right))
     if out_int32:
         result = cast.cast(result, dtype=np.dtype(np.int32))
@@ -371,7 +372,7 @@ def isin(
     invert: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Whether each element occurs among the test elements. NaN equals nothing.
+    """True for each element that occurs among the test elements. NaN equals nothing.
 
     >>> import ndgrad
     >>> ndgrad.isin(ndgrad.tensor([1, 2, 3]), ndgrad.tensor([2, 5]))
@@ -380,7 +381,7 @@ def isin(
     tensors = [t for t in (elements, test_elements) if isinstance(t, Variable)]
     if not tensors:
         kinds = f"{type(elements).__name__} and {type(test_elements).__name__}"
-        raise TypeError(f"isin() takes at least one Tensor, and got {kinds}. Wrap one in ndgrad.tensor(...). [nd-type]")
+        raise TypeError(f"isin() takes at least one Tensor, but got {kinds}. Wrap one in ndgrad.tensor(...). [nd-type]")
     x, y = (_operand("isin", t, tensors[0]) for t in (elements, test_elements))
     result = ops.isin(x, y)
     return deliver("isin", comparison.logical_not(result) if invert else result, out)

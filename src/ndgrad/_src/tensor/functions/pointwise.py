@@ -1,8 +1,7 @@
-"""Elementwise functions that are ops of the table as they stand: their names, signatures and what they
-mean, under torch's names.
+"""Elementwise functions that are exactly ops of the table: their names, signatures and docstrings, under torch's
+names.
 
-Functions that take more than arrays and settings, or are several ops under one name, are in
-`elementwise` and `comparison`.
+Functions with further arguments, and functions made of several ops, are in `elementwise` and `comparison`.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def floor_divide(input: Tensor, other: TensorLike, *, out: Tensor | None = None)
 
 @pointwise(arithmetic.remainder)
 def remainder(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """What `floor_divide` leaves: the result has the sign of `other`, as Python's `%`.
+    """The remainder of `floor_divide`: it has the sign of `other`, like Python's `%`.
 
     >>> import ndgrad
     >>> ndgrad.remainder(ndgrad.tensor([7.0, -7.0]), 3.0)
@@ -90,7 +89,7 @@ def remainder(input: Tensor, other: TensorLike, *, out: Tensor | None = None) ->
 
 @pointwise(arithmetic.fmod)
 def fmod(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """What the quotient rounded towards zero leaves: the result has the sign of `input`, as C's `fmod`.
+    """The remainder of the quotient rounded towards zero: it has the sign of `input`, like C's `fmod`.
 
     >>> import ndgrad
     >>> ndgrad.fmod(ndgrad.tensor([7.0, -7.0]), 3.0)
@@ -100,7 +99,7 @@ def fmod(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tens
 
 @pointwise(arithmetic.pow)
 def pow(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`input ** other`; the derivative in the exponent is taken to be 0 where the base is 0.
+    """`input ** other`; the derivative with respect to the exponent is 0 if the base is 0.
 
     >>> import ndgrad
     >>> ndgrad.pow(ndgrad.tensor([2.0, 3.0]), 2.0)
@@ -264,7 +263,7 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(exponential.logaddexp)
 def logaddexp(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`log(exp(input) + exp(other))`, which overflows only where the result does.
+    """`log(exp(input) + exp(other))`, which overflows only if the result does.
 
     >>> import ndgrad
     >>> ndgrad.logaddexp(ndgrad.tensor([1000.0, 0.0]), ndgrad.tensor([1000.0, 0.0]))
@@ -274,7 +273,7 @@ def logaddexp(input: Tensor, other: TensorLike, *, out: Tensor | None = None) ->
 
 @pointwise(exponential.logaddexp2)
 def logaddexp2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`log2(2 ** input + 2 ** other)`, which overflows only where the result does.
+    """`log2(2 ** input + 2 ** other)`, which overflows only if the result does.
 
     >>> import ndgrad
     >>> ndgrad.logaddexp2(ndgrad.tensor([3.0, 0.0]), ndgrad.tensor([3.0, 0.0]))
@@ -284,7 +283,7 @@ def logaddexp2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -
 
 @pointwise(exponential.xlogy)
 def xlogy(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`input * log(other)`, which is 0 where `input` is 0, whatever `other` is.
+    """`input * log(other)`, which is 0 if `input` is 0, for any `other`.
 
     >>> import ndgrad
     >>> ndgrad.xlogy(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([0.0, 3.0]))
@@ -304,7 +303,7 @@ def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(error_function.erfc)
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`1 - erf(input)`, exact where that is tiny.
+    """`1 - erf(input)`, exact for tiny results.
 
     >>> import ndgrad
     >>> ndgrad.erfc(ndgrad.tensor([0.0, 5.0]))
@@ -394,7 +393,7 @@ def atan2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Ten
 
 @pointwise(trigonometric.hypot)
 def hypot(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The length of the hypotenuse, `sqrt(input**2 + other**2)`, which overflows only where the result does.
+    """The length of the hypotenuse, `sqrt(input**2 + other**2)`, which overflows only if the result does.
 
     >>> import ndgrad
     >>> ndgrad.hypot(ndgrad.tensor([3.0, 5.0]), ndgrad.tensor([4.0, 12.0]))
@@ -444,7 +443,7 @@ def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(trigonometric.acosh)
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverse hyperbolic cosine, of numbers from 1 on.
+    """The inverse hyperbolic cosine, for numbers from 1 on.
 
     >>> import ndgrad
     >>> ndgrad.acosh(ndgrad.tensor([1.0, 2.0]))
@@ -484,7 +483,7 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(complex_ops.abs)
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The absolute value; of complex numbers the magnitude. The derivative at 0 is 0.
+    """The absolute value; for complex numbers, the magnitude. The derivative at 0 is 0.
 
     >>> import ndgrad
     >>> ndgrad.abs(ndgrad.tensor([-1.0, 2.0]))
@@ -494,7 +493,7 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(complex_ops.angle)
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The angle of complex numbers in radians; of real ones 0, or pi if negative.
+    """The angle of complex numbers in radians; for real numbers 0, or pi if negative.
 
     >>> import ndgrad
     >>> ndgrad.angle(ndgrad.tensor([1.0, -1.0]))
@@ -504,7 +503,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(rounding.floor)
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The largest whole number that is not above. Its derivative is zero.
+    """The largest integer not above the element. Its derivative is zero.
 
     >>> import ndgrad
     >>> ndgrad.floor(ndgrad.tensor([1.5, -1.5]))
@@ -514,7 +513,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(rounding.ceil)
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The smallest whole number that is not below. Its derivative is zero.
+    """The smallest integer not below the element. Its derivative is zero.
 
     >>> import ndgrad
     >>> ndgrad.ceil(ndgrad.tensor([1.5, -1.5]))
@@ -524,7 +523,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(rounding.trunc)
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The whole part: rounded towards zero. Its derivative is zero.
+    """The integer part, rounded towards zero. Its derivative is zero.
 
     >>> import ndgrad
     >>> ndgrad.trunc(ndgrad.tensor([1.5, -1.5]))
@@ -534,7 +533,7 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(rounding.round)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
-    """The nearest number of so many decimals, a half to the even one. Its derivative is zero.
+    """Round to `decimals` decimals, halves to even. Its derivative is zero.
 
     >>> import ndgrad
     >>> ndgrad.round(ndgrad.tensor([0.5, 1.5, 2.25]))
@@ -544,7 +543,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 
 @pointwise(rounding.frac)
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """What `trunc` leaves.
+    """The fractional part: the element minus `trunc` of it.
 
     >>> import ndgrad
     >>> ndgrad.frac(ndgrad.tensor([1.5, -1.5]))
@@ -584,7 +583,7 @@ def nextafter(input: Tensor, other: TensorLike, *, out: Tensor | None = None) ->
 
 @pointwise(selection.maximum)
 def maximum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The larger of two elements, NaN if either is. Equal ones share the gradient.
+    """The larger of two elements; NaN if either is NaN. Equal elements share the gradient.
 
     >>> import ndgrad
     >>> ndgrad.maximum(ndgrad.tensor([1.0, 5.0]), ndgrad.tensor([3.0, 2.0]))
@@ -594,7 +593,7 @@ def maximum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> T
 
 @pointwise(selection.minimum)
 def minimum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The smaller of two elements, NaN if either is. Equal ones share the gradient.
+    """The smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
     >>> import ndgrad
     >>> ndgrad.minimum(ndgrad.tensor([1.0, 5.0]), ndgrad.tensor([3.0, 2.0]))
@@ -604,7 +603,7 @@ def minimum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> T
 
 @pointwise(selection.fmax)
 def fmax(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The larger of two elements, where a NaN counts as absent.
+    """The larger of two elements; a NaN is ignored.
 
     >>> import ndgrad
     >>> ndgrad.fmax(ndgrad.tensor([1.0, float('nan')]), ndgrad.tensor([3.0, 2.0]))
@@ -614,7 +613,7 @@ def fmax(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tens
 
 @pointwise(selection.fmin)
 def fmin(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The smaller of two elements, where a NaN counts as absent.
+    """The smaller of two elements; a NaN is ignored.
 
     >>> import ndgrad
     >>> ndgrad.fmin(ndgrad.tensor([1.0, float('nan')]), ndgrad.tensor([3.0, 2.0]))
@@ -644,7 +643,7 @@ def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> T
 
 @pointwise(bitwise.bitwise_and)
 def bitwise_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The bits that both have; of booleans, and.
+    """Bitwise and; for booleans, logical and.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_and(ndgrad.tensor([5, 6]), ndgrad.tensor([3, 3]))
@@ -654,7 +653,7 @@ def bitwise_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 
 @pointwise(bitwise.bitwise_or)
 def bitwise_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The bits that either has; of booleans, or.
+    """Bitwise or; for booleans, logical or.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_or(ndgrad.tensor([5, 6]), ndgrad.tensor([3, 3]))
@@ -664,7 +663,7 @@ def bitwise_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -
 
 @pointwise(bitwise.bitwise_xor)
 def bitwise_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The bits that one of the two has; of booleans, either but not both.
+    """Bitwise exclusive or; for booleans, logical exclusive or.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_xor(ndgrad.tensor([5, 6]), ndgrad.tensor([3, 3]))
@@ -674,7 +673,7 @@ def bitwise_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 
 @pointwise(bitwise.bitwise_not)
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Every bit turned over; of booleans, not.
+    """Bitwise not; for booleans, logical not.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_not(ndgrad.tensor([0, 5]))
@@ -684,7 +683,7 @@ def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(bitwise.bitwise_left_shift)
 def bitwise_left_shift(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The bits moved to the left: `input * 2 ** other`.
+    """Shift the bits to the left: `input * 2 ** other`.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_left_shift(ndgrad.tensor([1, 3]), ndgrad.tensor([2, 1]))
@@ -694,7 +693,7 @@ def bitwise_left_shift(input: Tensor, other: TensorLike, *, out: Tensor | None =
 
 @pointwise(bitwise.bitwise_right_shift)
 def bitwise_right_shift(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The bits moved to the right: `input / 2 ** other`, rounded down.
+    """Shift the bits to the right: `input / 2 ** other`, rounded down.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_right_shift(ndgrad.tensor([8, 7]), ndgrad.tensor([2, 1]))
@@ -724,7 +723,7 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(comparison.eq)
 def eq(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where two elements are equal.
+    """True where two elements are equal.
 
     >>> import ndgrad
     >>> ndgrad.eq(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 3.0]))
@@ -734,7 +733,7 @@ def eq(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 
 @pointwise(comparison.ne)
 def ne(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where two elements differ.
+    """True where two elements differ.
 
     >>> import ndgrad
     >>> ndgrad.ne(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 3.0]))
@@ -744,7 +743,7 @@ def ne(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 
 @pointwise(comparison.lt)
 def lt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where `input < other`.
+    """True where `input < other`.
 
     >>> import ndgrad
     >>> ndgrad.lt(ndgrad.tensor([1.0, 3.0]), 2.0)
@@ -754,7 +753,7 @@ def lt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 
 @pointwise(comparison.le)
 def le(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where `input <= other`.
+    """True where `input <= other`.
 
     >>> import ndgrad
     >>> ndgrad.le(ndgrad.tensor([1.0, 2.0]), 2.0)
@@ -764,7 +763,7 @@ def le(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 
 @pointwise(comparison.gt)
 def gt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where `input > other`.
+    """True where `input > other`.
 
     >>> import ndgrad
     >>> ndgrad.gt(ndgrad.tensor([1.0, 3.0]), 2.0)
@@ -774,7 +773,7 @@ def gt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 
 @pointwise(comparison.ge)
 def ge(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where `input >= other`.
+    """True where `input >= other`.
 
     >>> import ndgrad
     >>> ndgrad.ge(ndgrad.tensor([1.0, 2.0]), 2.0)
@@ -784,7 +783,7 @@ def ge(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 
 @pointwise(comparison.logical_and)
 def logical_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where both elements are true (not zero).
+    """True where both elements are true (not zero).
 
     >>> import ndgrad
     >>> ndgrad.logical_and(ndgrad.tensor([1.0, 0.0]), ndgrad.tensor([2.0, 2.0]))
@@ -794,7 +793,7 @@ def logical_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 
 @pointwise(comparison.logical_or)
 def logical_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where either element is true (not zero).
+    """True where either element is true (not zero).
 
     >>> import ndgrad
     >>> ndgrad.logical_or(ndgrad.tensor([1.0, 0.0]), ndgrad.tensor([0.0, 0.0]))
@@ -804,7 +803,7 @@ def logical_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -
 
 @pointwise(comparison.logical_xor)
 def logical_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Where one of two elements is true (not zero), and the other is not.
+    """True where exactly one of two elements is true (not zero).
 
     >>> import ndgrad
     >>> ndgrad.logical_xor(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([0.0, 2.0]))
@@ -814,7 +813,7 @@ def logical_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 
 @pointwise(comparison.logical_not)
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the element is false (zero).
+    """True where the element is false (zero).
 
     >>> import ndgrad
     >>> ndgrad.logical_not(ndgrad.tensor([1.0, 0.0]))
@@ -824,7 +823,7 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(comparison.isnan)
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the element is not a number.
+    """True where the element is not a number.
 
     >>> import ndgrad
     >>> ndgrad.isnan(ndgrad.tensor([1.0, float('nan')]))
@@ -834,7 +833,7 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(comparison.isinf)
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the element is infinite, in either direction.
+    """True where the element is infinite, in either direction.
 
     >>> import ndgrad
     >>> ndgrad.isinf(ndgrad.tensor([1.0, float('-inf')]))
@@ -844,7 +843,7 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(comparison.isfinite)
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the element is neither infinite nor NaN.
+    """True where the element is neither infinite nor NaN.
 
     >>> import ndgrad
     >>> ndgrad.isfinite(ndgrad.tensor([1.0, float('inf')]))
@@ -854,7 +853,7 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(comparison.isreal)
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the imaginary part is zero.
+    """True where the imaginary part is zero.
 
     >>> import ndgrad
     >>> ndgrad.isreal(ndgrad.tensor([1.0, 2.0]))
@@ -864,7 +863,7 @@ def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(comparison.signbit)
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Where the sign is negative, of minus zero too.
+    """True where the sign is negative, including minus zero.
 
     >>> import ndgrad
     >>> ndgrad.signbit(ndgrad.tensor([1.0, -0.0]))
@@ -874,7 +873,7 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 # ----- in place -------------------------------------------------------------------------------------------------------
 
-_IN_PLACE = [name for name in __all__ if globals()[name].op.inplace and name != "abs"]  # which complex numbers have not
+_IN_PLACE = [name for name in __all__ if globals()[name].op.inplace and name != "abs"]  # complex has no abs_
 for _name in _IN_PLACE:
     globals()[_name + "_"] = in_place(globals()[_name].op)
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials under torch's names. A degree that is no whole number is cut to one."""
+"""Orthogonal polynomials under torch's names. Degrees are truncated to integers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, shifted: bool = False) -> Tensor:
     if not isinstance(x, Variable) and not isinstance(n, Variable):
         raise TypeError(
-            f"{name}(): one of x and n must be a tensor, and they are {type(x).__name__} and {type(n).__name__}. "
+            f"{name}(): one of x and n must be a tensor, but they are {type(x).__name__} and {type(n).__name__}. "
             "[nd-type]"
         )
     for value in (x, n):
@@ -89,7 +89,7 @@ def chebyshev_polynomial_w(x: TensorLike, n: TensorLike, *, out: Tensor | None =
 
 
 def hermite_polynomial_h(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Hermite polynomials, as physicists have them: 2x is the first.
+    """Hermite polynomials of physicists: the first one is 2x.
 
     >>> import ndgrad
     >>> ndgrad.special.hermite_polynomial_h(ndgrad.tensor([0.5]), 2)
@@ -99,7 +99,7 @@ def hermite_polynomial_h(x: TensorLike, n: TensorLike, *, out: Tensor | None = N
 
 
 def hermite_polynomial_he(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """Hermite polynomials, as probabilists have them: x is the first.
+    """Hermite polynomials of probabilists: the first one is x.
 
     >>> import ndgrad
     >>> ndgrad.special.hermite_polynomial_he(ndgrad.tensor([0.5]), 2)

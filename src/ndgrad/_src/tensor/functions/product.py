@@ -47,14 +47,14 @@ def _require_arrays(name: str, input: TensorLike, other: TensorLike) -> None:
 
 
 def takes_out(function: F) -> F:
-    """Write the result of a function that declares `out` there, if it is given."""
+    """Wrap a function that declares `out`, so that its result is written there if it is given."""
 
     @functools.wraps(function)
-    def with_out(*args: Any, out: Any = None, **settings: Any) -> Any:
+    def call_with_out(*args: Any, out: Any = None, **settings: Any) -> Any:
         result = function(*args, **settings)
         return result if out is None else deliver(function.__name__, result, out, *args)
 
-    return with_out  # type: ignore[return-value]  # the same signature
+    return call_with_out  # type: ignore[return-value]  # the same signature
 
 
 def _require_dims(name: str, **tensors: tuple[Tensor, int]) -> None:
@@ -62,7 +62,7 @@ def _require_dims(name: str, **tensors: tuple[Tensor, int]) -> None:
         if t.ndim != ndim:
             kind = {1: "a vector (1-D)", 2: "a matrix (2-D)", 3: "a batch of matrices (3-D)"}[ndim]
             raise RuntimeError(
-                f"{name}: {argument} must be {kind}, and has shape {tuple(t.shape)}. Use matmul for other ranks. "
+                f"{name}: {argument} must be {kind}, but has shape {tuple(t.shape)}. Use matmul for other ranks. "
                 "[nd-ndim]"
             )
 
@@ -71,7 +71,7 @@ def _require_dims(name: str, **tensors: tuple[Tensor, int]) -> None:
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The matrix product, of the last two dimensions; vectors count as a row on the left and a column on the right.
+    """The matrix product over the last two dimensions; a vector is a row on the left and a column on the right.
 
     >>> import ndgrad
     >>> ndgrad.matmul(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
@@ -79,7 +79,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """
     try:
         result = ops.matmul.strict(input, other)
-    except AttributeError:  # checked afterwards, since this is a hot path
+    except AttributeError:  # Arguments are checked only after a failure, because this is a hot path.
         _require_arrays("matmul", input, other)
         raise
     return result if out is None else deliver("matmul", result, out, input, other)
@@ -137,7 +137,7 @@ def _require_vectors(name: str, a: Tensor, b: Tensor) -> None:
 
 
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sum of products of two vectors, without conjugate.
+    """The sum of products of two vectors, without conjugation.
 
     >>> import ndgrad
     >>> ndgrad.dot(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
@@ -159,12 +159,12 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def conjugate(x: Tensor) -> Tensor:
-    """The complex conjugate of a tensor that the caller keeps to itself; a real one itself."""
+    """The complex conjugate of a tensor that stays internal to the caller; for a real tensor, the tensor itself."""
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
 
 
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sum of products over the last dimensions; numbers multiply.
+    """The sum of products over the last dimensions; with a 0-d tensor, the product.
 
     >>> import ndgrad
     >>> ndgrad.inner(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
@@ -178,7 +178,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}. Use tensordot to contract other dimensions. [nd-matmul]"
         )
-    from ndgrad._src.tensor.functions.einsum import tensordot  # which is made of this file's products
+    from ndgrad._src.tensor.functions.einsum import tensordot  # imports this module
 
     result = ops.matmul.strict(input, other) if other.ndim == 1 else tensordot(input, other, dims=([-1], [-1]))
     return deliver("inner", result, out, input, other)
@@ -197,7 +197,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The Kronecker product: each entry of `input` times all of `other`, as blocks.
+    """The Kronecker product: blocks of each entry of `input` times `other`.
 
     >>> import ndgrad
     >>> ndgrad.kron(ndgrad.tensor([1, 10]), ndgrad.tensor([1, 2, 3]))
@@ -215,23 +215,23 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """The product of several matrices, in the order that needs the fewest operations. torch prefers `linalg.multi_dot`.
+    """The product of several matrices, in the order that needs the fewest operations. Prefer `linalg.multi_dot`.
 
     >>> import ndgrad
     >>> ndgrad.chain_matmul(ndgrad.ones(2, 3), ndgrad.ones(3, 4), ndgrad.ones(4, 1))
     tensor([[12.],
             [12.]])
     """
-    from ndgrad._src.tensor.functions.linalg import multi_dot  # which is made of this file's products
+    from ndgrad._src.tensor.functions.linalg import multi_dot  # imports this module
 
     product = matrices[0] if len(matrices) == 1 else multi_dot(matrices)
     return deliver("chain_matmul", product, out, *matrices)
 
 
-# ----- a product added to an array ------------------------------------------------------------------------------------
+# ----- products added to a tensor -------------------------------------------------------------------------------------
 
 
-def _check_added(
+def _check_addition(
     name: str, input: Tensor, product: tuple[int, ...], beta: Number, alpha: Number, **factors: tuple[Tensor, int]
 ) -> None:
     _require_dims(name, **factors)
@@ -239,7 +239,7 @@ def _check_added(
         for scale, value in (("beta", beta), ("alpha", alpha)):
             if isinstance(value, (float, complex)):
                 raise RuntimeError(
-                    f"{name}: For integral input tensors, argument {scale} must not be a floating point number, and it "
+                    f"{name}: For integral input tensors, argument {scale} must not be a floating point number, but it "
                     f"is {value}. "
                     "Convert the tensors, or give a whole number. [nd-dtype]"
                 )
@@ -252,32 +252,32 @@ def _check_added(
         )
 
 
-def _rows(t: Tensor, dim: int = 0) -> int:
-    """A size, or 0 where the dimension is missing (which the check of ranks reports)."""
+def _size(t: Tensor, dim: int = 0) -> int:
+    """Return a size, or 0 if the dimension is missing (the check of ranks reports that)."""
     return t.shape[dim] if -t.ndim <= dim < t.ndim else 0
 
 
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2). With beta = 0 the input is not looked at.
+    """beta * input + alpha * (mat1 @ mat2). With beta = 0 the values of input are ignored.
 
     >>> import ndgrad
     >>> ndgrad.addmm(ndgrad.ones(1, 1), ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]), alpha=10)
     tensor([[111.]])
     """
-    _check_added("addmm", input, (_rows(mat1), _rows(mat2, 1)), beta, alpha, mat1=(mat1, 2), mat2=(mat2, 2))
+    _check_addition("addmm", input, (_size(mat1), _size(mat2, 1)), beta, alpha, mat1=(mat1, 2), mat2=(mat2, 2))
     return deliver("addmm", ops.addmm.strict(input, mat1, mat2, beta=beta, alpha=alpha), out, input, mat1, mat2)
 
 
 def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """In place: see `addmm`.
+    """In-place version of `addmm`.
 
     >>> import ndgrad
     >>> ndgrad.ones(1, 1).addmm_(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]))
     tensor([[12.]])
     """
-    _check_added("addmm_", self, (_rows(mat1), _rows(mat2, 1)), beta, alpha, mat1=(mat1, 2), mat2=(mat2, 2))
+    _check_addition("addmm_", self, (_size(mat1), _size(mat2, 1)), beta, alpha, mat1=(mat1, 2), mat2=(mat2, 2))
     return write(ops.addmm, self, (mat1, mat2), {"beta": beta, "alpha": alpha})
 
 
@@ -290,18 +290,18 @@ def addmv(
     >>> ndgrad.addmv(ndgrad.ones(2), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
     tensor([4., 8.])
     """
-    _check_added("addmv", input, (_rows(mat),), beta, alpha, mat=(mat, 2), vec=(vec, 1))
+    _check_addition("addmv", input, (_size(mat),), beta, alpha, mat=(mat, 2), vec=(vec, 1))
     return deliver("addmv", ops.addmv.strict(input, mat, vec, beta=beta, alpha=alpha), out, input, mat, vec)
 
 
 def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """In place: see `addmv`.
+    """In-place version of `addmv`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).addmv_(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
     tensor([4., 8.])
     """
-    _check_added("addmv_", self, (_rows(mat),), beta, alpha, mat=(mat, 2), vec=(vec, 1))
+    _check_addition("addmv_", self, (_size(mat),), beta, alpha, mat=(mat, 2), vec=(vec, 1))
     return write(ops.addmv, self, (mat, vec), {"beta": beta, "alpha": alpha})
 
 
@@ -315,7 +315,7 @@ def addr(
     tensor([[4., 5.],
             [7., 9.]])
     """
-    _check_added("addr", input, (_rows(vec1), _rows(vec2)), beta, alpha, vec1=(vec1, 1), vec2=(vec2, 1))
+    _check_addition("addr", input, (_size(vec1), _size(vec2)), beta, alpha, vec1=(vec1, 1), vec2=(vec2, 1))
     result = ops.addr(input, vec1, vec2, beta=beta, alpha=alpha)
     if all(np_dtype(t).kind == "b" for t in (input, vec1, vec2)):
         result = cast.cast(result, dtype=np.dtype(bool))
@@ -323,13 +323,13 @@ def addr(
 
 
 def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """In place: see `addr`.
+    """In-place version of `addr`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(1, 2).addr_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0, 4.0]))
     tensor([[6., 8.]])
     """
-    _check_added("addr_", self, (_rows(vec1), _rows(vec2)), beta, alpha, vec1=(vec1, 1), vec2=(vec2, 1))
+    _check_addition("addr_", self, (_size(vec1), _size(vec2)), beta, alpha, vec1=(vec1, 1), vec2=(vec2, 1))
     return write(ops.addr, self, (vec1, vec2), {"beta": beta, "alpha": alpha})
 
 
@@ -342,8 +342,8 @@ def baddbmm(
     >>> ndgrad.baddbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 2, 3), ndgrad.ones(5, 3, 4)).shape
     ndgrad.Size([5, 2, 4])
     """
-    _check_added(
-        "baddbmm", input, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha,
+    _check_addition(
+        "baddbmm", input, (_size(batch1), _size(batch1, 1), _size(batch2, 2)), beta, alpha,
         batch1=(batch1, 3), batch2=(batch2, 3),
     )
     return deliver(
@@ -352,14 +352,14 @@ def baddbmm(
 
 
 def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """In place: see `baddbmm`.
+    """In-place version of `baddbmm`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 1, 1).baddbmm_(ndgrad.ones(2, 1, 3), ndgrad.ones(2, 3, 1)).flatten()
     tensor([3., 3.])
     """
-    _check_added(
-        "baddbmm_", self, (_rows(batch1), _rows(batch1, 1), _rows(batch2, 2)), beta, alpha,
+    _check_addition(
+        "baddbmm_", self, (_size(batch1), _size(batch1, 1), _size(batch2, 2)), beta, alpha,
         batch1=(batch1, 3), batch2=(batch2, 3),
     )
     return write(ops.baddbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
@@ -374,22 +374,22 @@ def addbmm(
     >>> ndgrad.addbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
     tensor([[15.]])
     """
-    product = (_rows(batch1, 1), _rows(batch2, 2))
-    _check_added("addbmm", input, product, beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
+    product = (_size(batch1, 1), _size(batch2, 2))
+    _check_addition("addbmm", input, product, beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
     return deliver(
         "addbmm", ops.addbmm.strict(input, batch1, batch2, beta=beta, alpha=alpha), out, input, batch1, batch2
     )
 
 
 def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
-    """In place: see `addbmm`.
+    """In-place version of `addbmm`.
 
     >>> import ndgrad
     >>> ndgrad.ones(1, 1).addbmm_(ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
     tensor([[16.]])
     """
-    product = (_rows(batch1, 1), _rows(batch2, 2))
-    _check_added("addbmm_", self, product, beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
+    product = (_size(batch1, 1), _size(batch2, 2))
+    _check_addition("addbmm_", self, product, beta, alpha, batch1=(batch1, 3), batch2=(batch2, 3))
     return write(ops.addbmm, self, (batch1, batch2), {"beta": beta, "alpha": alpha})
 
 
@@ -397,10 +397,10 @@ def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
 
 
 def cross_along(name: str, input: Tensor, other: Tensor, dim: int) -> Tensor:
-    """The cross product along `dim`, with the checks of the function that is called `name`."""
+    """The cross product along `dim`, with the error messages of the function `name`."""
     if input.ndim != other.ndim:
         raise RuntimeError(
-            f"{name}: inputs must have the same number of dimensions, and have shapes {tuple(input.shape)} and "
+            f"{name}: inputs must have the same number of dimensions, but have shapes {tuple(input.shape)} and "
             f"{tuple(other.shape)}. Add the missing ones with unsqueeze. [nd-ndim]"
         )
     d = as_dim(dim, input.ndim)
@@ -414,7 +414,7 @@ def cross_along(name: str, input: Tensor, other: Tensor, dim: int) -> Tensor:
 
 
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that shapes broadcast to; the error names the function."""
+    """Return the common broadcast shape; the error names the function."""
     out: list[int] = []
     for sizes in zip(*((1,) * (max(map(len, shapes)) - len(s)) + s for s in shapes), strict=True):
         larger = {n for n in sizes if n != 1}
@@ -475,8 +475,8 @@ def trace(input: Tensor) -> Tensor:
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The p-norm distance between each row of x1 and each row of x2.
 
-    Euclidean distances are as exact for close points as for distant ones, whatever `compute_mode` says. Where a
-    distance is zero, so is its gradient.
+    Euclidean distances are equally exact for close and distant points, for any `compute_mode`. If a distance is zero,
+    so is its gradient.
 
     >>> import ndgrad
     >>> ndgrad.cdist(ndgrad.tensor([[0.0, 0.0]]), ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]))
@@ -484,7 +484,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     """
     if x1.ndim < 2 or x2.ndim < 2:
         raise RuntimeError(
-            f"cdist only supports at least 2D tensors, and got shapes {tuple(x1.shape)} and {tuple(x2.shape)}. Add "
+            f"cdist only supports at least 2D tensors, but got shapes {tuple(x1.shape)} and {tuple(x2.shape)}. Add "
             "dimensions with unsqueeze. [nd-ndim]"
         )
     if x1.shape[-1] != x2.shape[-1]:
@@ -512,7 +512,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances between all pairs of different rows, row 0 with 1, 2, ..., then row 1 with 2, ...
+    """The p-norm distances between all pairs of different rows: row 0 with 1, 2, ..., then row 1 with 2, ...
 
     >>> import ndgrad
     >>> ndgrad.pdist(ndgrad.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))
@@ -529,14 +529,14 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 def _require_order(name: str, p: float) -> None:
     if not p >= 0:
-        raise RuntimeError(f"{name} only supports non-negative p values, and p is {p}. [nd-range]")
+        raise RuntimeError(f"{name} only supports non-negative p values, but p is {p}. [nd-range]")
 
 
 def _norm_of_rows(x: Tensor, p: float) -> Tensor:
-    """The p-norm along the last dimension, whose gradient is 0 where the norm is."""
+    """Return the p-norm along the last dimension; the gradient of a zero norm is 0."""
     last = (x.ndim - 1,)
     if p != 0:
         return norm.vector_norm(x, ord=float(p), dim=last, keepdim=False)
-    # the number of differences, whose gradient is 0 everywhere
+    # The number of differences has the gradient 0 everywhere.
     count = cast.cast(reduce.count_nonzero(x, dim=last), dtype=np_dtype(x))
     return arithmetic.add(count, reduce.sum(arithmetic.mul(x, 0.0), dim=last, keepdim=False))

@@ -1,7 +1,7 @@
 """Random factories, samplers and in-place fillers under torch's names, over NumPy's generators.
 
-Factories draw into the shape of a tensor without memory, so that they too are ops: vmap decides whether samples share
-their numbers, and observers of ops see them. The numbers themselves are not torch's: a seed gives NumPy's.
+A factory is an op on a template tensor without memory. So vmap decides whether samples share their numbers, and
+observers of ops see the factory. A seed gives NumPy's numbers, not torch's.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ndgrad._src.ops import fill
 from ndgrad._src.ops import random as ops
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.checks import as_leaf
-from ndgrad._src.tensor.functions.creation import Options, directly, shape_of
+from ndgrad._src.tensor.functions.creation import Options, can_skip_options, shape_of
 from ndgrad._src.tensor.functions.data import fresh
-from ndgrad._src.tensor.storage import checkable, memory_of
+from ndgrad._src.tensor.storage import memory_of, values_to_check
 from ndgrad._src.tensor.tensor_class import Tensor
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ METHODS = (
 
 
 def _template(shape: tuple[int, ...], dtype: np.dtype[Any], device: devices.device) -> Tensor:
-    """A tensor of which only shape and dtype are used; on the CPU it has no memory of its own."""
+    """Return a tensor for its shape and dtype only; on the CPU it has no memory of its own."""
     if device.type == "cpu":
         return fresh(np.broadcast_to(np.empty((), dtype), shape))
     return fresh(library_for(device).empty(shape, dtype))
@@ -65,19 +65,19 @@ def _draw(name: str, op: Op, template: Tensor, given: Options, settings: dict[st
     made = op(template, **settings)
     if given.out is not None:
         return copy_into(name, given.out, made)
-    return given.named(as_leaf(made) if given.requires_grad else made)
+    return given.apply_names(as_leaf(made) if given.requires_grad else made)
 
 
 def _check_generator(name: str, generator: Generator | None) -> Generator | None:
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(
-            f"{name}(): generator must be an ndgrad.Generator, and is {type(generator).__name__}. Make one with "
+            f"{name}(): generator must be an ndgrad.Generator, but is {type(generator).__name__}. Make one with "
             "ndgrad.Generator(). [nd-type]"
         )
     return generator
 
 
-def _need_continuous(
+def _require_continuous(
     name: str, dtype: np.dtype[Any], error: type[Exception] = NotImplementedError, *, complex: bool = True
 ) -> None:
     if not (is_inexact if complex else is_floating)(dtype):
@@ -86,16 +86,16 @@ def _need_continuous(
         )
 
 
-def _continuous(name: str, op: Op, size: tuple[int | Sequence[int], ...], options: dict[str, Any]) -> Tensor:
+def _draw_continuous(name: str, op: Op, size: tuple[int | Sequence[int], ...], options: dict[str, Any]) -> Tensor:
     generator = _check_generator(name, options.pop("generator", None))
     shape = shape_of(size, options)
-    if not options and directly():
+    if not options and can_skip_options():
         settings = {k: v for k, v in op.settings.items() if k != "generator"}
         drawn = ops.SHAPE_ONLY[op.name](ops.source_of(generator), shape, dtypes.get_default_dtype().numpy, **settings)
         return wrap(Tensor, np.asarray(drawn))
     given = Options(name, options)
     dtype = given.dtype or dtypes.get_default_dtype().numpy
-    _need_continuous(name, dtype)
+    _require_continuous(name, dtype)
     return _draw(name, op, _template(shape, dtype, given.device), given, {**op.settings, "generator": generator})
 
 
@@ -116,7 +116,7 @@ def rand(*size: int | Sequence[int], **options: Any) -> Tensor:
     >>> x.shape, bool(((x >= 0) & (x < 1)).all())
     (ndgrad.Size([2, 3]), True)
     """
-    return _continuous("rand", ops.uniform, size, options)
+    return _draw_continuous("rand", ops.uniform, size, options)
 
 
 @overload
@@ -135,7 +135,7 @@ def randn(*size: int | Sequence[int], **options: Any) -> Tensor:
     >>> ndgrad.randn(2, 3, dtype=ndgrad.float64).shape
     ndgrad.Size([2, 3])
     """
-    return _continuous("randn", ops.normal, size, options)
+    return _draw_continuous("randn", ops.normal, size, options)
 
 
 def _like(
@@ -145,7 +145,7 @@ def _like(
     given = Options(name, options, like=input)
     assert given.dtype is not None
     if continuous:
-        _need_continuous(name, given.dtype)
+        _require_continuous(name, given.dtype)
     template = input.detach()
     if given.dtype != np_dtype(input) or given.device is not input.device:
         template = template.to(given.device, given.dtype)
@@ -183,7 +183,7 @@ def randint(high: int, size: Sequence[int], **options: Unpack[RandomOptions]) ->
 def randint(  # type: ignore[misc]  # the second argument may be the size
     low: Any = None, high: Any = None, size: Sequence[int] | None = None, **options: Any
 ) -> Tensor:
-    """Whole numbers of [low, high): randint(high, size), randint(low, high, size).
+    """Integers in [low, high): randint(high, size), randint(low, high, size).
 
     >>> import ndgrad
     >>> x = ndgrad.randint(0, 10, (100,))
@@ -213,7 +213,7 @@ def randint_like(
     memory_format: MemoryFormat = None,
     **options: Unpack[RandomOptions],
 ) -> Tensor:
-    """Whole numbers of [low, high), or of [0, low), in the shape and dtype of another tensor.
+    """Integers in [low, high), or in [0, low), with the shape and dtype of another tensor.
 
     >>> import ndgrad
     >>> ndgrad.randint_like(ndgrad.zeros(2, dtype=ndgrad.int64), 1, 2)
@@ -259,7 +259,7 @@ def randperm(n: int, **options: Unpack[RandomOptions]) -> Tensor:
 # ----- distributions given by tensors --------------------------------------------------------------------------------
 
 
-def _finished(name: str, made: Tensor, out: Tensor | None) -> Tensor:
+def _write_out(name: str, made: Tensor, out: Tensor | None) -> Tensor:
     return made if out is None else copy_into(name, out, made)
 
 
@@ -288,7 +288,7 @@ def normal(
 ) -> Tensor:
     """Normal numbers: normal(mean, std) with tensors for either or both, normal(mean, std, size) with numbers.
 
-    The gradients of mean and std are 0, as in torch: for those of a sample, write mean + std * randn(...).
+    The gradients of mean and std are 0, as in torch. For a differentiable sample, write mean + std * randn(...).
 
     >>> import ndgrad
     >>> ndgrad.normal(ndgrad.tensor([1.0, 10.0]), 0.0)
@@ -299,20 +299,20 @@ def normal(
         raise RuntimeError(
             f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative. [nd-range]"
         )
-    if isinstance(std, Variable) and (np_dtype(std).kind == "c" or _any_negative(std)):
+    if isinstance(std, Variable) and (np_dtype(std).kind == "c" or _has_negative(std)):
         raise RuntimeError(
             "normal expects all elements of std >= 0.0. A standard deviation is not negative. [nd-values]"
         )
     for v in (mean, std):
         if isinstance(v, Variable):
-            _need_continuous("normal", np_dtype(v))
+            _require_continuous("normal", np_dtype(v))
     if isinstance(mean, Variable) and isinstance(std, Variable):
         _check_broadcast("normal", mean, std)
-        return _finished("normal", ops.normal_tensor(mean, std, generator=generator), out)
+        return _write_out("normal", ops.normal_tensor(mean, std, generator=generator), out)
     if isinstance(mean, Variable):
-        return _finished("normal", ops.normal_mean(mean, std=std, generator=generator), out)
+        return _write_out("normal", ops.normal_mean(mean, std=std, generator=generator), out)
     if isinstance(std, Variable):
-        return _finished("normal", ops.normal_std(std, mean=mean, generator=generator), out)
+        return _write_out("normal", ops.normal_std(std, mean=mean, generator=generator), out)
     if size is None:
         raise TypeError(
             "normal() of two numbers needs a size: normal(0.0, 1.0, (2, 3)). Pass one, or a tensor for mean or std. "
@@ -337,7 +337,7 @@ def _check_broadcast(name: str, a: Tensor, b: Tensor) -> None:
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Ones with the probabilities that `input` holds (or with probability `p`), zeros else.
+    """Ones with the probabilities in `input` (or with probability `p`), zeros otherwise.
 
     >>> import ndgrad
     >>> ndgrad.bernoulli(ndgrad.tensor([0.0, 1.0, 1.0]))
@@ -345,50 +345,50 @@ def bernoulli(
     """
     _check_generator("bernoulli", generator)
     if p is not None:
-        return _finished(
-            "bernoulli", ops.bernoulli_scalar(input, p=_probability("bernoulli", p), generator=generator), out
+        return _write_out(
+            "bernoulli", ops.bernoulli_scalar(input, p=_check_p("bernoulli", p), generator=generator), out
         )
-    _need_continuous("bernoulli", np_dtype(input), complex=False)
+    _require_continuous("bernoulli", np_dtype(input), complex=False)
     _check_probabilities("bernoulli", input)
-    return _finished("bernoulli", ops.bernoulli(input, generator=generator), out)
+    return _write_out("bernoulli", ops.bernoulli(input, generator=generator), out)
 
 
-def _probability(name: str, p: float) -> float:
+def _check_p(name: str, p: float) -> float:
     if not 0 <= p <= 1:
         raise RuntimeError(f"{name} expects p to be in [0, 1], but got p={p}. [nd-range]")
     return p
 
 
 def _check_probabilities(name: str, p: Tensor) -> None:
-    values = checkable(p)
+    values = values_to_check(p)
     if values is not None and not bool(((values >= 0) & (values <= 1)).all()):
         raise RuntimeError(
-            f"{name} expects probabilities, 0 <= p <= 1, and the tensor of shape {tuple(p.shape)} holds others. "
+            f"{name} expects probabilities, 0 <= p <= 1, but the tensor of shape {tuple(p.shape)} holds others. "
             "[nd-values]"
         )
 
 
-def _any_negative(t: Tensor) -> bool:
-    values = checkable(t)
+def _has_negative(t: Tensor) -> bool:
+    values = values_to_check(t)
     return values is not None and bool((values < 0).any())
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers with the rates that `input` holds.
+    """Poisson numbers with the rates in `input`.
 
     >>> import ndgrad
     >>> ndgrad.poisson(ndgrad.tensor([0.0, 3.0])).shape
     ndgrad.Size([2])
     """
     _check_generator("poisson", generator)
-    _need_continuous("poisson", np_dtype(input), complex=False)
-    if _any_negative(input):
-        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative, and some are negative. [nd-values]")
+    _require_continuous("poisson", np_dtype(input), complex=False)
+    if _has_negative(input):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative, but some are negative. [nd-values]")
     return ops.poisson(input, generator=generator)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """How many of `count` trials succeed with probability `prob`.
+    """The number of successes in `count` trials of probability `prob`.
 
     >>> import ndgrad
     >>> ndgrad.binomial(ndgrad.tensor([5.0, 5.0]), ndgrad.tensor([0.0, 1.0]))
@@ -408,8 +408,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         )
     _check_probabilities("binomial", prob)
     _check_broadcast("binomial", count, prob)
-    if _any_negative(count):
-        raise RuntimeError("binomial expects count >= 0, and some are negative. [nd-values]")
+    if _has_negative(count):
+        raise RuntimeError("binomial expects count >= 0, but some are negative. [nd-values]")
     return ops.binomial(count, prob, generator=generator)
 
 
@@ -430,9 +430,9 @@ def multinomial(
     _check_generator("multinomial", generator)
     if input.ndim not in (1, 2):
         raise RuntimeError(
-            f"prob_dist must be 1 or 2 dim, and has {input.ndim}. Reshape it to rows of weights. [nd-ndim]"
+            f"prob_dist must be 1 or 2 dim, but has {input.ndim}. Reshape it to rows of weights. [nd-ndim]"
         )
-    _need_continuous("multinomial", np_dtype(input), RuntimeError, complex=False)
+    _require_continuous("multinomial", np_dtype(input), RuntimeError, complex=False)
     if num_samples <= 0:
         raise RuntimeError(f"cannot sample n_sample <= 0 samples: num_samples is {num_samples}. [nd-range]")
     categories = input.shape[-1]
@@ -441,11 +441,11 @@ def multinomial(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
             f"{num_samples} of {categories}. Pass replacement=True. [nd-range]"
         )
-    if input.run_op is not None:  # values that lie elsewhere: the same questions, asked of all
+    if input.run_op is not None:  # The values of this class live elsewhere; the same checks apply to all of them.
         input = tensor_ops.detach(input)
-        checked = checkable(input)
+        checked = values_to_check(input)
         fine = bool(((checked >= 0) & (checked < np.inf)).all())
-        weights = checkable(tensor_ops.sum(input, dim=(input.ndim - 1,), keepdim=True))
+        weights = values_to_check(tensor_ops.sum(input, dim=(input.ndim - 1,), keepdim=True))
     else:
         weights = memory_of(input)
         fine = bool((np.isfinite(weights) & (weights >= 0)).all())
@@ -461,22 +461,22 @@ def multinomial(
             "[nd-values]"
         )
     made = ops.multinomial(input, num_samples=int(num_samples), replacement=bool(replacement), generator=generator)
-    return _finished("multinomial", made, out)
+    return _write_out("multinomial", made, out)
 
 
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Gamma numbers with the shape parameters that `input` holds and scale 1; differentiable in the parameter.
+    """Gamma numbers with the shape parameters in `input` and scale 1; differentiable in the parameter.
 
     >>> import ndgrad
     >>> bool((ndgrad._standard_gamma(ndgrad.tensor([1.0, 2.0])) > 0).all())
     True
     """
-    _need_continuous("_standard_gamma", np_dtype(input), complex=False)
+    _require_continuous("_standard_gamma", np_dtype(input), complex=False)
     return ops.standard_gamma(input, generator=_check_generator("_standard_gamma", generator))
 
 
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Dirichlet samples along the last dimension, whose concentrations `input` holds.
+    """Dirichlet samples along the last dimension, with the concentrations in `input`.
 
     >>> import ndgrad
     >>> ndgrad._sample_dirichlet(ndgrad.tensor([1.0, 2.0], dtype=ndgrad.float64)).sum().round(decimals=6)
@@ -484,15 +484,15 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
     """
     if not input.ndim:
         raise IndexError(
-            "_sample_dirichlet() got a tensor without dimensions, and concentrations lie along the last one. "
+            "_sample_dirichlet() got a tensor without dimensions, but concentrations lie along the last one. "
             "Pass a vector of them. [nd-ndim]"
         )
-    _need_continuous("_sample_dirichlet", np_dtype(input), complex=False)
+    _require_continuous("_sample_dirichlet", np_dtype(input), complex=False)
     return ops.sample_dirichlet(input, generator=_check_generator("_sample_dirichlet", generator))
 
 
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
-    """How `output`, a sample of the standard gamma distribution, moves with its shape parameter `input`.
+    """The derivative of `output`, a sample of the standard gamma distribution, by its shape parameter `input`.
 
     >>> import ndgrad
     >>> ndgrad._standard_gamma_grad(ndgrad.tensor([1.0, 20.0]), ndgrad.tensor([0.4, 15.0]))
@@ -502,8 +502,8 @@ def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
 
 
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
-    """How a sample `x` of the beta distribution with the shapes `alpha` and `total - alpha` moves with `alpha`, divided
-    by 1 - x: what the gradient of a Dirichlet sample consists of.
+    """The derivative by `alpha` of a sample `x` of the beta distribution with the shapes `alpha` and `total - alpha`,
+    divided by 1 - x. The gradient of a Dirichlet sample is made of these.
 
     >>> import ndgrad
     >>> ndgrad._dirichlet_grad(ndgrad.tensor([0.25]), ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
@@ -517,7 +517,7 @@ def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
 
 def _overwrite(op: Op, t: Tensor, args: tuple[Tensor, ...], settings: dict[str, Any]) -> Tensor:
     if thread.levels:
-        # The draw first: under vmap it may be one for all samples, or an error, whether or not `t` is batched.
+        # Draw first: under vmap the draw may be shared by all samples, or an error, whether or not `t` is batched.
         return write(fill.copy, t, (op(t, *args, **settings),), {})
     return write(op, t, args, settings)
 
@@ -529,8 +529,8 @@ def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, *
     >>> ndgrad.empty(3).uniform_(2.0, 2.0)
     tensor([2., 2., 2.])
     """
-    low, high = _from_to("uniform_", bounds, named, 0.0, 1.0)
-    _need_continuous("uniform_", np_dtype(self))
+    low, high = _read_from_to("uniform_", bounds, named, 0.0, 1.0)
+    _require_continuous("uniform_", np_dtype(self))
     if low > high:
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}. [nd-range]"
@@ -540,10 +540,10 @@ def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, *
     )
 
 
-def _from_to(
+def _read_from_to(
     name: str, bounds: tuple[float, ...], named: Mapping[str, float], low: float, high: Any
 ) -> tuple[Any, Any]:
-    """The arguments that torch calls `from` and `to`, one of which Python has for a keyword."""
+    """Return torch's arguments `from` and `to`; `from` is a Python keyword."""
     given = dict(zip(("from", "to"), bounds))
     for key, value in named.items():
         if key not in ("from", "to") or key in given:
@@ -561,7 +561,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     >>> ndgrad.empty(2).normal_(5.0, 0.0)
     tensor([5., 5.])
     """
-    _need_continuous("normal_", np_dtype(self))
+    _require_continuous("normal_", np_dtype(self))
     if std < 0:
         raise RuntimeError(
             f"normal expects std >= 0.0, but found std {std}. A standard deviation is not negative. [nd-range]"
@@ -578,7 +578,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     >>> bool((ndgrad.empty(5).log_normal_() > 0).all())
     True
     """
-    _need_continuous("log_normal_", np_dtype(self), complex=False)
+    _require_continuous("log_normal_", np_dtype(self), complex=False)
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}. [nd-range]")
     settings = {"mean": mean, "std": std, "generator": _check_generator("log_normal_", generator)}
@@ -592,7 +592,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     >>> bool((ndgrad.empty(5).exponential_(2.0) >= 0).all())
     True
     """
-    _need_continuous("exponential_", np_dtype(self), RuntimeError, complex=False)
+    _require_continuous("exponential_", np_dtype(self), RuntimeError, complex=False)
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}. [nd-range]")
     return _overwrite(
@@ -607,7 +607,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     >>> ndgrad.empty(2, 3).cauchy_().shape
     ndgrad.Size([2, 3])
     """
-    _need_continuous("cauchy_", np_dtype(self), RuntimeError, complex=False)
+    _require_continuous("cauchy_", np_dtype(self), RuntimeError, complex=False)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}. [nd-range]")
     settings = {"median": median, "sigma": sigma, "generator": _check_generator("cauchy_", generator)}
@@ -615,7 +615,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 
 
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with how many trials of probability `p` it takes to succeed.
+    """Overwrite with the number of trials of probability `p` up to the first success.
 
     >>> import ndgrad
     >>> bool((ndgrad.empty(5).geometric_(0.5) >= 1).all())
@@ -627,7 +627,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with ones of probability `p`, a number or a tensor that broadcasts, and zeros else.
+    """Overwrite with ones of probability `p`, a number or a tensor that broadcasts, and zeros otherwise.
 
     >>> import ndgrad
     >>> ndgrad.empty(2, 2).bernoulli_(ndgrad.tensor([0.0, 1.0]))
@@ -638,11 +638,11 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
     if isinstance(p, Variable):
         _check_probabilities("bernoulli_", p)
         return _overwrite(ops.bernoulli_tensor, self, (p,), {"generator": generator})
-    return _overwrite(ops.bernoulli_scalar, self, (), {"p": _probability("bernoulli_", p), "generator": generator})
+    return _overwrite(ops.bernoulli_scalar, self, (), {"p": _check_p("bernoulli_", p), "generator": generator})
 
 
 def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **named: int) -> Tensor:
-    """Overwrite with whole numbers: random_() up to what the dtype holds exactly, random_(to), random_(from, to).
+    """Overwrite with integers: random_() up to the dtype's exact limit, random_(to), random_(from, to).
 
     >>> import ndgrad
     >>> ndgrad.empty(3).random_(4, 5)
@@ -652,17 +652,17 @@ def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **na
     if len(bounds) == 1 and not named:
         low, high = 0, bounds[0]
     else:
-        low, high = _from_to("random_", bounds, named, 0, None)
+        low, high = _read_from_to("random_", bounds, named, 0, None)
     if high is None:
-        high = _whole_numbers(dtype)
+        high = _integer_limit(dtype)
     low, high = _bounds("random_", low, high, dtype)
     return _overwrite(
         ops.random, self, (), {"low": low, "high": high, "generator": _check_generator("random_", generator)}
     )
 
 
-def _whole_numbers(dtype: np.dtype[Any]) -> int:
-    """One more than the largest number up to which a dtype holds every whole one."""
+def _integer_limit(dtype: np.dtype[Any]) -> int:
+    """Return the first positive integer beyond the range of integers that a dtype represents exactly."""
     if dtype.kind == "b":
         return 2
     if dtype.kind in "iu":
@@ -674,7 +674,7 @@ def _whole_numbers(dtype: np.dtype[Any]) -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The state of the default generator, as a tensor of bytes.
+    """Return the state of the default generator, as a tensor of bytes.
 
     >>> import ndgrad
     >>> state = ndgrad.get_rng_state()
@@ -687,7 +687,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the default generator continue from a state that `get_rng_state` returned.
+    """Set the state of the default generator to one returned by `get_rng_state`.
 
     >>> import ndgrad
     >>> ndgrad.set_rng_state(ndgrad.get_rng_state())

@@ -1,4 +1,4 @@
-"""Copies of a tensor with its elements in another order or number, under torch's names."""
+"""Copies of a tensor with elements reordered or repeated, under torch's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ndgrad._src.ops import cast
 from ndgrad._src.ops import rearrange as ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.arguments import as_dim, as_dims, as_shape, both_worlds
-from ndgrad._src.tensor.functions.shape import _keyword, _sizes, flatten, unsqueeze
+from ndgrad._src.tensor.functions.shape import _read_keyword, _sizes, flatten, unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def flip(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) ->
     tensor([2., 1.])
     """
     known = "axis" if "axis" in keyword else "dims"
-    given = _sizes("flip", _keyword("flip", known, dims, keyword))
+    given = _sizes("flip", _read_keyword("flip", known, dims, keyword))
     return ops.flip(input, dims=as_dims(given, input.ndim))
 
 
@@ -57,7 +57,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     if input.ndim < 2:
         raise RuntimeError(
-            f"fliplr: Input must be >= 2-d, and has {input.ndim} dimensions. Use flip(), whose dims are yours to name. "
+            f"fliplr: Input must be >= 2-d, but has {input.ndim} dimensions. Use flip(), which takes any dims. "
             "[nd-ndim]"
         )
     return ops.flip(input, dims=(1,))
@@ -72,13 +72,13 @@ def flipud(input: Tensor) -> Tensor:
             [1., 2.]])
     """
     if input.ndim < 1:
-        raise RuntimeError("flipud: Input must be >= 1-d, and is 0-d, which has no order. [nd-ndim]")
+        raise RuntimeError("flipud: Input must be >= 1-d, but is 0-d, which has no order. [nd-ndim]")
     return ops.flip(input, dims=(0,))
 
 
 @both_worlds
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """A copy turned by k right angles in the plane of two dims, from the first towards the second.
+    """A copy rotated by k right angles in the plane of two dims, from the first towards the second.
 
     >>> import ndgrad
     >>> ndgrad.rot90(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -106,8 +106,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @both_worlds
 def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tensor:
-    """A copy shifted along dims, where what leaves at one end comes in at the other; without
-    dims, of the flattened tensor.
+    """A copy shifted along dims; elements that leave at one end enter at the other. Without dims, the
+    flattened tensor is shifted.
 
     >>> import ndgrad
     >>> ndgrad.roll(ndgrad.tensor([1.0, 2.0, 3.0]), 1)
@@ -116,7 +116,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     moves = as_shape((shifts,))
     where = () if dims is None else as_shape((dims,))
     if not moves:
-        raise RuntimeError("roll: `shifts` required, and is (). Give a number of places. [nd-arguments]")
+        raise RuntimeError("roll: `shifts` required, but is (). Give a number of places. [nd-arguments]")
     if len(moves) != (len(where) or 1):
         raise RuntimeError(
             f"roll: shifts and dimensions must align. shifts: {len(moves)}, dims: {len(where)}. "
@@ -132,7 +132,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     return ops.roll(input, shifts=moves, dims=numbers or None)
 
 
-# ----- another number -------------------------------------------------------------------------------------------------
+# ----- repetition -----------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -144,14 +144,14 @@ def repeat(self: Tensor, *repeats: int) -> Tensor: ...
 
 
 def repeat(self: Tensor, *repeats: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
-    """A copy with the whole tensor repeated along each dimension; numbers too many at the left add dimensions.
+    """A copy with the whole tensor repeated along each dimension; additional numbers at the left add dimensions.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).repeat(2, 2)
     tensor([[1., 2., 1., 2.],
             [1., 2., 1., 2.]])
     """
-    times = _sizes("repeat", _keyword("repeat", "repeats", repeats, keyword))
+    times = _sizes("repeat", _read_keyword("repeat", "repeats", repeats, keyword))
     if len(times) < self.ndim:
         raise RuntimeError(
             "repeat: Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
@@ -174,14 +174,14 @@ def tile(input: Tensor, *dims: int) -> Tensor: ...
 
 
 def tile(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
-    """A copy repeated along each dimension as `repeat` does, where numbers that are missing at the left are 1.
+    """A copy repeated along each dimension like `repeat`; missing numbers at the left are 1.
 
     >>> import ndgrad
     >>> ndgrad.tile(ndgrad.tensor([[1.0], [2.0]]), (2,))
     tensor([[1., 1.],
             [2., 2.]])
     """
-    times = _sizes("tile", _keyword("tile", "dims", dims, keyword))
+    times = _sizes("tile", _read_keyword("tile", "dims", dims, keyword))
     return repeat(input, (1,) * (input.ndim - len(times)) + times)
 
 
@@ -189,9 +189,9 @@ def tile(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) ->
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element (each slice along `dim`) repeated next to itself, all equally often or as often as `repeats` says.
+    """Repeat each element (each slice along `dim`) next to itself, equally often or by the numbers in `repeats`.
 
-    Without `repeats`, the input itself counts: each index as often as its value.
+    Without `repeats`, the input holds the numbers, and each index is repeated.
 
     >>> import ndgrad
     >>> ndgrad.repeat_interleave(ndgrad.tensor([1.0, 2.0]), 2)
@@ -222,13 +222,13 @@ def repeat_interleave(
         return ops.repeat_interleave(input, repeats=counts, dim=number)
     if isinstance(repeats, (list, tuple)):
         raise TypeError(
-            f"repeat_interleave(): repeats must be an int or a tensor of ints, and is a {type(repeats).__name__}. "
+            f"repeat_interleave(): repeats must be an int or a tensor of ints, but is a {type(repeats).__name__}. "
             "Wrap it in ndgrad.tensor(...). [nd-type]"
         )
     times = operator.index(repeats)
     if times < 0:
         raise RuntimeError(
-            f"repeat_interleave: Repeats must be non-negative, and is {times}. Repeat 0 times or more. [nd-range]"
+            f"repeat_interleave: Repeats must be non-negative, but is {times}. Repeat 0 times or more. [nd-range]"
         )
     _check_output_size(output_size, times * size)
     shape = tuple(input.shape)
@@ -237,11 +237,11 @@ def repeat_interleave(
 
 
 def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
-    """For each element, its index as often as its value says."""
+    """Repeat each index as often as its element's value."""
     counts = _counts(repeats)
     if repeats.ndim != 1:
         raise RuntimeError(
-            f"repeat_interleave only accept 1D vector as repeat, and got {repeats.ndim} dimensions. Flatten it first. "
+            f"repeat_interleave only accept 1D vector as repeat, but got {repeats.ndim} dimensions. Flatten it first. "
             "[nd-ndim]"
         )
     _check_output_size(output_size, sum(counts))
@@ -249,7 +249,7 @@ def _positions(repeats: Tensor, output_size: int | None) -> Tensor:
 
 
 def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:
-    """Repeats given as a tensor, as ints: the shape of the result depends on them."""
+    """Return repeats given as a tensor as ints: the shape of the result depends on them."""
     array = repeats._array if isinstance(repeats, Variable) else repeats
     if isinstance(array, Variable):
         raise RuntimeError(
@@ -258,16 +258,16 @@ def _counts(repeats: Tensor | NDArray[Any]) -> tuple[int, ...]:
         )
     if array.dtype.kind not in "iu":
         raise NotImplementedError(
-            f"repeat_interleave: repeats must be integers, and is {array.dtype}. Convert it with .long(). [nd-dtype]"
+            f"repeat_interleave: repeats must be integers, but is {array.dtype}. Convert it with .long(). [nd-dtype]"
         )
     if array.ndim > 1:
         raise RuntimeError(
-            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, and has shape {array.shape}. Flatten it first. "
+            f"repeat_interleave: repeats must be 0-dim or 1-dim tensor, but has shape {array.shape}. Flatten it first. "
             "[nd-ndim]"
         )
     if (array < 0).any():
         raise RuntimeError(
-            f"repeat_interleave: repeats can not be negative, and is {array.tolist()}. Repeat 0 times or more. "
+            f"repeat_interleave: repeats can not be negative, but is {array.tolist()}. Repeat 0 times or more. "
             "[nd-range]"
         )
     return tuple(int(n) for n in np.atleast_1d(array).tolist())

@@ -1,7 +1,7 @@
-"""Reductions under torch's names, and how reductions read their arguments.
+"""Reductions under torch's names, and parsing of their arguments.
 
-Sums and means end almost every program that is differentiated, so the way from `x.sum()` to the op is kept short: a
-test or two, no wrapper where no keyword is given.
+Sums and means end almost every program that is differentiated, so the path from `x.sum()` to the op is short: a test
+or two, and no wrapper if no keyword is given.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METHODS = (
 
 # ----- arguments ------------------------------------------------------------------------------------------------------
 
-#: All dimensions of a tensor, by their number; and each alone.
+#: Tuples of all dimensions by their number, and tuples of one dimension.
 _EVERY = tuple(tuple(range(n)) for n in range(65))
 _ONE = tuple((n,) for n in range(64))
 
@@ -42,7 +42,7 @@ _INT64 = np.dtype(np.int64)
 
 
 def ndim_of(input: Tensor, name: str) -> int:
-    """The number of dimensions of a tensor, or the error for what is none."""
+    """Return the number of dimensions of a tensor; raise for other objects."""
     try:
         meta = input._meta
     except AttributeError:
@@ -57,7 +57,7 @@ def ndim_of(input: Tensor, name: str) -> int:
 
 
 def dims_of(dim: Dims, ndim: int) -> tuple[int, ...]:
-    """The dimensions to reduce: all of them for None, and, as in torch, for an empty tuple."""
+    """Return the dimensions to reduce: all of them for None and, as in torch, for an empty tuple."""
     if dim.__class__ is int and -ndim <= dim < ndim:
         return _ONE[dim % ndim]
     if dim is None or dim == ():
@@ -66,14 +66,14 @@ def dims_of(dim: Dims, ndim: int) -> tuple[int, ...]:
 
 
 def sum_dtype(input: Tensor, dtype: Dtype) -> np.dtype[Any] | None:
-    """The dtype of a sum or product: as NumPy's, except that torch adds unsigned integers up as int64."""
+    """Return the dtype of a sum or product: as in NumPy, except that torch sums unsigned integers as int64."""
     if dtype is not None:
         return as_numpy_dtype(dtype)
     return _INT64 if np_dtype(input).kind == "u" and not input.on_numpy_face else None
 
 
 def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike | None) -> Result:
-    """The result, or `out` after it has been written there."""
+    """Return the result, or write it into `out` and return that."""
     if out is None:
         return result
     outs = out if isinstance(out, (tuple, list)) else (out,)
@@ -82,7 +82,7 @@ def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: Te
         return copy_into(name, out, result)
     if len(outs) != len(result):
         raise TypeError(
-            f"{name}(): out= must be {len(result)} tensors, one for each result, and is {len(outs)}. "
+            f"{name}(): out= must be {len(result)} tensors, one for each result, but is {len(outs)}. "
             "Pass a tuple of them. [nd-out]"
         )
     copied = [copy_into(name, o, r) for o, r in zip(outs, result)]
@@ -90,8 +90,8 @@ def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: Te
     return made
 
 
-def along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
-    """Run an op that works along one dimension. A 0-d tensor is taken as one of one element."""
+def run_along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
+    """Run an op that works along one dimension. A 0-d tensor is treated as a vector of one element."""
     ndim = ndim_of(input, name)
     if dim.__class__ is int and -ndim <= dim < ndim:
         return op.eager(input, dim=dim % ndim, **settings)
@@ -105,11 +105,11 @@ def along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> Any:
 
 
 def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeError) -> None:
-    """Raise, as torch does, for a tensor of integers where the result is a fraction; NumPy's
-    face computes in float64."""
+    """Raise, as torch does, for an integer tensor if the result is fractional; for an `Array`, NumPy
+    computes in float64."""
     if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise error(
-            f"{name}(): input must be of a floating point or complex dtype, and is {as_dtype(np_dtype(input))!r}. "
+            f"{name}(): input must be of a floating point or complex dtype, but is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64). [nd-dtype]"
         )
 
@@ -184,7 +184,7 @@ def prod(
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum over `dim` (all dimensions by default), NaNs counting as 0; they get no gradient.
+    """The sum over `dim` (all dimensions by default); NaNs count as 0 and get no gradient.
 
     >>> import ndgrad
     >>> ndgrad.nansum(ndgrad.tensor([1.0, float("nan"), 2.0]))
@@ -202,7 +202,7 @@ def nansum(
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean over `dim` (all dimensions by default) of the elements that are not NaN.
+    """The mean over `dim` (all dimensions by default), ignoring NaNs.
 
     >>> import ndgrad
     >>> ndgrad.nanmean(ndgrad.tensor([1.0, float("nan"), 2.0]))
@@ -218,10 +218,10 @@ def nanmean(
 # ----- truth and counts -----------------------------------------------------------------------------------------------
 
 
-def _truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
+def _reduce_truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) -> Tensor:
     ndim = ndim_of(input, op.name)
     result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
-    # as in torch, where masks were uint8 before they were bool
+    # As in torch, whose masks were uint8 before they were bool.
     if np_dtype(input) == np.uint8 and not input.on_numpy_face:
         result = cast.cast(result, dtype=np.dtype(np.uint8))
     return deliver(op.name, result, out)
@@ -229,29 +229,29 @@ def _truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | None) 
 
 @both_worlds
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether all elements (along `dim`) are true, that is, not zero. Over no dimensions, dim=(), each for itself.
+    """True if all elements (along `dim`) are nonzero. With dim=(), each element is tested.
 
     >>> import ndgrad
     >>> ndgrad.all(ndgrad.tensor([[True, False], [True, True]]), dim=1)
     tensor([False,  True])
     """
-    return _truth(ops.all, input, dim, keepdim, out)
+    return _reduce_truth(ops.all, input, dim, keepdim, out)
 
 
 @both_worlds
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether some element (along `dim`) is true, that is, not zero. Over no dimensions, dim=(), each for itself.
+    """True if some element (along `dim`) is nonzero. With dim=(), each element is tested.
 
     >>> import ndgrad
     >>> ndgrad.any(ndgrad.tensor([[0.0, 0.0], [0.0, 2.0]]), dim=1)
     tensor([False,  True])
     """
-    return _truth(ops.any, input, dim, keepdim, out)
+    return _reduce_truth(ops.any, input, dim, keepdim, out)
 
 
 @both_worlds
 def count_nonzero(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The number of elements (along `dim`) that are not zero.
+    """The number of nonzero elements (along `dim`).
 
     >>> import ndgrad
     >>> ndgrad.count_nonzero(ndgrad.tensor([[1, 0, 2], [0, 0, 3]]), dim=1)
@@ -278,7 +278,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     return deliver("logsumexp", result, out, input)
 
 
-def _normalised(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | None) -> Tensor:
+def _normalise(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | None) -> Tensor:
     ndim_of(input, op.name)
     if dtype is not None and np_dtype(input) != as_numpy_dtype(dtype):
         input = cast.cast(input, dtype=as_numpy_dtype(dtype))
@@ -287,7 +287,7 @@ def _normalised(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | Non
             f"{op.name}(): not implemented for {as_dtype(np_dtype(input))!r}. Give dtype=, "
             "a floating point dtype, or convert the input. [nd-dtype]"
         )
-    return deliver(op.name, along(op, op.name, input, dim), out, input)
+    return deliver(op.name, run_along(op, op.name, input, dim), out, input)
 
 
 @both_worlds
@@ -298,15 +298,15 @@ def softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None 
     >>> ndgrad.softmax(ndgrad.tensor([0.0, 0.0, 0.0, 0.0]), dim=0)
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    return _normalised(softmax_ops.softmax, input, dim, dtype, out)
+    return _normalise(softmax_ops.softmax, input, dim, dtype, out)
 
 
 @both_worlds
 def log_softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
-    """log(softmax(input)), exact where softmax itself would underflow to zero.
+    """log(softmax(input)), exact even if softmax underflows to zero.
 
     >>> import ndgrad
     >>> ndgrad.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
     tensor([-1000.,     0.])
     """
-    return _normalised(softmax_ops.log_softmax, input, dim, dtype, out)
+    return _normalise(softmax_ops.log_softmax, input, dim, dtype, out)

@@ -1,7 +1,7 @@
-"""QR factors as reflections: `geqrf` and products with what it returns, under torch's names.
+"""QR factors as reflections: `geqrf` and products with its result, under torch's names.
 
 A reflection is H = I - tau v v^H, where v starts with a one that is not stored. `geqrf` is written with ops, column by
-column, because the derivative of v and tau is that of the steps that make them; `linalg.qr`, which needs none of these,
+column, because the derivatives of v and tau follow from the steps that compute them. `linalg.qr` needs neither and
 calls LAPACK.
 """
 
@@ -32,10 +32,9 @@ def _part(x: Tensor, *place: Any) -> Tensor:
 
 
 def _reflection(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The number beta, v without its one, and tau, so that H^H maps the column (..., n, 1) to beta times the first
-    unit vector. All are as LAPACK chooses them: beta is real and of the sign opposite to the first element's, and
-    there is no reflection where
-    none is needed."""
+    """Return the number beta, v without its one, and tau, so that H^H maps the column (..., n, 1) to beta times the
+    first unit vector. All follow LAPACK: beta is real and has the opposite sign of the first element; a column that
+    needs no reflection gets none."""
     first, rest = _part(column, slice(0, 1), slice(None)), _part(column, slice(1, None), slice(None))
     is_complex = np_dtype(column).kind == "c"
     real = complex_ops.real(first) if is_complex else first
@@ -52,7 +51,7 @@ def _reflection(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.geqrf:
-    """R and, below its diagonal, the vectors of the reflections whose product is Q; and their factors tau.
+    """R with the vectors of the reflections, whose product is Q, below its diagonal; and their factors tau.
 
     >>> import ndgrad
     >>> a, tau = ndgrad.geqrf(ndgrad.tensor([[3.0, 1.0], [4.0, 2.0]]))
@@ -100,8 +99,8 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Q @ other for the Q of `geqrf`, all of its columns; other @ Q where `left` is False, and with Q^H where
-    `transpose` is True.
+    """Q @ other for the full Q of `geqrf`; other @ Q if `left` is False, and with Q^H if `transpose` is
+    True.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[3.0, 1.0], [4.0, 2.0]])

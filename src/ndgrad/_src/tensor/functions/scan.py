@@ -16,7 +16,7 @@ from ndgrad._src.ops import scan as ops
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, as_dims, both_worlds
 from ndgrad._src.tensor.functions.extremum import require_order
-from ndgrad._src.tensor.functions.reduce import along, deliver, ndim_of, sum_dtype
+from ndgrad._src.tensor.functions.reduce import deliver, ndim_of, run_along, sum_dtype
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -41,12 +41,12 @@ def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None =
     tensor([1., 3., 6.])
     """
     ndim_of(input, "cumsum")
-    return deliver("cumsum", along(ops.cumsum, "cumsum", input, dim, dtype=sum_dtype(input, dtype)), out, input)
+    return deliver("cumsum", run_along(ops.cumsum, "cumsum", input, dim, dtype=sum_dtype(input, dtype)), out, input)
 
 
 @both_worlds
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
-    """The running product along `dim`; its gradient is exact where factors are zero.
+    """The running product along `dim`; its gradient is exact even if factors are zero.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([2.0, 0.0, 3.0], requires_grad=True)
@@ -55,7 +55,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None 
     tensor([1., 8., 0.])
     """
     ndim_of(input, "cumprod")
-    return deliver("cumprod", along(ops.cumprod, "cumprod", input, dim, dtype=sum_dtype(input, dtype)), out, input)
+    return deliver("cumprod", run_along(ops.cumprod, "cumprod", input, dim, dtype=sum_dtype(input, dtype)), out, input)
 
 
 def _in_place(op: Op, self: Tensor, dim: int, dtype: Dtype) -> Tensor:
@@ -64,14 +64,14 @@ def _in_place(op: Op, self: Tensor, dim: int, dtype: Dtype) -> Tensor:
     if dtype is not None and as_numpy_dtype(dtype) != np_dtype(self):
         raise RuntimeError(
             f"{op.name}_(): provided dtype must match the dtype of self, {as_dtype(np_dtype(self))!r}, "
-            f"and is {as_dtype(dtype)!r}. Use {op.name}(), which makes a new tensor. [nd-write-fit]"
+            f"but is {as_dtype(dtype)!r}. Use {op.name}(), which makes a new tensor. [nd-write-fit]"
         )
     return write(op, self, (), {"dim": number, "reverse": False, "dtype": np_dtype(self)}) if ndim else self
 
 
 @both_worlds
 def cumsum_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
-    """In place: see `cumsum`.
+    """In-place version of `cumsum`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0, 3.0]).cumsum_(0)
@@ -82,7 +82,7 @@ def cumsum_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 
 @both_worlds
 def cumprod_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
-    """In place: see `cumprod`.
+    """In-place version of `cumprod`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0, 3.0]).cumprod_(0)
@@ -105,12 +105,12 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
             f"logcumsumexp(): not implemented for {as_dtype(np_dtype(input))!r}. "
             "Convert the input to floating point first. [nd-dtype]"
         )
-    return deliver("logcumsumexp", along(ops.logcumsumexp, "logcumsumexp", input, dim), out, input)
+    return deliver("logcumsumexp", run_along(ops.logcumsumexp, "logcumsumexp", input, dim), out, input)
 
 
 @both_worlds
 def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummax:
-    """The running maximum along `dim`, and where it stood last.
+    """The running maximum along `dim`, and the index of its last occurrence.
 
     >>> import ndgrad
     >>> values, indices = ndgrad.cummax(ndgrad.tensor([1.0, 3.0, 2.0, 3.0]), dim=0)
@@ -119,12 +119,12 @@ def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     """
     ndim_of(input, "cummax")
     require_order("cummax", input)
-    return deliver("cummax", return_types.cummax(*along(ops.cummax, "cummax", input, dim)), out, input)
+    return deliver("cummax", return_types.cummax(*run_along(ops.cummax, "cummax", input, dim)), out, input)
 
 
 @both_worlds
 def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummin:
-    """The running minimum along `dim`, and where it stood last.
+    """The running minimum along `dim`, and the index of its last occurrence.
 
     >>> import ndgrad
     >>> ndgrad.cummin(ndgrad.tensor([3.0, 1.0, 2.0]), dim=0).values
@@ -132,18 +132,18 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     """
     ndim_of(input, "cummin")
     require_order("cummin", input)
-    return deliver("cummin", return_types.cummin(*along(ops.cummin, "cummin", input, dim)), out, input)
+    return deliver("cummin", return_types.cummin(*run_along(ops.cummin, "cummin", input, dim)), out, input)
 
 
 # ----- differences ----------------------------------------------------------------------------------------------------
 
 
 def stretch(input: Tensor, dim: int, start: int | None, stop: int | None) -> Tensor:
-    """input[..., start:stop, ...] along `dim`, a view."""
+    """Return the view input[..., start:stop, ...] along `dim`."""
     return index.getitem(input, index=(*(slice(None),) * dim, slice(start, stop)))
 
 
-def _joined(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
+def _join(input: Tensor, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
     for part in (prepend, append):
         if part is None:
             continue
@@ -167,7 +167,7 @@ def diff(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The n-th difference of neighbours along `dim`, after `prepend` and `append` have been joined on.
+    """The n-th difference of neighbours along `dim`, after `prepend` and `append` are joined on.
 
     >>> import ndgrad
     >>> ndgrad.diff(ndgrad.tensor([1.0, 4.0, 9.0, 16.0])), ndgrad.diff(ndgrad.tensor([1.0, 4.0, 9.0, 16.0]), n=2)
@@ -176,12 +176,12 @@ def diff(
     ndim = ndim_of(input, "diff")
     if ndim == 0:
         raise RuntimeError(
-            "diff expects input to be at least one-dimensional, and it has no dimensions. Reshape it to (1,). [nd-ndim]"
+            "diff expects input to be at least one-dimensional, but it has no dimensions. Reshape it to (1,). [nd-ndim]"
         )
     number = as_dim(dim, ndim)
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}. Give n >= 0. [nd-range]")
-    result = _joined(input, number, prepend, append) if n else input  # to which nothing is joined then
+    result = _join(input, number, prepend, append) if n else input  # order 0 joins nothing
     for _ in range(n):
         later, earlier = stretch(result, number, 1, None), stretch(result, number, None, -1)
         result = comparison.ne(later, earlier) if np_dtype(result).kind == "b" else later - earlier
@@ -191,10 +191,10 @@ def diff(
 # ----- derivatives on a grid ------------------------------------------------------------------------------------------
 
 
-def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # of either face
-    """Central differences inside and one-sided ones at the ends, along `dim`, which has more points than `edge_order`.
+def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # Tensor or Array
+    """Return central differences inside and one-sided ones at the ends, along `dim`, for more than `edge_order` points.
 
-    `h` is the distance of neighbours: a number (or 0-d tensor), or a tensor of all of them.
+    `h` is the distance of neighbours: a number (or 0-d tensor), or a tensor of all distances.
     """
     n = t.shape[dim]
     h0: Any
@@ -204,7 +204,7 @@ def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # of eit
     else:
         sizes = (n - 2, *(1,) * (t.ndim - dim - 1))
         left, right = (shape.reshape(stretch(h, 0, *part), shape=sizes) for part in ((0, n - 2), (1, n - 1)))
-        # the parabola through three points of a grid that need not be even, differentiated at the middle one
+        # Derivative, at the middle point, of the parabola through three points of a grid that may be uneven.
         inner = (
             -right / (left * (left + right)) * stretch(t, dim, 0, n - 2)
             + (right - left) / (left * right) * stretch(t, dim, 1, n - 1)
@@ -221,7 +221,7 @@ def grid_derivative(t: Any, h: Any, dim: int, edge_order: int) -> Any:  # of eit
 
 
 def _one_sided(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor:
-    """The slope at the first of three points, at distances a and b from each other, of the parabola through them."""
+    """Return the slope at the first of three points, at distances a and b, of the parabola through them."""
     return -(2.0 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
 
 
@@ -233,11 +233,11 @@ def gradient(
     dim: Dims = None,
     edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
-    """The derivatives of sampled values along each of `dim` (all by default), by central differences; at the ends by
-    one-sided ones.
+    """The derivatives of sampled values along each of `dim` (all by default), by central differences, one-sided at the
+    ends.
 
-    `spacing` is the distance of samples, one for each dim, or the coordinates of the samples as a 1-d tensor for each
-    dim; gradients flow to the values and to the coordinates.
+    `spacing` is the distance of samples, one per dim, or a 1-d tensor with the samples' coordinates per dim. Gradients
+    flow to the values and to the coordinates.
 
     >>> import ndgrad
     >>> ndgrad.gradient(ndgrad.tensor([0.0, 1.0, 4.0, 9.0]), edge_order=2)
@@ -245,7 +245,7 @@ def gradient(
     """
     ndim = ndim_of(input, "gradient")
     if edge_order not in (1, 2):
-        raise RuntimeError(f"gradient only supports edge_order=1 and edge_order=2, and got {edge_order}. [nd-option]")
+        raise RuntimeError(f"gradient only supports edge_order=1 and edge_order=2, but got {edge_order}. [nd-option]")
     if np_dtype(input).kind == "b":
         raise RuntimeError(
             "gradient: differences of bools are not supported. Convert the input to numbers first. [nd-dtype]"
@@ -275,7 +275,7 @@ def gradient(
                 raise RuntimeError(
                     f"gradient expected each element of spacing to have one dimension, with the {input.shape[d]} "
                     "coordinates along "
-                    f"dimension {d}, and got shape {tuple(h.shape)}. Give the coordinates of the samples. [nd-shape]"
+                    f"dimension {d}, but got shape {tuple(h.shape)}. Give the coordinates of the samples. [nd-shape]"
                 )
             h = stretch(h, 0, 1, None) - stretch(h, 0, None, -1)
         found.append(grid_derivative(input, h, d, edge_order))
@@ -286,7 +286,7 @@ def gradient(
 
 
 def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, dim: int) -> float | Tensor:
-    """The distances of the sample points along `dim`: a number, or a tensor that broadcasts against y's intervals."""
+    """Return the distances of the sample points along `dim`: a number, or a tensor broadcast to intervals of y."""
     if x is None:
         return 1.0 if dx is None else dx
     if dx is not None:
@@ -306,7 +306,7 @@ def _widths(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, d
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, dim: int) -> tuple[Tensor, int]:
-    """The areas of the trapezoids, and the dimension along which they stand."""
+    """Return the areas of the trapezoids, and the number of their dimension."""
     ndim = ndim_of(y, name)
     if ndim == 0:
         raise IndexError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["segment_reduce"]
 
-#: What a reduction starts from, and scatter_reduce's name for it.
+#: Initial value of a reduction, and its name in scatter_reduce.
 _KINDS = {
     "sum": (0.0, "sum"),
     "mean": (0.0, "sum"),
@@ -39,8 +39,8 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Number | None = None,
 ) -> Tensor:
-    """The sum, mean, max, min or prod of each segment of `data` along `axis`; segments follow one another, and are
-    given by their lengths or by where they begin and end. `unsafe` lets them leave a rest, which is not looked at.
+    """The sum, mean, max, min or prod of each segment of `data` along `axis`. Segments are consecutive, given by their
+    lengths or by their offsets. With `unsafe`, elements after the last segment are ignored.
 
     >>> import ndgrad
     >>> ndgrad.segment_reduce(ndgrad.tensor([1.0, 2.0, 3.0, 4.0]), "sum", lengths=ndgrad.tensor([1, 3]))
@@ -80,7 +80,7 @@ def segment_reduce(
         )
     ends = scan.cumsum(lengths, dim=dim)
     places = shape.expand(beside(data, np.arange(n)), shape=(*tuple(data.shape[:dim]), n))
-    # the rest beyond the last segment is one of its own, which is left out at the end
+    # Elements beyond the last segment form one more, which is dropped at the end.
     segment = searchsorted(ends.contiguous(), places.contiguous(), right=True)
     segment = shape.expand(
         shape.reshape(segment, shape=(*tuple(segment.shape), *(1,) * (data.ndim - dim - 1))), shape=tuple(data.shape)

@@ -1,6 +1,6 @@
 """Shape functions under torch's names: the same elements under other dimensions.
 
-All are views where the memory allows. `view` insists on it and raises where it does not; `reshape` copies there.
+All are views if the memory allows it. Otherwise `view` raises and `reshape` copies.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ METHODS = (
 
 
 def _memory(t: Payload) -> Payload:
-    """The array at the bottom of a tensor of any level."""
+    """Return the array at the bottom of a tensor of any level."""
     while isinstance(t, Variable):
         t = t._array
     return t
 
 
 def _sizes(name: str, given: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given one by one or as one sequence, of which there must be something."""
+    """Return sizes given one by one or as one sequence; raise if there are none."""
     if not given:
         raise TypeError(
             f"{name}() missing its argument: sizes. Give them one by one or as a tuple, () for a 0-d tensor. "
@@ -70,21 +70,21 @@ def _fits_as_view(t: Tensor, shape: tuple[int, ...]) -> bool:
 
 
 def reshape(input: Tensor, *shape: Shape, **keyword: Shape) -> Tensor:
-    """The elements in another shape, of which one size may be -1: a view if the strides allow it, else a copy.
+    """The elements in another shape; one size may be -1. A view if the strides allow it, else a copy.
 
     >>> import ndgrad
     >>> ndgrad.reshape(ndgrad.tensor([1.0, 2.0, 3.0, 4.0]), (2, -1)).shape
     ndgrad.Size([2, 2])
     """
     old = shape_of(input)
-    wanted = infer_shape(_sizes("reshape", _keyword("reshape", "shape", shape, keyword)), math.prod(old), old)
+    wanted = infer_shape(_sizes("reshape", _read_keyword("reshape", "shape", shape, keyword)), math.prod(old), old)
     return (
         ops.reshape.eager(input, shape=wanted) if _fits_as_view(input, wanted) else ops.unsafe_view(input, shape=wanted)
     )
 
 
-def _keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments that torch takes one by one, as one sequence, or under a keyword."""
+def _read_keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[str, Any]) -> tuple[Any, ...]:
+    """Return arguments that torch takes one by one, as one sequence, or by a keyword."""
     if not keyword:
         return given
     if given or set(keyword) != {known}:
@@ -113,7 +113,7 @@ def view(self: Tensor, *, size: Shape) -> Tensor: ...
 @overload
 def view(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor: ...
 def view(self: Tensor, *size: Any, **keyword: Any) -> Tensor:
-    """The same memory in another shape, or, given a dtype, as another type; raises where that needs a copy.
+    """The same memory in another shape or, given a dtype, as another type; raises if that needs a copy.
 
     >>> import ndgrad
     >>> x = ndgrad.zeros(2, 2)
@@ -123,9 +123,9 @@ def view(self: Tensor, *size: Any, **keyword: Any) -> Tensor:
             [0., 1.]])
     """
     if "dtype" in keyword:
-        size = _keyword("view", "dtype", size, keyword)
+        size = _read_keyword("view", "dtype", size, keyword)
     elif keyword:
-        size = _keyword("view", "size", size, keyword)
+        size = _read_keyword("view", "size", size, keyword)
     if len(size) == 1 and size[0].__class__ not in (int, tuple) and _is_dtype(size[0]):
         return _view_as_dtype(self, size[0])
     old = shape_of(self)
@@ -144,8 +144,8 @@ def _is_dtype(value: object) -> bool:
 
 
 def _view_as_dtype(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor:
-    """The memory read as another dtype: differentiable where real and imaginary parts are read as
-    numbers, or the other way."""
+    """Return the memory as another dtype. Differentiable if real and imaginary parts are read as numbers, or
+    numbers as such parts."""
     old, new = np_dtype(self), dtypes.as_numpy_dtype(dtype)
     if old == new:
         return ops.alias(self)
@@ -196,7 +196,7 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 
 @both_worlds
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim to end_dim as one.
+    """Merge the dimensions start_dim to end_dim into one.
 
     >>> import ndgrad
     >>> ndgrad.flatten(ndgrad.zeros(5, 2, 3), start_dim=1).shape
@@ -206,7 +206,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     first, last = as_dim(start_dim, len(shape), "start_dim"), as_dim(end_dim, len(shape), "end_dim")
     if first > last:
         raise RuntimeError(
-            f"flatten() has invalid args: start_dim cannot come after end_dim, and they are {start_dim} and {end_dim} "
+            f"flatten() has invalid args: start_dim cannot come after end_dim, but they are {start_dim} and {end_dim} "
             f"of {len(shape)} dimensions. Swap them. [nd-dim]"
         )
     if first == last and shape:
@@ -216,7 +216,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @both_worlds
 def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
-    """Dimension `dim` as several, of which one size may be -1.
+    """Split the dimension `dim` into several; one size may be -1.
 
     >>> import ndgrad
     >>> ndgrad.unflatten(ndgrad.zeros(5, 6), 1, (2, -1)).shape
@@ -227,7 +227,7 @@ def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
     wanted = as_shape((sizes,))
     if not wanted:
         raise RuntimeError(
-            "unflatten: sizes must be non-empty, and are (). To drop a dimension of size 1 use squeeze(dim). "
+            "unflatten: sizes must be non-empty, but are (). To drop a dimension of size 1 use squeeze(dim). "
             "[nd-too-few]"
         )
     if not shape:
@@ -253,7 +253,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 def contiguous(self: Tensor, memory_format: devices.memory_format = devices.contiguous_format) -> Tensor:
-    """`self` if its memory is in the order that the format names (C order by default), else a copy that is.
+    """Return `self` if its memory has the order of the format (C order by default), else a copy in that order.
 
     >>> import ndgrad
     >>> x = ndgrad.zeros(2, 3)
@@ -267,14 +267,14 @@ def contiguous(self: Tensor, memory_format: devices.memory_format = devices.cont
 
 
 def expand(self: Tensor, *size: Shape, **keyword: Shape) -> Tensor:
-    """A view in which dimensions of size 1 are repeated, and new leading ones added; -1 keeps a size.
+    """A view with dimensions of size 1 repeated and new leading ones added; -1 keeps a size.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1], [2]]).expand(-1, 3)
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    return _expand("expand", self, _sizes("expand", _keyword("expand", "size", size, keyword)))
+    return _expand("expand", self, _sizes("expand", _read_keyword("expand", "size", size, keyword)))
 
 
 def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -330,7 +330,7 @@ def broadcast_to(input: Tensor, size: Shape) -> Tensor:
 
 
 def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
-    """The sum over the dimensions along which a tensor of the given size would be expanded to this one.
+    """The sum over the dimensions that broadcasting from the given size would expand.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).sum_to_size(1, 3)
@@ -353,7 +353,7 @@ def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Shape) -> Size:
-    """The shape that shapes broadcast to.
+    """Return the common broadcast shape of several shapes.
 
     >>> import ndgrad
     >>> ndgrad.broadcast_shapes((3, 1), (2,))
@@ -381,15 +381,15 @@ def broadcast_tensors(*tensors: Tensor | Tensors) -> tuple[Tensor, ...]:
 
 
 def _tensors(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """Tensors given one by one or as one sequence."""
+    """Return tensors given one by one or as one sequence."""
     return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
 
 
 # ----- dimensions of size one -----------------------------------------------------------------------------------------
 
 
-def _squeezed(input: Tensor, dim: Dims) -> tuple[Op, dict[str, tuple[int, ...]]]:
-    """The op for a form of squeeze, with its settings."""
+def _choose_squeeze(input: Tensor, dim: Dims) -> tuple[Op, dict[str, tuple[int, ...]]]:
+    """Return the op for a form of squeeze, with its settings."""
     shape = tuple(input.shape)
     op = ops.squeeze if dim is None else ops.squeeze_dims if isinstance(dim, (tuple, list)) else ops.squeeze_dim
     return op, {"dims": tuple(d for d in as_dims(dim, len(shape)) if shape[d] == 1)}
@@ -397,14 +397,14 @@ def _squeezed(input: Tensor, dim: Dims) -> tuple[Op, dict[str, tuple[int, ...]]]
 
 @both_worlds
 def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
-    """A view without the dimensions of size 1, or those of them that are named.
+    """A view without the dimensions of size 1, or without those among `dim`.
 
     >>> import ndgrad
     >>> x = ndgrad.zeros(1, 3, 1)
     >>> ndgrad.squeeze(x).shape, ndgrad.squeeze(x, 0).shape
     (ndgrad.Size([3]), ndgrad.Size([3, 1]))
     """
-    op, settings = _squeezed(input, dim)
+    op, settings = _choose_squeeze(input, dim)
     return op(input, **settings)
 
 
@@ -421,12 +421,12 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 def _atleast(ndim: int, tensors: tuple[Any, ...]) -> Any:
     if len(tensors) == 1 and not isinstance(tensors[0], (tuple, list)):
-        return _raised(tensors[0], ndim)
-    return tuple(_raised(x, ndim) for x in _tensors(tensors))
+        return _add_dims(tensors[0], ndim)
+    return tuple(_add_dims(x, ndim) for x in _tensors(tensors))
 
 
-def _raised(t: Tensor, ndim: int) -> Tensor:
-    """With more dimensions; the third goes behind the others, as NumPy has it."""
+def _add_dims(t: Tensor, ndim: int) -> Tensor:
+    """Add dimensions; the third one goes last, as in NumPy."""
     if not t.ndim:
         return ops.reshape(t, shape=(1,) * ndim)
     if t.ndim < min(ndim, 2):
@@ -493,7 +493,7 @@ def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
     ndgrad.Size([2, 1])
     """
     known = "axes" if "axes" in keyword else "dims"
-    given = _sizes("permute", _keyword("permute", known, dims, keyword))
+    given = _sizes("permute", _read_keyword("permute", known, dims, keyword))
     ndim = input.ndim
     order = tuple([as_dim(d, ndim) for d in given])
     if len(order) != ndim:
@@ -503,7 +503,7 @@ def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
         )
     if len(set(order)) != len(order):
         raise RuntimeError(
-            f"permute(): duplicate dims are not allowed, and dims is {given}. Name every dimension once. [nd-dim]"
+            f"permute(): duplicate dims are not allowed, but dims is {given}. Name every dimension once. [nd-dim]"
         )
     return ops.permute.eager(input, dims=order)
 
@@ -515,7 +515,7 @@ def transpose(
     *,
     axes: Sequence[int] | None = None,
 ) -> Tensor:
-    """A view with two dimensions swapped; given all dimensions in one tuple, in that order.
+    """A view with two dimensions swapped; or, given one tuple of all dimensions, in that order.
 
     >>> import ndgrad
     >>> ndgrad.transpose(ndgrad.zeros(2, 3, 4), 0, 2).shape
@@ -563,7 +563,7 @@ def _check_matrix(name: str, t: Tensor) -> None:
 
 
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; fewer dimensions stay as they are.
+    """The transpose of a matrix; tensors of lower rank are returned unchanged.
 
     >>> import ndgrad
     >>> ndgrad.t(ndgrad.tensor([[1, 2], [3, 4]]))
@@ -650,14 +650,14 @@ def view_as_real(input: Tensor) -> Tensor:
     """
     if np_dtype(input).kind != "c":
         raise RuntimeError(
-            f"view_as_real is only supported for complex tensors, and this one is {np_dtype(input)}. Use it as it is. "
+            f"view_as_real is only supported for complex tensors, but this one is {np_dtype(input)}. Use it as it is. "
             "[nd-complex]"
         )
     return ops.view_as_real(input)
 
 
 def view_as_complex(input: Tensor) -> Tensor:
-    """A view of a tensor whose last dimension holds pairs (real part, imaginary part) as complex numbers.
+    """A view of pairs (real part, imaginary part) along the last dimension as complex numbers.
 
     >>> import ndgrad
     >>> ndgrad.view_as_complex(ndgrad.tensor([[1.0, 2.0]]))
@@ -676,22 +676,22 @@ def view_as_complex(input: Tensor) -> Tensor:
         )
     if input.shape[-1] != 2:
         raise RuntimeError(
-            f"view_as_complex: Tensor must have a last dimension of size 2, and has shape {tuple(input.shape)}. "
+            f"view_as_complex: Tensor must have a last dimension of size 2, but has shape {tuple(input.shape)}. "
             "Stack the parts along it. [nd-shape]"
         )
     if geometry_of(input).strides[-1] != 1:
         raise RuntimeError(
-            "view_as_complex: Tensor must have a last dimension with stride 1, and its strides are "
+            "view_as_complex: Tensor must have a last dimension with stride 1, but its strides are "
             f"{geometry_of(input).strides}. Use contiguous() first. [nd-strides]"
         )
     return ops.view_as_complex(input)
 
 
-# ----- in place: the tensor's own dimensions change -------------------------------------------------------------------
+# ----- in place -------------------------------------------------------------------------------------------------------
 
 
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
-    """In place: see `transpose`.
+    """In-place version of `transpose`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3, 4).transpose_(0, 2).shape
@@ -702,7 +702,7 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
-    """In place: see `swapaxes`.
+    """In-place version of `swapaxes`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).swapaxes_(0, 1).shape
@@ -712,7 +712,7 @@ def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
 
 
 def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
-    """In place: see `swapdims`.
+    """In-place version of `swapdims`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).swapdims_(0, 1).shape
@@ -722,7 +722,7 @@ def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def t_(self: Tensor) -> Tensor:
-    """In place: see `t`.
+    """In-place version of `t`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).t_().shape
@@ -734,19 +734,19 @@ def t_(self: Tensor) -> Tensor:
 
 @both_worlds
 def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
-    """In place: see `squeeze`.
+    """In-place version of `squeeze`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(1, 3).squeeze_().shape
     ndgrad.Size([3])
     """
-    op, settings = _squeezed(self, dim)
+    op, settings = _choose_squeeze(self, dim)
     return change_shape(op, self, settings, f"SqueezeBackward{3 + int(op.backward_name[-1])}")
 
 
 @both_worlds
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
-    """In place: see `unsqueeze`.
+    """In-place version of `unsqueeze`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(3).unsqueeze_(0).shape

@@ -1,7 +1,7 @@
-"""Whole slices named by a 1-d index, parts named by a basic index, and embedding, under torch's names.
+"""Slices selected by a 1-d index, parts selected by a basic index, and embedding, under torch's names.
 
-The arguments are read as in `gather`. Shapes must agree exactly: nothing broadcasts here, as in torch, where a source
-that is too small is more often a mistake than a wish.
+Arguments are parsed as in `gather`. Shapes must agree exactly, as in torch: nothing broadcasts, because a source that
+is too small is usually a mistake.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ndgrad._src.tensor.functions.convert import clone
 from ndgrad._src.tensor.functions.fill import copy_
 from ndgrad._src.tensor.functions.gather import (
     as_index,
+    as_line,
     as_number,
     as_tensor,
     fill_value,
-    line,
     reduce_along,
+    require_same_dtype,
+    restore_shape,
     run,
-    same_dtype,
-    shaped,
 )
-from ndgrad._src.tensor.functions.index import put_at, with_put
+from ndgrad._src.tensor.functions.index import put_at, put_into_copy
 from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.tensor.functions.split import as_strided
 
@@ -53,20 +53,20 @@ METHODS = (
 # ----- slices along a dimension ---------------------------------------------------------------------------------------
 
 
-def _vector(name: str, like: Tensor, index: Tensor, error: type[Exception] = RuntimeError) -> Tensor:
-    """An index of at most one dimension, as one of exactly one."""
+def _as_vector(name: str, like: Tensor, index: Tensor, error: type[Exception] = RuntimeError) -> Tensor:
+    """Return an index of at most one dimension as a vector."""
     index = as_index(name, like, index, error)
     if index.ndim > 1:
         raise IndexError(
-            f"{name}(): Index is supposed to be a vector, and has shape {tuple(index.shape)}. "
+            f"{name}(): Index is supposed to be a vector, but has shape {tuple(index.shape)}. "
             "Flatten it, or use gather(). [nd-index]"
         )
-    return line(index)
+    return as_line(index)
 
 
 @both_worlds
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The slices along `dim` that a 1-d index names.
+    """The slices along `dim` selected by a 1-d index.
 
     >>> import ndgrad
     >>> ndgrad.index_select(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 0, ndgrad.tensor([1, 1]))
@@ -74,27 +74,27 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
             [3., 4.]])
     """
     dim = as_dim(dim, input.ndim)
-    index = _vector("index_select", input, index)
+    index = _as_vector("index_select", input, index)
     if not input.ndim and index.shape[0] != 1:
         raise IndexError(
-            f"index_select(): a 0-d tensor can be indexed once, and the index has {index.shape[0]} entries. "
+            f"index_select(): a 0-d tensor can be indexed once, but the index has {index.shape[0]} entries. "
             "Use expand(). [nd-index]"
         )
-    result = ops.index_select(line(input), index, dim=dim)
+    result = ops.index_select(as_line(input), index, dim=dim)
     return deliver("index_select", result if input.ndim else shape.reshape(result, shape=()), out, input)
 
 
-def _slices(
+def _slice_arguments(
     name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, count_error: type[Exception]
 ) -> tuple[Tensor, int, Tensor, Tensor]:
-    """Target, dim, index and source of index_add, index_copy and index_reduce."""
+    """Return target, dim, index and source of index_add, index_copy and index_reduce."""
     dim = as_dim(dim, input.ndim)
-    index = _vector(name, input, index)
+    index = _as_vector(name, input, index)
     source = as_tensor(name, "source", input, source)
-    same_dtype(name, input, source)
+    require_same_dtype(name, input, source)
     if source.ndim != input.ndim and source.ndim and input.ndim:
         raise RuntimeError(_shape_message(name, input, source))
-    target, source = line(input), line(source)
+    target, source = as_line(input), as_line(source)
     if source.shape[dim] != index.shape[0]:
         raise count_error(
             f"{name}(): Number of indices ({index.shape[0]}) should be equal to source.size(dim): "
@@ -117,17 +117,17 @@ def _shape_message(name: str, input: Tensor, source: Tensor) -> str:
 def _index_add(
     name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Number, in_place: bool
 ) -> Tensor:
-    target, dim, index, source = _slices(name, input, dim, index, source, RuntimeError)
+    target, dim, index, source = _slice_arguments(name, input, dim, index, source, RuntimeError)
     if alpha != 1:
         source = arithmetic.mul(source, as_number(name, source, alpha))
-    return shaped(input, run(ops.index_add, in_place, target, index, source, dim=dim), in_place)
+    return restore_shape(input, run(ops.index_add, in_place, target, index, source, dim=dim), in_place)
 
 
 @both_worlds
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """`input` with slices of `source` (times alpha) added to those that a 1-d index names; every repetition counts.
+    """`input` with slices of `source` (times alpha) added at a 1-d index; repeated indices add up.
 
     >>> import ndgrad
     >>> ndgrad.index_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.ones(3))
@@ -138,7 +138,7 @@ def index_add(
 
 @both_worlds
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
-    """In place: see `index_add`.
+    """In-place version of `index_add`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).index_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2), alpha=3)
@@ -148,13 +148,13 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def _index_copy(name: str, input: Tensor, dim: int, index: Tensor, source: Tensor, in_place: bool) -> Tensor:
-    target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
-    return shaped(input, run(ops.index_copy, in_place, target, index, source, dim=dim), in_place)
+    target, dim, index, source = _slice_arguments(name, input, dim, index, source, IndexError)
+    return restore_shape(input, run(ops.index_copy, in_place, target, index, source, dim=dim), in_place)
 
 
 @both_worlds
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`input` with slices of `source` in the place of those that a 1-d index names.
+    """`input` with the slices at a 1-d index replaced by those of `source`.
 
     >>> import ndgrad
     >>> ndgrad.index_copy(ndgrad.zeros(3), 0, ndgrad.tensor([2, 0]), ndgrad.tensor([1.0, 5.0]))
@@ -165,7 +165,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
 
 @both_worlds
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """In place: see `index_copy`.
+    """In-place version of `index_copy`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).index_copy_(0, ndgrad.tensor([1]), ndgrad.tensor([4.0]))
@@ -179,15 +179,15 @@ def _index_fill(name: str, input: Tensor, dim: int, index: Tensor, value: Tensor
     index = as_index(name, input, index, IndexError)
     if index.ndim > 1:
         raise RuntimeError(
-            f"{name}(): Index has to be a vector/scalar, and has shape {tuple(index.shape)}. Flatten it. [nd-ndim]"
+            f"{name}(): Index has to be a vector/scalar, but has shape {tuple(index.shape)}. Flatten it. [nd-ndim]"
         )
     value = fill_value("index_fill", input, value)
-    return shaped(input, run(ops.index_fill, in_place, line(input), line(index), value, dim=dim), in_place)
+    return restore_shape(input, run(ops.index_fill, in_place, as_line(input), as_line(index), value, dim=dim), in_place)
 
 
 @both_worlds
 def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
-    """`input` with one value, a number or a 0-d tensor, in the slices that a 1-d index names.
+    """`input` with one value, a number or a 0-d tensor, in the slices at a 1-d index.
 
     >>> import ndgrad
     >>> ndgrad.index_fill(ndgrad.zeros(2, 2), 1, ndgrad.tensor([0]), 7.0)
@@ -199,7 +199,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Ten
 
 @both_worlds
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
-    """In place: see `index_fill`.
+    """In-place version of `index_fill`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).index_fill_(0, ndgrad.tensor([1]), 7.0)
@@ -216,13 +216,13 @@ def _index_reduce(
             f"{name}(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}. index_add() sums. "
             "[nd-option]"
         )
-    target, dim, index, source = _slices(name, input, dim, index, source, IndexError)
+    target, dim, index, source = _slice_arguments(name, input, dim, index, source, IndexError)
     if not isinstance(index._array, Variable):
         check_range(library_of(index._array), name, index._array, target.shape[dim], dim)
     lined = shape.reshape(index, shape=(index.shape[0], *(1,) * (target.ndim - dim - 1)))
     full = shape.expand(lined, shape=tuple(source.shape))
     result = reduce_along(name, target, dim, full, source, reduce, include_self, in_place)
-    return shaped(input, result, in_place)
+    return restore_shape(input, result, in_place)
 
 
 @both_worlds
@@ -236,7 +236,7 @@ def index_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """`input` with slices of `source` combined into those that a 1-d index names, by prod, mean, amax or amin.
+    """`input` with slices of `source` combined into those at a 1-d index, by prod, mean, amax or amin.
 
     >>> import ndgrad
     >>> ndgrad.index_reduce(ndgrad.ones(2), 0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
@@ -250,7 +250,7 @@ def index_reduce(
 def index_reduce_(
     self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """In place: see `index_reduce`.
+    """In-place version of `index_reduce`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).index_reduce_(0, ndgrad.tensor([1, 1]), ndgrad.tensor([2.0, 5.0]), "amax")
@@ -263,7 +263,7 @@ def index_reduce_(
 
 
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-    """`self[indices] = values` in place, or with `accumulate` `+=`, in which every repetition counts.
+    """`self[indices] = values` in place; with `accumulate`, `+=`, where repeated indices add up.
 
     >>> import ndgrad
     >>> ndgrad.zeros(3).index_put_((ndgrad.tensor([0, 0]),), ndgrad.ones(2), accumulate=True)
@@ -275,14 +275,14 @@ def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
 
 
 def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with values put (or added) at the indexed places.
+    """A copy of `input` with values put (or added) at the indexed positions.
 
     >>> import ndgrad
     >>> ndgrad.index_put(ndgrad.zeros(3), (ndgrad.tensor([2]),), ndgrad.tensor(4.0))
     tensor([0., 0., 4.])
     """
     items, values = _index_put_arguments("index_put", input, indices, values)
-    return with_put(input, items, values, accumulate=bool(accumulate))
+    return put_into_copy(input, items, values, accumulate=bool(accumulate))
 
 
 def _index_put_arguments(
@@ -308,10 +308,10 @@ def _index_put_arguments(
     return tuple(indices), values
 
 
-# ----- a part replaced ------------------------------------------------------------------------------------------------
+# ----- replacement of a part ------------------------------------------------------------------------------------------
 
 
-def _replaced(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, ...]) -> Tensor:
+def _replace_part(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, ...]) -> Tensor:
     src = as_tensor(name, "src", input, src)
     part = tuple(index_ops.getitem(input, index=index).shape)
     if tuple(src.shape) != part:
@@ -326,7 +326,7 @@ def _replaced(name: str, input: Tensor, src: Tensor, index: tuple[int | slice, .
 
 @both_worlds
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of `input` in which `src` stands for select(dim, index).
+    """A copy of `input` with `src` in place of select(dim, index).
 
     >>> import ndgrad
     >>> ndgrad.select_scatter(ndgrad.zeros(2, 2), ndgrad.ones(2), 0, 1)
@@ -340,7 +340,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
             f"select_scatter(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}. "
             f"Give one from {-size} to {size - 1}. [nd-index]"
         )
-    return _replaced("select_scatter", input, src, (*(slice(None),) * dim, int(index)))
+    return _replace_part("select_scatter", input, src, (*(slice(None),) * dim, int(index)))
 
 
 @both_worlds
@@ -354,7 +354,7 @@ def slice_scatter(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """A copy of `input` in which `src` stands for the slice start:end:step along `dim`.
+    """A copy of `input` with `src` in place of the slice start:end:step along `dim`.
 
     >>> import ndgrad
     >>> ndgrad.slice_scatter(ndgrad.zeros(4), ndgrad.ones(2), start=1, end=3)
@@ -363,14 +363,14 @@ def slice_scatter(
     dim = as_dim(dim, input.ndim)
     if step <= 0:
         raise RuntimeError(
-            f"slice_scatter(): slice step must be positive, and is {step}. Flip the tensors instead. [nd-range]"
+            f"slice_scatter(): slice step must be positive, but is {step}. Flip the tensors instead. [nd-range]"
         )
-    result = _replaced("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
+    result = _replace_part("slice_scatter", input, src, (*(slice(None),) * dim, slice(start, end, step)))
     return deliver("slice_scatter", result, out, input, src)
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of `input` in which `src` stands for diagonal(offset, dim1, dim2).
+    """A copy of `input` with `src` in place of diagonal(offset, dim1, dim2).
 
     >>> import ndgrad
     >>> ndgrad.diagonal_scatter(ndgrad.zeros(2, 2), ndgrad.tensor([1.0, 2.0]))
@@ -399,10 +399,10 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
-    """Rows of a matrix.
+    """Look up rows of a matrix.
 
     The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a
-    row is divided by the number of times it was looked up. With `sparse` the gradient is a sparse tensor, with an entry
+    row is divided by its number of lookups. With `sparse` the gradient is a sparse tensor, with an entry
     per row that was read.
 
     >>> import ndgrad
@@ -413,7 +413,7 @@ def embedding(
     indices = as_index("embedding", weight, indices, argument="indices")
     if weight.ndim != 2:
         raise RuntimeError(
-            f"embedding(): 'weight' must be 2-D, and has shape {tuple(weight.shape)}. Reshape it to rows of vectors. "
+            f"embedding(): 'weight' must be 2-D, but has shape {tuple(weight.shape)}. Reshape it to rows of vectors. "
             "[nd-ndim]"
         )
     if padding_idx >= weight.shape[0]:
@@ -443,7 +443,7 @@ def as_strided_scatter(
     input: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None, *, out: Tensor | None =
     None
 ) -> Tensor:
-    """A copy of `input` with `src` in the place of the view that `as_strided()` would give.
+    """A copy of `input` with `src` in place of the view of `as_strided()`.
 
     >>> import ndgrad
     >>> ndgrad.as_strided_scatter(ndgrad.zeros(2, 2), ndgrad.ones(2), (2,), (3,))
@@ -453,16 +453,16 @@ def as_strided_scatter(
     sizes = as_shape((size,))
     if tuple(src.shape) != sizes:
         raise RuntimeError(
-            f"as_strided_scatter: expected src to have a size equal to the slice of self, {list(sizes)}, and it has "
+            f"as_strided_scatter: expected src to have a size equal to the slice of self, {list(sizes)}, but it has "
             f"{list(src.shape)}. [nd-shape]"
         )
-    same_dtype("as_strided_scatter", input, src)
+    require_same_dtype("as_strided_scatter", input, src)
     own = input.storage_offset()
     made = clone(input)
     if made.stride() != input.stride():
         raise RuntimeError(
             f"as_strided_scatter: the strides {input.stride()} of an input of shape {tuple(input.shape)} leave gaps or "
-            "overlap, and a copy "
+            "overlap, but a copy "
             "has others. Use contiguous() first, and strides for that. [nd-strides]"
         )
     copy_(as_strided(made, sizes, stride, None if storage_offset is None else storage_offset - own), src)

@@ -1,6 +1,6 @@
 """Inverses and solutions of linear systems, as in torch.linalg.
 
-Matrices stand in the last two dimensions; everything before is a batch. What can be said with other functions is
+Matrices are the last two dimensions; all earlier ones are a batch. Functions are composed of others if possible
 (lstsq, tensorsolve): compositions need no rules and have every derivative.
 """
 
@@ -23,8 +23,10 @@ from ndgrad._src.ops.matrix import LinAlgError
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.functions.product import conjugate, takes_out
 from ndgrad._src.tensor.matrix_arguments import (
+    add_column,
     adjoint,
     count_above,
+    drop_column,
     identity,
     is_vector,
     payload,
@@ -34,9 +36,7 @@ from ndgrad._src.tensor.matrix_arguments import (
     require_square,
     require_system,
     tolerances,
-    transposed,
-    with_column,
-    without_column,
+    transpose_matrices,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class LeastSquares(NamedTuple):
-    """What lstsq finds.
+    """The results of lstsq.
 
     >>> import ndgrad
     >>> ndgrad.linalg.lstsq(ndgrad.eye(2), ndgrad.ones(2, 1)).rank
@@ -60,7 +60,7 @@ class LeastSquares(NamedTuple):
 
 
 class InverseInfo(NamedTuple):
-    """An inverse, and which matrices have none.
+    """An inverse, and an `info` that is nonzero for singular matrices.
 
     >>> import ndgrad
     >>> ndgrad.linalg.inv_ex(ndgrad.eye(2)).info
@@ -72,7 +72,7 @@ class InverseInfo(NamedTuple):
 
 
 class SolveInfo(NamedTuple):
-    """A solution, and which systems have none.
+    """A solution, and an `info` that is nonzero for singular systems.
 
     >>> import ndgrad
     >>> ndgrad.linalg.solve_ex(ndgrad.eye(2), ndgrad.ones(2)).info
@@ -102,7 +102,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @takes_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
-    """The X with A X = B (X A = B unless `left`), for one right-hand side or several.
+    """Solve A X = B (X A = B unless `left`), for one or several right-hand sides.
 
     >>> import ndgrad
     >>> ndgrad.linalg.solve(ndgrad.tensor([[2.0, 0.0], [0.0, 4.0]]), ndgrad.tensor([2.0, 2.0]))
@@ -112,22 +112,26 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     require_precision("solve", A)
     if B.ndim == 0:
         raise RuntimeError(
-            f"linalg.solve: The input tensor B must have at least 1 dimension, and has shape {tuple(B.shape)}. "
+            f"linalg.solve: The input tensor B must have at least 1 dimension, but has shape {tuple(B.shape)}. "
             "[nd-ndim]"
         )
     vector = is_vector(A, B)
     if vector:
-        B = with_column(B)
+        B = add_column(B)
     require_system("solve", A, B, left)
-    X = ops.solve.strict(A, B) if left else transposed(ops.solve.strict(transposed(A), transposed(B)))
-    return without_column(X) if vector else X
+    X = (
+        ops.solve.strict(A, B)
+        if left
+        else transpose_matrices(ops.solve.strict(transpose_matrices(A), transpose_matrices(B)))
+    )
+    return drop_column(X) if vector else X
 
 
 @takes_out
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """The X with A X = B (X A = B unless `left`) for triangular A, of which the other triangle is not looked at.
+    """Solve A X = B (X A = B unless `left`) for triangular A; the other triangle is ignored.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[1.0, 1.0], [0.0, 2.0]])
@@ -140,8 +144,10 @@ def solve_triangular(
     require_system("solve_triangular", A, B, left)
     if left:
         return ops.solve_triangular.strict(A, B, upper=upper, unitriangular=unitriangular)
-    return transposed(
-        ops.solve_triangular.strict(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular)
+    return transpose_matrices(
+        ops.solve_triangular.strict(
+            transpose_matrices(A), transpose_matrices(B), upper=not upper, unitriangular=unitriangular
+        )
     )
 
 
@@ -157,7 +163,7 @@ def pinv(
 ) -> Tensor:
     """The pseudoinverse. Singular values up to max(atol, rtol * the largest) count as zero.
 
-    By default rtol is the larger size times the precision of the dtype, and 0 where atol is given.
+    By default rtol is the larger size times the precision of the dtype, or 0 if atol is given.
 
     >>> import ndgrad
     >>> ndgrad.linalg.pinv(ndgrad.tensor([[2.0, 0.0], [0.0, 0.0]]))
@@ -183,9 +189,9 @@ def lstsq(
     driver: str | None = None,
     out: tuple[Tensor, Tensor, Tensor, Tensor] | None = None,
 ) -> LeastSquares:
-    """A solution of min |A X - B|, the one of least norm where there are several.
+    """Solve min |A X - B|; of several solutions, return the one of least norm.
 
-    The results are torch's: residuals where there are more equations than unknowns and the rank is full (drivers gels,
+    The results are torch's: residuals if there are more equations than unknowns and the rank is full (drivers gels,
     gelsd, gelss), the rank (all drivers but gels), the singular values (gelsd, gelss).
 
     >>> import ndgrad
@@ -198,17 +204,17 @@ def lstsq(
     require_precision("lstsq", A)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
-            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), and is {driver!r}. "
+            f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but is {driver!r}. "
             "[nd-option]"
         )
     vector = is_vector(A, B)
     if vector:
-        B = with_column(B)
+        B = add_column(B)
     m, n = A.shape[-2:]
     if B.shape[-2] != m:
         raise RuntimeError(
-            f"linalg.lstsq: A.size(-2) must match B.size(-2), and the shapes are {tuple(A.shape)} and "
-            f"{tuple(B.shape)}. They must have as many rows. [nd-shape]"
+            f"linalg.lstsq: A.size(-2) must match B.size(-2), but the shapes are {tuple(A.shape)} and "
+            f"{tuple(B.shape)}. They need the same number of rows. [nd-shape]"
         )
     tolerance = max(m, n) * precision(np_dtype(A)) if rcond is None else float(rcond)
     if driver == "gels" and m >= n:
@@ -222,7 +228,7 @@ def lstsq(
     full = driver == "gels"
     if not full:
         found = decomposition.svdvals(A.detach())
-        # singular values fall
+        # Singular values are in descending order.
         rank = count_above(found, tolerance * index_ops.getitem(found, index=(Ellipsis, slice(0, 1))))
         values = found if driver in ("gelsd", "gelss") else empty
         full = bool((payload(rank) == n).all())
@@ -230,7 +236,7 @@ def lstsq(
         rest = arithmetic.sub(product.matmul(A, X), B)
         square = arithmetic.mul(conjugate(rest), rest)
         residuals = reduce.sum(complex_ops.real(square), dim=(square.ndim - 2,), keepdim=False)
-    return LeastSquares(without_column(X) if vector else X, residuals, rank, values)
+    return LeastSquares(drop_column(X) if vector else X, residuals, rank, values)
 
 
 @takes_out
@@ -243,12 +249,12 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError(
-            f"linalg.tensorinv: expected a strictly positive integer for 'ind', and got {ind}. [nd-range]"
+            f"linalg.tensorinv: expected a strictly positive integer for 'ind', but got {ind}. [nd-range]"
         )
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(
-            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), and the shape is {tuple(A.shape)} "
+            f"linalg.tensorinv: expected prod(A.shape[:ind]) == prod(A.shape[ind:]), but the shape is {tuple(A.shape)} "
             f"with ind={ind} ({math.prod(first)} and {math.prod(last)}). Choose an ind that splits A into equal parts. "
             "[nd-shape]"
         )
@@ -258,7 +264,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 
 @takes_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The X with tensordot(A, X, X.ndim) = B. The dimensions of A in `dims` go to its end first.
+    """Solve tensordot(A, X, X.ndim) = B. The dimensions `dims` of A are first moved to its end.
 
     >>> import ndgrad
     >>> ndgrad.linalg.tensorsolve(2 * ndgrad.eye(4).reshape(2, 2, 4), ndgrad.ones(2, 2))
@@ -270,7 +276,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out:
     unknown = tuple(A.shape[B.ndim :])
     if math.prod(unknown) != math.prod(B.shape) or math.prod(B.shape) != math.prod(A.shape[: B.ndim]):
         raise RuntimeError(
-            "linalg.tensorsolve: expected A to satisfy prod(A.shape[B.ndim:]) == B.numel(), and the shapes are "
+            "linalg.tensorsolve: expected A to satisfy prod(A.shape[B.ndim:]) == B.numel(), but the shapes are "
             f"{tuple(A.shape)} and {tuple(B.shape)}. Use dims to bring A into that form. [nd-shape]"
         )
     size = math.prod(unknown)
@@ -278,13 +284,13 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out:
     return shape.reshape(X, shape=unknown)
 
 
-# ----- forms that report instead of raising ---------------------------------------------------------------------------
+# ----- variants that report errors instead of raising -----------------------------------------------------------------
 
 
 def _solve_by_factors(A: Tensor, solve_good: Callable[[Tensor], Tensor], B: Tensor) -> tuple[Tensor, Tensor]:
-    """The X with A X = B for matrices of which some are singular, and the first zero pivot of each, counted from 1.
+    """Solve A X = B if some matrices are singular; return X and the first zero pivot of each matrix, counted from 1.
 
-    Solutions with singular matrices have infinities and NaN, as LAPACK's triangular solves leave them.
+    Solutions with singular matrices contain infinities and NaN, as LAPACK's triangular solves leave them.
     """
     packed, pivots = ops.lu_factor(lift(payload(A)))
     y = ops.exchange_rows(lift(payload(B)), pivots, back=False)
@@ -298,16 +304,16 @@ def _solve_by_factors(A: Tensor, solve_good: Callable[[Tensor], Tensor], B: Tens
 
 
 def keep_successes(function: Callable[[Tensor], Tensor], A: Tensor, info: Any, failed: Tensor) -> Tensor:
-    """Results of a function of matrices, with their graph, if `info` is 0, and else those in `failed`."""
+    """Return results of a function of matrices, with their graph, where `info` is 0, and `failed` elsewhere."""
     is_good = lift((info == 0)[..., None, None])
     try:
         made = function(selection.where(is_good, A, identity(A, A.shape[-1])))
-    except LinAlgError:  # The library that computed `info` rounds otherwise.
+    except LinAlgError:  # The library that computed `info` rounds differently.
         return failed
     return selection.where(is_good, made, failed)
 
 
-def _no_failures(A: Tensor) -> Tensor:
+def _zero_info(A: Tensor) -> Tensor:
     library = library_of(payload(A))
     return lift(library.zeros(tuple(A.shape[:-2]), library.int32))
 
@@ -316,7 +322,7 @@ def _no_failures(A: Tensor) -> Tensor:
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] | None = None) -> InverseInfo:
     """The inverse, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
 
-    Where it is not 0 there is no inverse, and the result has infinities and NaN.
+    If `info` is not 0, there is no inverse, and the result contains infinities and NaN.
 
     >>> import ndgrad
     >>> ndgrad.linalg.inv_ex(ndgrad.tensor([[[2.0]], [[0.0]]])).info
@@ -324,7 +330,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] 
     """
     require_square("inv_ex", A)
     try:
-        return InverseInfo(inv(A), _no_failures(A))
+        return InverseInfo(inv(A), _zero_info(A))
     except LinAlgError:
         if check_errors:
             raise
@@ -342,7 +348,7 @@ def solve_ex(
 ) -> SolveInfo:
     """The solution, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
 
-    Where it is not 0 the matrix is singular, and the result has infinities and NaN.
+    If `info` is not 0, the matrix is singular, and the result contains infinities and NaN.
 
     >>> import ndgrad
     >>> ndgrad.linalg.solve_ex(ndgrad.tensor([[2.0]]), ndgrad.tensor([6.0])).result
@@ -350,15 +356,17 @@ def solve_ex(
     """
     require_square("solve_ex", A)
     try:
-        return SolveInfo(solve(A, B, left=left), _no_failures(A))
+        return SolveInfo(solve(A, B, left=left), _zero_info(A))
     except LinAlgError:
         if check_errors:
             raise
     vector = is_vector(A, B)
-    right = with_column(B) if vector else B
+    right = add_column(B) if vector else B
     if not left:  # X A = B is A^T X^T = B^T.
-        X, info = _solve_by_factors(transposed(A), lambda a: solve(a, transposed(right)), transposed(right))
-        X = transposed(X)
+        X, info = _solve_by_factors(
+            transpose_matrices(A), lambda a: solve(a, transpose_matrices(right)), transpose_matrices(right)
+        )
+        X = transpose_matrices(X)
     else:
         X, info = _solve_by_factors(A, lambda a: solve(a, right), right)
-    return SolveInfo(without_column(X) if vector else X, info)
+    return SolveInfo(drop_column(X) if vector else X, info)

@@ -1,6 +1,7 @@
-"""Making sparse tensors and converting them, under torch's names. What they consist of: sparse_parts.
+"""Construction and conversion of sparse tensors, under torch's names. Their parts are in sparse_parts.
 
-Structures are checked whenever one is made (torch does so on demand): a wrong index would be a wrong result, later.
+Structures are checked at every construction (torch checks on demand), because a wrong index would give a wrong result
+later.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ METHODS = (
 _COMPRESSED = ("sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
 
-def _room() -> Any:
-    """The class of sparse tensors with its functions, and the table of what public functions do with them."""
-    import ndgrad.sparse  # noqa: F401  # which is made of the public functions, and fills the table
+def _load_sparse() -> Any:
+    """Return the module of sparse tensors, after loading the table of their public functions."""
+    import ndgrad.sparse  # noqa: F401  # imports the public functions; fills the table
     from ndgrad.sparse import tensor  # the module itself
 
     return tensor
 
 
 def _structure(t: Any) -> Structure:
-    """Where the entries of a sparse tensor are."""
+    """Return the structure of a sparse tensor: the positions of its entries."""
     found: Structure = t.structure
     return found
 
@@ -57,30 +58,30 @@ def _layout(t: Any) -> str:
 
 
 def _indices_of(name: str, argument: str, value: Any) -> Any:
-    """Indices as a NumPy array of 64-bit integers; those of compressed layouts may have 32."""
+    """Return indices as a NumPy array of int64; compressed layouts may have int32."""
     array = np.asarray(value.detach()._array if isinstance(value, Variable) else value)
     if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and array.size and (array != np.floor(array)).any()):
         raise TypeError(
-            f"{name}(): {argument} must be integers, and are {array.dtype}. Convert them with .long(). [nd-dtype]"
+            f"{name}(): {argument} must be integers, but are {array.dtype}. Convert them with .long(). [nd-dtype]"
         )
     return array.astype(np.int32 if array.dtype == np.int32 and "coo" not in name else np.int64)  # a copy
 
 
 def _values_from(values: Any, dtype: Dtype) -> Any:
-    from ndgrad._src.tensor.functions.data import as_tensor, tensor  # which importing this family does not need before
+    from ndgrad._src.tensor.functions.data import as_tensor, tensor  # imported on first use
 
     made: Any = as_tensor(values) if isinstance(values, Variable) else tensor(values)
     if _layout(made) != "strided":
         raise TypeError(
-            f"the values of a sparse tensor must be dense, and have layout {_layout(made)}. Use to_dense(). [nd-sparse]"
+            f"the values of a sparse tensor must be dense, but have layout {_layout(made)}. Use to_dense(). [nd-sparse]"
         )
     return made if dtype is None else made.to(dtypes.as_dtype(dtypes.as_numpy_dtype(dtype)))
 
 
-def _finished(made: Any, wanted: bool, device: Device) -> Any:
+def _finish(made: Any, wanted: bool, device: Device) -> Any:
     if device is not None and devices.device(device).type != "cpu":
         raise NotImplementedError(
-            f"a sparse tensor was asked for on {device}: sparse layouts are kept in the CPU's memory. "
+            f"a sparse tensor was requested on {device}, but sparse layouts are kept in the CPU's memory. "
             "Use device='cpu'. [nd-device]"
         )
     if wanted and made._node is None:
@@ -100,9 +101,9 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> Tensor:
-    """A tensor with `values[k]` at the place `indices[:, k]`, and zeros elsewhere; what a place is given twice adds up.
+    """A tensor with `values[k]` at the position `indices[:, k]`, and zeros elsewhere; repeated positions add up.
 
-    Values of more dimensions make a hybrid tensor: an entry is then a dense block. With a size alone, a tensor without
+    Values of higher rank make a hybrid tensor, whose entries are dense blocks. A size alone gives a tensor without
     entries.
 
     >>> import ndgrad
@@ -112,12 +113,12 @@ def sparse_coo_tensor(
     >>> v.grad
     tensor([100.,   1.])
     """
-    room = _room()
+    sparse = _load_sparse()
     name = "sparse_coo_tensor"
     if values is None:
         shape = as_shape((size if indices is None else indices,))
         kind = dtypes.as_numpy_dtype(dtypes.get_default_dtype() if dtype is None else dtype)
-        return _finished(room.zeros(shape, "sparse_coo", kind), requires_grad, device)
+        return _finish(sparse.zeros(shape, "sparse_coo", kind), requires_grad, device)
     places = _indices_of(name, "indices", indices)
     numbers = _values_from(values, dtype)
     if places.ndim == 1 and not places.size:
@@ -126,7 +127,7 @@ def sparse_coo_tensor(
         places = places.reshape(-1, 1)
     if places.ndim != 2:
         raise RuntimeError(
-            f"{name}(): indices must be sparse_dim x nnz, and have shape {places.shape}: one row per sparse dimension. "
+            f"{name}(): indices must be sparse_dim x nnz, but have shape {places.shape}: one row per sparse dimension. "
             "[nd-sparse-parts]"
         )
     if numbers.ndim == 0:
@@ -146,15 +147,15 @@ def sparse_coo_tensor(
     structure = Coo(places, shape, bool(is_coalesced))
     if is_coalesced and places.shape[1] > 1 and not (np.diff(structure.keys) > 0).all():
         raise RuntimeError(
-            f"{name}(): is_coalesced=True, and the {places.shape[1]} indices are not in order, or a place is named "
+            f"{name}(): is_coalesced=True, but the {places.shape[1]} indices are not in order, or a position is named "
             "twice. Leave it out, and call coalesce(). [nd-sparse-parts]"
         )
-    return _finished(room.build(numbers, structure), requires_grad, device)
+    return _finish(sparse.build(numbers, structure), requires_grad, device)
 
 
-def without_entries(shape: tuple[int, ...], layout: devices.layout, dtype: Any, device: Device, wanted: bool) -> Tensor:
-    """A sparse tensor of zeros: what `zeros(..., layout=)` makes."""
-    return _finished(_room().zeros(shape, str(layout).rpartition(".")[2], dtype), wanted, device)
+def make_zeros(shape: tuple[int, ...], layout: devices.layout, dtype: Any, device: Device, wanted: bool) -> Tensor:
+    """Return a sparse tensor of zeros, for `zeros(..., layout=)`."""
+    return _finish(_load_sparse().zeros(shape, str(layout).rpartition(".")[2], dtype), wanted, device)
 
 
 def _check_coo(name: str, places: Any, inner: tuple[int, ...], shape: tuple[int, ...]) -> None:
@@ -256,7 +257,7 @@ def _compressed_tensor(
     outers, inners = (down, across) if by_rows else (across, down)
     _check_compressed(name, layout, starts, inner, outers, inners)
     structure = Compressed(layout, starts, inner, shape, tuple(numbers.shape))
-    return _finished(_room().build(numbers, structure), wanted, device)
+    return _finish(_load_sparse().build(numbers, structure), wanted, device)
 
 
 def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: int, inners: int) -> None:
@@ -282,7 +283,7 @@ def _check_compressed(name: str, layout: str, starts: Any, inner: Any, outers: i
     lead = starts.reshape(-1, starts.shape[-1])
     for pointers, line in zip(lead, inner.reshape(lead.shape[0], -1), strict=True):
         rising = np.diff(line) > 0
-        rising[pointers[1:-1][(pointers[1:-1] > 0) & (pointers[1:-1] < line.size)] - 1] = True  # where a row begins
+        rising[pointers[1:-1][(pointers[1:-1] > 0) & (pointers[1:-1] < line.size)] - 1] = True  # the start of a row
         if not rising.all():
             raise RuntimeError(
                 f"{name}(): `{second}[..., {first}[..., i - 1]:{first}[..., i]] for all i = 1, ..., {outer_name} are "
@@ -296,7 +297,7 @@ def sparse_csr_tensor(
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """A matrix row by row: row i has the entries from `crow_indices[i]` up to `crow_indices[i + 1]`.
+    """A matrix in rows: row i has the entries from `crow_indices[i]` up to `crow_indices[i + 1]`.
 
     >>> import ndgrad
     >>> ndgrad.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [3.0, 4.0, 5.0], (2, 3)).to_dense()
@@ -312,7 +313,7 @@ def sparse_csc_tensor(
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """A matrix column by column.
+    """A matrix in columns.
 
     >>> import ndgrad
     >>> ndgrad.sparse_csc_tensor([0, 1, 2], [1, 0], [3.0, 4.0]).to_dense()
@@ -328,7 +329,7 @@ def sparse_bsr_tensor(
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """A matrix of blocks, row of blocks by row of blocks.
+    """A matrix of blocks, ordered by rows of blocks.
 
     >>> import ndgrad
     >>> ndgrad.sparse_bsr_tensor([0, 1], [1], ndgrad.ones(1, 1, 2), (1, 4)).to_dense()
@@ -343,7 +344,7 @@ def sparse_bsc_tensor(
     dtype: Dtype = None, device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """A matrix of blocks, column of blocks by column of blocks.
+    """A matrix of blocks, ordered by columns of blocks.
 
     >>> import ndgrad
     >>> ndgrad.sparse_bsc_tensor([0, 1], [1], ndgrad.ones(1, 1, 2), (2, 2)).to_dense()
@@ -354,8 +355,8 @@ def sparse_bsc_tensor(
 
 
 class check_sparse_tensor_invariants:
-    """torch's switch for checks of structures, as a block, a decorator or `enable()`. Here they are always made, so
-    that it only remembers what it was told.
+    """torch's switch for checks of structures, as a context manager, a decorator or `enable()`. ndgrad always checks,
+    so it only stores its setting.
 
     >>> import ndgrad
     >>> with ndgrad.sparse.check_sparse_tensor_invariants():
@@ -363,50 +364,50 @@ class check_sparse_tensor_invariants:
     True
     """
 
-    _told = False
+    _enabled = False
 
     def __init__(self, enable: bool = True) -> None:
         self.wanted, self.before = enable, False
 
     @staticmethod
     def is_enabled() -> bool:
-        return check_sparse_tensor_invariants._told
+        return check_sparse_tensor_invariants._enabled
 
     @staticmethod
     def enable() -> None:
-        check_sparse_tensor_invariants._told = True
+        check_sparse_tensor_invariants._enabled = True
 
     @staticmethod
     def disable() -> None:
-        check_sparse_tensor_invariants._told = False
+        check_sparse_tensor_invariants._enabled = False
 
     def __enter__(self) -> None:
         self.before = self.is_enabled()
-        check_sparse_tensor_invariants._told = self.wanted
+        check_sparse_tensor_invariants._enabled = self.wanted
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        check_sparse_tensor_invariants._told = self.before
+        check_sparse_tensor_invariants._enabled = self.before
 
     def __call__(self, function: Any) -> Any:
-        import functools  # a decorator's own need
+        import functools  # only decorators need it
 
         @functools.wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             with type(self)(self.wanted):
                 return function(*args, **kwargs)
 
-        return checked
+        return call
 
 
 # ----- converting -----------------------------------------------------------------------------------------------------
 
 
 def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_dim: int | None) -> Any:
-    """The elements of a dense tensor that are not zero, with the values' history."""
-    room = _room()
-    full = np.asarray(_plain_values(x))
+    """Return the nonzero elements of a dense tensor, with the values' history."""
+    sparse = _load_sparse()
+    full = np.asarray(_values_outside_vmap(x))
     if layout == "sparse_coo":
         count = x.ndim if sparse_dim is None else sparse_dim
         if not 0 <= count <= x.ndim or (count == 0 and x.ndim):
@@ -419,43 +420,43 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
             np.stack(np.nonzero((full != 0).any(axis=inner) if inner else full != 0)) if count else np.zeros((0, 1))
         )
         structure: Structure = Coo(places.astype(np.int64), tuple(x.shape), True)
-        return room.build(room.at(x, structure), structure)
+        return sparse.build(sparse.at(x, structure), structure)
     inner_count = dense_dim or 0
     batch = x.ndim - 2 - inner_count
     if batch < 0:
         raise RuntimeError(
             f"to_{layout}(): a tensor of shape {tuple(x.shape)} has too few dimensions for {inner_count} dense ones "
-            "beside rows and columns. [nd-sparse-parts]"
+            "in addition to rows and columns. [nd-sparse-parts]"
         )
-    height, width = (1, 1) if block is None else _block(layout, block, x, batch)
+    height, width = (1, 1) if block is None else _block_size(layout, block, x, batch)
     inner = tuple(range(batch + 2, x.ndim))
     mask = (full != 0).any(axis=inner) if inner else full != 0
     if (height, width) != (1, 1):
         rows, columns = mask.shape[-2:]
         cut = mask.reshape(*mask.shape[:-2], rows // height, height, columns // width, width)
         mask = np.broadcast_to(cut.any(axis=(-3, -1), keepdims=True), cut.shape).reshape(mask.shape)
-    if batch:  # every matrix of a batch has the same number of entries: places that any of them has
+    if batch:  # All matrices of a batch need the same number of entries, so positions are those of any of them.
         same = mask.reshape(-1, *mask.shape[batch:]).sum(axis=(1, 2))
         if (same != same[0]).any():
             mask = np.broadcast_to(mask.any(axis=tuple(range(batch)), keepdims=True), mask.shape)
     kept = Coo(np.stack(np.nonzero(mask)).astype(np.int64), tuple(x.shape), True)
     structure, source = compress(kept, layout, (height, width), batch)
-    flat = room.at(x, kept)
-    return room.build(room.picked(flat, np.maximum(source, 0), source >= 0), structure)
+    flat = sparse.at(x, kept)
+    return sparse.build(sparse.picked(flat, np.maximum(source, 0), source >= 0), structure)
 
 
-def _plain_values(x: Any) -> Any:
-    from ndgrad._src.tensor.storage import batch_dims, memory_of  # beside their only use
+def _values_outside_vmap(x: Any) -> Any:
+    from ndgrad._src.tensor.storage import batch_dims, memory_of  # used only here
 
     if batch_dims(x):
         raise RuntimeError(
-            "vmap: to_sparse() of a batched tensor: which elements are zero differs from one sample to the next. "
+            "vmap: to_sparse() of a batched tensor: the zero elements differ from one sample to the next. "
             "Convert outside of vmap, or use sparse_mask(). [nd-vmap-value]"
         )
     return memory_of(x)
 
 
-def _block(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
+def _block_size(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
     height, width = int(block[0]), int(block[1])
     rows, columns = x.shape[batch], x.shape[batch + 1]
     if height < 1 or width < 1 or rows % height or columns % width:
@@ -466,26 +467,26 @@ def _block(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
     return height, width
 
 
-def _converted(
+def _convert(
     self: Any, layout: str, sparse_dim: int | None = None, block: Any = None, dense_dim: int | None = None
 ) -> Any:
-    room = _room()
+    sparse = _load_sparse()
     if layout in BLOCKED and block is None and _layout(self) != layout:
         raise RuntimeError(
             f"to_{layout}(): blocksize is needed, the rows and columns of a block: blocksize=(2, 2). [nd-arguments]"
         )
-    if not room.is_sparse(self):
+    if not sparse.is_sparse(self):
         return _from_dense(self, layout, sparse_dim, block, dense_dim)
     structure = self.structure
     if layout == "sparse_coo":
-        made = room.coo(self)
+        made = sparse.coo(self)
         if sparse_dim is not None and sparse_dim != made.structure.sparse_dim:
             if not 0 < sparse_dim <= self.ndim:
                 raise RuntimeError(
                     f"to_sparse(): sparse_dim argument must be in [1,{self.ndim}] range, but {sparse_dim} is given. "
                     "[nd-sparse-parts]"
                 )
-            made = room.with_sparse_dim(room.coalesced(made), sparse_dim)
+            made = sparse.with_sparse_dim(sparse.coalesced(made), sparse_dim)
         return made
     batch = len(structure.place_shape) - 2
     if batch < 0:
@@ -493,17 +494,17 @@ def _converted(
             f"to_{layout}(): a {structure.layout} tensor of shape {tuple(self.shape)} with {structure.sparse_dim} "
             "sparse dimensions has no rows and columns. Only matrices can be compressed. [nd-sparse-parts]"
         )
-    size = (1, 1) if block is None else _block(layout, block, self, batch)
+    size = (1, 1) if block is None else _block_size(layout, block, self, batch)
     if structure.layout == layout and (block is None or tuple(structure.block) == size):
         return self
-    return room.compressed(self, layout, size, batch)
+    return sparse.compressed(self, layout, size, batch)
 
 
 def to_sparse(
     self: Tensor, sparse_dim: int | None = None, *, layout: Layout = None, blocksize: Sequence[int] | None = None,
     dense_dim: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The elements that are not zero, as a sparse tensor: coo, or `layout`. Later dimensions than `sparse_dim` stay
+    """The nonzero elements as a sparse tensor: coo, or `layout`. Dimensions after `sparse_dim` stay
     dense.
 
     >>> import ndgrad
@@ -516,90 +517,92 @@ def to_sparse(
     kind = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
     if kind == "strided":
         raise RuntimeError("to_sparse(): the layout strided is dense. Use to_dense(). [nd-sparse]")
-    return _converted(self, kind, sparse_dim, blocksize, dense_dim)
+    return _convert(self, kind, sparse_dim, blocksize, dense_dim)
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:
-    """The tensor by coordinates.
+    """The tensor in the layout coo.
 
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csr().to_sparse_coo().indices()
     tensor([[0, 1],
             [0, 1]])
     """
-    return _converted(self, "sparse_coo")
+    return _convert(self, "sparse_coo")
 
 
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
-    """The tensor, of rows and columns, in the layout csr.
+    """The tensor, with rows and columns, in the layout csr.
 
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csr().crow_indices()
     tensor([0, 1, 2])
     """
-    return _converted(self, "sparse_csr", None, None, dense_dim)
+    return _convert(self, "sparse_csr", None, None, dense_dim)
 
 
 def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
-    """The tensor, of rows and columns, in the layout csc.
+    """The tensor, with rows and columns, in the layout csc.
 
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csc().ccol_indices()
     tensor([0, 1, 2])
     """
-    return _converted(self, "sparse_csc", None, None, dense_dim)
+    return _convert(self, "sparse_csc", None, None, dense_dim)
 
 
 def to_sparse_bsr(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
-    """The tensor in blocks, row of blocks by row of blocks.
+    """The tensor in blocks, ordered by rows of blocks.
 
     >>> import ndgrad
     >>> ndgrad.eye(4).to_sparse_bsr((2, 2)).values().shape
     ndgrad.Size([2, 2, 2])
     """
-    return _converted(self, "sparse_bsr", None, blocksize, dense_dim)
+    return _convert(self, "sparse_bsr", None, blocksize, dense_dim)
 
 
 def to_sparse_bsc(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
-    """The tensor in blocks, column of blocks by column of blocks.
+    """The tensor in blocks, ordered by columns of blocks.
 
     >>> import ndgrad
     >>> ndgrad.eye(4).to_sparse_bsc((2, 2)).row_indices()
     tensor([0, 1])
     """
-    return _converted(self, "sparse_bsc", None, blocksize, dense_dim)
+    return _convert(self, "sparse_bsc", None, blocksize, dense_dim)
 
 
 def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The full tensor. With `masked_grad=False`, its gradient goes to all places of the sparse one, not to those of its
-    entries alone.
+    """The full tensor. With `masked_grad=False`, its gradient goes to all positions of the sparse tensor, not only to
+    its entries.
 
     >>> import ndgrad
     >>> ndgrad.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (2,)).to_dense()
     tensor([3., 0.])
     """
-    room = _room()
-    if not room.is_sparse(self):
+    sparse = _load_sparse()
+    if not sparse.is_sparse(self):
         return self if dtype is None else self.to(dtype)
     made: Any
-    if masked_grad is False and not room.carries(self):  # inside transforms values carry their derivatives themselves
-        made = room.applied(room.ToDenseUnmasked, self)
+    if masked_grad is False and not sparse.carries(
+        self
+    ):  # Inside transforms values carry their derivatives themselves.
+        made = sparse.applied(sparse.ToDenseUnmasked, self)
     else:
-        made = room.dense(self)
+        made = sparse.dense(self)
     return made if dtype is None else made.to(dtype)
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The elements at the places of a sparse tensor.
+    """The elements at the positions of a sparse tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]).sparse_mask(ndgrad.eye(2).to_sparse()).values()
     tensor([1., 4.])
     """
-    room = _room()
-    if not room.is_sparse(mask):
+    sparse = _load_sparse()
+    if not sparse.is_sparse(mask):
         raise NotImplementedError(
-            f"sparse_mask(): the mask must be sparse, and has layout {_layout(mask)}. Use to_sparse(). [nd-sparse]"
+            f"sparse_mask(): the mask must be sparse, but has layout {_layout(mask)}. Use to_sparse(). [nd-sparse]"
         )
     if tuple(mask.shape) != tuple(self.shape):
         raise RuntimeError(
@@ -607,4 +610,4 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
             f"{list(mask.shape)}. [nd-shape]"
         )
     structure = _structure(mask)
-    return room.build(room.at(self, structure), structure)
+    return sparse.build(sparse.at(self, structure), structure)

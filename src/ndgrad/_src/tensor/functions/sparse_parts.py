@@ -1,4 +1,4 @@
-"""What a sparse tensor consists of: indices, values, sizes, under torch's names; and products that it names apart."""
+"""Parts of a sparse tensor (indices, values, sizes), and sparse products with separate names, under torch's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ndgrad._src.tensor.functions.product import mm
 from ndgrad._src.tensor.functions.sparse import (
     _COMPRESSED,
     _layout,
-    _room,
+    _load_sparse,
     _structure,
     sparse_compressed_tensor,
     sparse_coo_tensor,
@@ -38,10 +38,10 @@ METHODS = (
 ALIASES = {"dsmm": "spmm", "hsmm": "hspmm"}
 
 
-# ----- what a sparse tensor consists of -------------------------------------------------------------------------------
+# ----- parts of a sparse tensor ---------------------------------------------------------------------------------------
 
 
-def _need(self: Any, name: str, layouts: tuple[str, ...], what: str) -> Any:
+def _require_layout(self: Any, name: str, layouts: tuple[str, ...], what: str) -> Any:
     have = _layout(self)
     if have not in layouts:
         raise RuntimeError(
@@ -56,32 +56,32 @@ _ROWS, _COLUMNS = ("sparse_csr", "sparse_bsr"), ("sparse_csc", "sparse_bsc")
 
 
 def coalesce(self: Tensor) -> Tensor:
-    """A coo tensor with each place named once, in order; the tensor itself if it is so already.
+    """A coo tensor with unique, ordered positions; the tensor itself if it is coalesced already.
 
     >>> import ndgrad
     >>> ndgrad.sparse_coo_tensor([[1, 1]], [2.0, 3.0]).coalesce().values()
     tensor([5.])
     """
-    _need(self, "coalesce", _COO, "sparse coordinate tensor layout")
-    return _room().coalesced(self)
+    _require_layout(self, "coalesce", _COO, "sparse coordinate tensor layout")
+    return _load_sparse().coalesced(self)
 
 
 def is_coalesced(self: Tensor) -> bool:
-    """Whether a coo tensor is known to name each place once, in order.
+    """True if a coo tensor is known to have unique, ordered positions.
 
     >>> import ndgrad
     >>> ndgrad.sparse_coo_tensor([[1, 1]], [2.0, 3.0]).is_coalesced()
     False
     """
-    return bool(_need(self, "is_coalesced", _COO, "sparse coordinate tensor layout").coalesced)
+    return bool(_require_layout(self, "is_coalesced", _COO, "sparse coordinate tensor layout").coalesced)
 
 
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
-    """Let a coo tensor be taken for coalesced, or not; whether it is one is checked."""
-    structure = _need(self, "_coalesced_", _COO, "sparse coordinate tensor layout")
+    """Mark a coo tensor as coalesced or not; the claim is checked."""
+    structure = _require_layout(self, "_coalesced_", _COO, "sparse coordinate tensor layout")
     if coalesced and structure.count > 1 and not (np.diff(structure.keys) > 0).all():
         raise RuntimeError(
-            "_coalesced_(True): a place is named twice, or the indices are not in order. Use coalesce(). "
+            "_coalesced_(True): a position is named twice, or the indices are not in order. Use coalesce(). "
             "[nd-sparse-parts]"
         )
     made = Coo(structure.coordinates, structure.shape, coalesced)
@@ -90,19 +90,19 @@ def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
 
 
 def indices(self: Tensor) -> Tensor:
-    """The places of a coalesced coo tensor: a row per sparse dimension, a column per entry.
+    """The positions of a coalesced coo tensor: a row per sparse dimension, a column per entry.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 5.0]).to_sparse().indices()
     tensor([[1]])
     """
-    structure = _need(self, "indices", _COO, "sparse coordinate tensor layout")
+    structure = _require_layout(self, "indices", _COO, "sparse coordinate tensor layout")
     if not structure.coalesced:
         raise RuntimeError(
             "Cannot get indices on an uncoalesced tensor, please call .coalesce() first "
             f"(shape {tuple(self.shape)}, {structure.count} entries). [nd-sparse-parts]"
         )
-    return _fixed(structure.coordinates)
+    return _read_only(structure.coordinates)
 
 
 def values(self: Tensor) -> Tensor:
@@ -112,38 +112,38 @@ def values(self: Tensor) -> Tensor:
     >>> ndgrad.tensor([0.0, 5.0]).to_sparse().values()
     tensor([5.])
     """
-    structure = _need(self, "values", ("sparse_coo", *_COMPRESSED), "sparse tensor layout")
+    structure = _require_layout(self, "values", ("sparse_coo", *_COMPRESSED), "sparse tensor layout")
     if not structure.coalesced:
         raise RuntimeError(
             "Cannot get values on an uncoalesced tensor, please call .coalesce() first "
             f"(shape {tuple(self.shape)}, {structure.count} entries). [nd-sparse-parts]"
         )
-    return _room().values_of(self)
+    return _load_sparse().values_of(self)
 
 
 def _indices(self: Tensor) -> Tensor:
-    """The places of the entries of a coo tensor, coalesced or not."""
-    return _fixed(_need(self, "_indices", _COO, "sparse coordinate tensor layout").coordinates)
+    """The positions of the entries of a coo tensor, coalesced or not."""
+    return _read_only(_require_layout(self, "_indices", _COO, "sparse coordinate tensor layout").coordinates)
 
 
 def _values(self: Tensor) -> Tensor:
     """The values of the entries of a coo tensor, coalesced or not, outside of the graph."""
-    _need(self, "_values", _COO, "sparse coordinate tensor layout")
-    if _room().carries(self):
-        return _room().data_of(self).values.detach()
-    made: Tensor = wrap(Tensor, _room().data_of(self).values)
+    _require_layout(self, "_values", _COO, "sparse coordinate tensor layout")
+    if _load_sparse().carries(self):
+        return _load_sparse().data_of(self).values.detach()
+    made: Tensor = wrap(Tensor, _load_sparse().data_of(self).values)
     made._storage = storage_of(self)
     return made
 
 
 def _nnz(self: Tensor) -> int:
-    """The number of entries (of blocks; of a batch, per matrix)."""
-    structure = _need(self, "_nnz", ("sparse_coo", *_COMPRESSED), "sparse tensor layout")
+    """The number of entries (of blocks for block layouts; per matrix for a batch)."""
+    structure = _require_layout(self, "_nnz", ("sparse_coo", *_COMPRESSED), "sparse tensor layout")
     return int(structure.values_shape[len(getattr(structure, "batch", ()))])
 
 
-def _fixed(places: Any) -> Tensor:
-    """Indices as a tensor that cannot be written: a structure never changes."""
+def _read_only(places: Any) -> Tensor:
+    """Return indices as a read-only tensor: a structure never changes."""
     view = places.view()
     view.flags.writeable = False
     made: Tensor = wrap(Tensor, view)
@@ -151,13 +151,13 @@ def _fixed(places: Any) -> Tensor:
 
 
 def crow_indices(self: Tensor) -> Tensor:
-    """Where the rows of a csr or bsr tensor begin.
+    """The first entry of each row of a csr or bsr tensor.
 
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csr().crow_indices()
     tensor([0, 1, 2])
     """
-    return _fixed(_need(self, "crow_indices", _ROWS, "sparse row compressed tensor layout").pointers)
+    return _read_only(_require_layout(self, "crow_indices", _ROWS, "sparse row compressed tensor layout").pointers)
 
 
 def col_indices(self: Tensor) -> Tensor:
@@ -167,17 +167,19 @@ def col_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csr().col_indices()
     tensor([0, 1])
     """
-    return _fixed(_need(self, "col_indices", _ROWS, "sparse row compressed tensor layout").others)
+    return _read_only(_require_layout(self, "col_indices", _ROWS, "sparse row compressed tensor layout").others)
 
 
 def ccol_indices(self: Tensor) -> Tensor:
-    """Where the columns of a csc or bsc tensor begin.
+    """The first entry of each column of a csc or bsc tensor.
 
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csc().ccol_indices()
     tensor([0, 1, 2])
     """
-    return _fixed(_need(self, "ccol_indices", _COLUMNS, "sparse column compressed tensor layout").pointers)
+    return _read_only(
+        _require_layout(self, "ccol_indices", _COLUMNS, "sparse column compressed tensor layout").pointers
+    )
 
 
 def row_indices(self: Tensor) -> Tensor:
@@ -187,7 +189,7 @@ def row_indices(self: Tensor) -> Tensor:
     >>> ndgrad.eye(2).to_sparse_csc().row_indices()
     tensor([0, 1])
     """
-    return _fixed(_need(self, "row_indices", _COLUMNS, "sparse column compressed tensor layout").others)
+    return _read_only(_require_layout(self, "row_indices", _COLUMNS, "sparse column compressed tensor layout").others)
 
 
 def sparse_dim(self: Tensor) -> int:
@@ -211,16 +213,16 @@ def dense_dim(self: Tensor) -> int:
 
 
 def parts_of(t: Any) -> tuple[Any, ...]:
-    """What a file keeps of a sparse tensor: as in torch's files, indices, values, size, and of a coo tensor whether it
-    is coalesced."""
-    structure, numbers = t.structure, wrap(Tensor, _room().data_of(t).values)
+    """Return the parts that a file stores, as in torch's files: indices, values, size and, for a coo tensor, the
+    coalesced flag."""
+    structure, numbers = t.structure, wrap(Tensor, _load_sparse().data_of(t).values)
     if isinstance(structure, Compressed):
         return wrap(Tensor, structure.pointers), wrap(Tensor, structure.others), numbers, t.shape
     return wrap(Tensor, structure.coordinates), numbers, t.shape, structure.coalesced
 
 
 def from_parts(layout: devices.layout, parts: tuple[Any, ...]) -> Tensor:
-    """The sparse tensor that a file has in parts, checked like any other."""
+    """Rebuild a sparse tensor from the parts in a file, with the usual checks."""
     if layout is devices.sparse_coo:
         places, numbers, size, *known = parts
         return sparse_coo_tensor(places, numbers, tuple(size), is_coalesced=bool(known and known[0]))
@@ -228,11 +230,11 @@ def from_parts(layout: devices.layout, parts: tuple[Any, ...]) -> Tensor:
     return sparse_compressed_tensor(pointers, others, numbers, tuple(size), layout=layout)
 
 
-# ----- other sizes ----------------------------------------------------------------------------------------------------
+# ----- resizing -------------------------------------------------------------------------------------------------------
 
 
-def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int, clear: bool) -> Any:
-    structure = _need(self, name, _COO, "sparse coordinate tensor layout")
+def _resize(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int, clear: bool) -> Any:
+    structure = _require_layout(self, name, _COO, "sparse coordinate tensor layout")
     shape = as_shape((size,))
     if len(shape) != sparse_dim + dense_dim:
         raise RuntimeError(
@@ -244,7 +246,7 @@ def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int,
             f"{name}(): a tensor that requires grad cannot change its size in place. detach() it first. "
             "[nd-shared-memory]"
         )
-    room = _room()
+    room = _load_sparse()
     data = room.data_of(self)
     if clear or not structure.count:
         new = room.zeros(shape, "sparse_coo", data.dtype, sparse_dim)._array
@@ -269,32 +271,32 @@ def _resized(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int,
         values = np.zeros((structure.count, *shape[sparse_dim:]), data.dtype)
         values[(slice(None), *(slice(n) for n in before[sparse_dim:]))] = data.values
         new = type(data)(Coo(structure.coordinates, shape, structure.coalesced), values)
-    self._array, self._storage = new, None  # other memory
+    self._array, self._storage = new, None  # new memory
     return self
 
 
 def sparse_resize_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
-    """Give a coo tensor another size, in place; its entries stay.
+    """Change the size of a coo tensor in place; its entries stay.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).to_sparse().sparse_resize_((3,), 1, 0).to_dense()
     tensor([1., 1., 0.])
     """
-    return _resized(self, "sparse_resize_", size, sparse_dim, dense_dim, False)
+    return _resize(self, "sparse_resize_", size, sparse_dim, dense_dim, False)
 
 
 def sparse_resize_and_clear_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
-    """Give a coo tensor another size and no entries, in place.
+    """Change the size of a coo tensor in place and drop its entries.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).to_sparse().sparse_resize_and_clear_((3,), 1, 0)._nnz()
     0
     """
-    return _resized(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim, True)
+    return _resize(self, "sparse_resize_and_clear_", size, sparse_dim, dense_dim, True)
 
 
 def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
-    """Give a coo tensor the size of another, in place.
+    """Change the size of a coo tensor in place to that of another.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).to_sparse().resize_as_sparse_(ndgrad.ones(3).to_sparse()).shape
@@ -307,12 +309,12 @@ def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
         )
     if _layout(self) != "sparse_coo" and tuple(self.shape) == tuple(the_template.shape):
         return self
-    return _resized(
+    return _resize(
         self, "resize_as_sparse_", tuple(the_template.shape), sparse_dim(the_template), dense_dim(the_template), False
     )
 
 
-# ----- products that torch names apart --------------------------------------------------------------------------------
+# ----- products with separate names in torch --------------------------------------------------------------------------
 
 
 def smm(self: Tensor, mat: Tensor) -> Tensor:
@@ -323,7 +325,7 @@ def smm(self: Tensor, mat: Tensor) -> Tensor:
     tensor([[1.],
             [1.]])
     """
-    return _room().HANDLERS["smm"](self, mat)
+    return _load_sparse().HANDLERS["smm"](self, mat)
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
@@ -338,14 +340,14 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
-    """A sparse matrix times a dense one, as a hybrid tensor: a row for each row that has entries.
+    """A sparse matrix times a dense one, as a hybrid tensor with one row per non-empty row.
 
     >>> import ndgrad
     >>> ndgrad.hspmm(ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 1)).values()
     tensor([[1.],
             [1.]])
     """
-    return _room().HANDLERS["hspmm"](mat1, mat2)
+    return _load_sparse().HANDLERS["hspmm"](mat1, mat2)
 
 
 def sspaddmm(
@@ -359,10 +361,10 @@ def sspaddmm(
     tensor([[2., 1.],
             [1., 2.]])
     """
-    return _room().HANDLERS["sspaddmm"](input, mat1, mat2, beta=beta, alpha=alpha)
+    return _load_sparse().HANDLERS["sspaddmm"](input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-# ----- copies of what they consist of ---------------------------------------------------------------------------------
+# ----- copies of parts ------------------------------------------------------------------------------------------------
 
 
 def indices_copy(input: Tensor) -> Tensor:

@@ -1,9 +1,8 @@
-"""Special functions under torch's names, those of torch.special and the older ones beside it
-(`lgamma`, `igamma`, `mvlgamma`).
+"""Special functions under torch's names: those of torch.special and the older ones (`lgamma`, `igamma`, `mvlgamma`).
 
-Most are ops of the table as they stand. Written out are the order of arguments, which differs between functions and
-methods (`polygamma(n, x)` and `x.polygamma(n)`), and the checks of whole-number arguments. Functions that ndgrad itself
-has (`exp2`, `sinc`, `softmax`, ...) are gathered in ndgrad.special.
+Most are exactly ops of the table. This file adds the order of arguments, which differs between functions and methods
+(`polygamma(n, x)` and `x.polygamma(n)`), and checks of integer arguments. Functions that ndgrad has anyway (`exp2`,
+`sinc`, `softmax`, ...) are collected in ndgrad.special.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ METHODS = ("mvlgamma", "mvlgamma_", "polygamma_")
 RENAMED_METHODS = {"polygamma": "polygamma_method"}
 
 def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None, **settings: Any) -> Tensor:
-    """An op on its array arguments, into `out` if that is given."""
+    """Run an op on its array arguments, and write into `out` if that is given."""
     if out is None:
         return op.eager(*args, **settings)
     return write_out(op, args, {**op.settings, **settings}, out)
@@ -58,10 +57,10 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 psi = digamma
 
 
-def _order(n: int) -> int:
+def _check_order(n: int) -> int:
     order = as_integer("polygamma", "n", n)
     if order < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, and n is {order}. Give 0 or more. [nd-range]")
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, but n is {order}. Give 0 or more. [nd-range]")
     return order
 
 
@@ -72,7 +71,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.special.polygamma(1, ndgrad.tensor([1.0]))
     tensor([1.6449])
     """
-    return _run(gamma.polygamma, (input,), out, order=_order(n))
+    return _run(gamma.polygamma, (input,), out, order=_check_order(n))
 
 
 def polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -82,24 +81,24 @@ def polygamma_method(self: Tensor, n: int) -> Tensor:
     >>> ndgrad.tensor([1.0]).polygamma(1)
     tensor([1.6449])
     """
-    return gamma.polygamma(self, order=_order(n))
+    return gamma.polygamma(self, order=_check_order(n))
 
 
 def polygamma_(self: Tensor, n: int) -> Tensor:
-    """In place: see `polygamma`.
+    """In-place version of `polygamma`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).polygamma_(1)
     tensor([1.6449])
     """
-    return write(gamma.polygamma, self, (), {"order": _order(n)})
+    return write(gamma.polygamma, self, (), {"order": _check_order(n)})
 
 
-def _dimension(input: Tensor, p: int) -> int:
+def _check_dimension(input: Tensor, p: int) -> int:
     count = as_integer("mvlgamma", "p", p)
     if count < 1:
         raise RuntimeError(
-            f"mvlgamma: p has to be greater than or equal to 1, and is {count}. It is the dimension of the matrices "
+            f"mvlgamma: p has to be greater than or equal to 1, but is {count}. It is the dimension of the matrices "
             "that are integrated over. [nd-range]"
         )
     if np_dtype(input).kind == "b":
@@ -116,17 +115,17 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     >>> ndgrad.mvlgamma(ndgrad.tensor([2.0]), 1)
     tensor([0.])
     """
-    return _run(gamma.mvlgamma, (input,), out, p=_dimension(input, p))
+    return _run(gamma.mvlgamma, (input,), out, p=_check_dimension(input, p))
 
 
 def mvlgamma_(self: Tensor, p: int) -> Tensor:
-    """In place: see `mvlgamma`.
+    """In-place version of `mvlgamma`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([2.0]).mvlgamma_(1)
     tensor([0.])
     """
-    return write(gamma.mvlgamma, self, (), {"p": _dimension(self, p)})
+    return write(gamma.mvlgamma, self, (), {"p": _check_dimension(self, p)})
 
 
 multigammaln = mvlgamma
@@ -206,7 +205,7 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of `ndtr`, exact far in the tail.
+    """The logarithm of `ndtr`, exact even far in the tail.
 
     >>> import ndgrad
     >>> ndgrad.special.log_ndtr(ndgrad.tensor([-10.0]))
@@ -226,7 +225,7 @@ def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def xlog1py(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """input * log1p(other), and 0 where the input is 0.
+    """input * log1p(other), and 0 if the input is 0.
 
     >>> import ndgrad
     >>> ndgrad.special.xlog1py(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([-1.0, 1.0]))

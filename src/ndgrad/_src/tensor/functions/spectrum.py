@@ -1,8 +1,8 @@
 """The short-time Fourier transform and its inverse, under torch's names.
 
-Frames are a view of windows of the signal (`unfold`), each is multiplied by the window and transformed; the inverse
-adds frames where they lie (`unfold_backward`) and divides by the squares of the window added up likewise. All of it is
-made of ops, so derivatives of any order, in the signal and in the window, and batching follow.
+Frames are a view of windows of the signal (`unfold`), multiplied by the window and transformed. The inverse adds
+overlapping frames (`unfold_backward`) and divides by the sum of the squared windows. Everything is composed of ops,
+so derivatives of any order, with respect to signal and window, and batching follow.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = ["istft", "stft"]
 METHODS = ("istft", "stft")
 
 
-def _sizes(
+def _check_sizes(
     name: str, n_fft: int, hop_length: int | None, win_length: int | None, window: Tensor | None
 ) -> tuple[int, int, int]:
-    """The number of points of a transform, the distance of frames, and the length of the window, checked."""
+    """Check and return the points of a transform, the distance of frames, and the length of the window."""
     n = as_integer(name, "n_fft", n_fft)
     hop = n // 4 if hop_length is None else as_integer(name, "hop_length", hop_length)
     length = n if win_length is None else as_integer(name, "win_length", win_length)
     if n <= 0:
         raise RuntimeError(
-            f"{name}: expected n_fft > 0, and it is {n}. Give the number of points of each transform. [nd-window]"
+            f"{name}: expected n_fft > 0, but it is {n}. Give the number of points of each transform. [nd-window]"
         )
     if hop <= 0:
         raise RuntimeError(
-            f"{name}: expected hop_length > 0, and it is {hop}. Give the distance of frames. [nd-window]"
+            f"{name}: expected hop_length > 0, but it is {hop}. Give the distance of frames. [nd-window]"
         )
     if not 0 < length <= n:
         raise RuntimeError(
@@ -56,8 +56,8 @@ def _sizes(
     return n, hop, length
 
 
-def _centred(window: Tensor | None, like: Tensor, length: int, n: int) -> Tensor:
-    """The window, of ones if there is none, with as many zeros on both sides as make it n points long."""
+def _centre_window(window: Tensor | None, like: Tensor, length: int, n: int) -> Tensor:
+    """Return the window (ones if there is none) padded by zeros on both sides to n points."""
     if window is None:
         window = beside(like, np.ones(length, _real(np_dtype(like))))
     left = (n - length) // 2
@@ -68,8 +68,8 @@ def _real(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
 
 
-def _extended(input: Tensor, size: int, mode: str) -> Tensor:
-    """A signal with `size` points more at each end."""
+def _pad_signal(input: Tensor, size: int, mode: str) -> Tensor:
+    """Pad a signal by `size` points at each end."""
     dim = input.ndim - 1
     if mode == "constant":
         return padding.constant_pad_nd(input, pads=(*((0, 0),) * dim, (size, size)), value=0)
@@ -103,7 +103,7 @@ def stft(
     """The Fourier transforms of overlapping frames of a signal (the last dimension): frequencies by frames.
 
     Frames are `hop_length` apart (n_fft / 4 by default) and are multiplied by the window. With `center`, the signal is
-    padded so that frame t is centred at t * hop_length. Of a real signal half of the frequencies are given, unless
+    padded so that frame t is centred at t * hop_length. A real signal gives half of the frequencies, unless
     `onesided` is False.
 
     >>> import ndgrad
@@ -113,16 +113,16 @@ def stft(
             [0., 0., 0., 0., 0.]])
     """
     ndim = ndim_of(input, "stft")
-    n, hop, length = _sizes("stft", n_fft, hop_length, win_length, window)
+    n, hop, length = _check_sizes("stft", n_fft, hop_length, win_length, window)
     dtype = np_dtype(input)
     if not (is_floating(dtype) or dtype.kind == "c"):
         raise RuntimeError(
-            f"stft: expected a tensor of floating point or complex values, and it is {as_dtype(dtype)!r}. Convert it. "
+            f"stft: expected a tensor of floating point or complex values, but it is {as_dtype(dtype)!r}. Convert it. "
             "[nd-dtype]"
         )
     if ndim not in (1, 2):
         raise RuntimeError(
-            f"stft: expected a 1D or 2D tensor, a signal or a batch of them, and got shape {tuple(input.shape)}. "
+            f"stft: expected a 1D or 2D tensor, a signal or a batch of them, but got shape {tuple(input.shape)}. "
             "[nd-ndim]"
         )
     is_complex = dtype.kind == "c" or (window is not None and np_dtype(window).kind == "c")
@@ -143,7 +143,7 @@ def stft(
             "stft align_to_window should only be set when center = false. Leave one of them out. [nd-exclusive]"
         )
     if center:
-        input = _extended(input, n // 2, pad_mode)
+        input = _pad_signal(input, n // 2, pad_mode)
     elif align_to_window:
         left = (n - length) // 2
         input = padding.constant_pad_nd(input, pads=(*((0, 0),) * (ndim - 1), (left, left)), value=0)
@@ -154,7 +154,7 @@ def stft(
         )
     frames = windows.unfold(input, dim=ndim - 1, width=n, step=hop)
     if window is not None or length < n:
-        frames = frames * _centred(window, input, length, n)
+        frames = frames * _centre_window(window, input, length, n)
     norm = "ortho" if normalized else None
     spectrum = fft.rfft(frames, norm=norm) if half else fft.fft(frames, norm=norm)
     made = shape.transpose(spectrum, dim0=ndim - 1, dim1=ndim)
@@ -173,8 +173,8 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The signal whose `stft` is nearest to the input: the inverse, where the window's squares add up to more than
-    nothing everywhere.
+    """The signal whose `stft` is nearest to the input. It is the inverse if the squared windows have a positive sum
+    everywhere.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
@@ -184,19 +184,19 @@ def istft(
     ndim = ndim_of(input, "istft")
     if np_dtype(input).kind != "c":
         raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, and "
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True, but "
             "it is "
             f"{as_dtype(np_dtype(input))!r}. Use view_as_complex(). [nd-complex]"
         )
-    n, hop, win = _sizes("istft", n_fft, hop_length, win_length, window)
+    n, hop, win = _check_sizes("istft", n_fft, hop_length, win_length, window)
     if ndim not in (2, 3):
         raise RuntimeError(
-            "istft: expected a tensor with 2 or 3 dimensions, frequencies by frames, and got shape "
+            "istft: expected a tensor with 2 or 3 dimensions, frequencies by frames, but got shape "
             f"{tuple(input.shape)}. [nd-ndim]"
         )
     bins, count = input.shape[-2], input.shape[-1]
     if not bins * count:
-        raise RuntimeError(f"istft: input tensor cannot be empty, and its shape is {tuple(input.shape)}. [nd-too-few]")
+        raise RuntimeError(f"istft: input tensor cannot be empty, but its shape is {tuple(input.shape)}. [nd-too-few]")
     window_is_complex = window is not None and np_dtype(window).kind == "c"
     half = (bins != n) if onesided is None else onesided
     wanted = n // 2 + 1 if half else n
@@ -214,14 +214,14 @@ def istft(
         raise RuntimeError("istft: a complex window gives a complex signal. Pass return_complex=True. [nd-complex]")
     if hop > win:
         raise RuntimeError(
-            f"istft: expected hop_length <= win_length, but got {hop} and {win}: points between frames are in none. "
+            f"istft: expected hop_length <= win_length, but got {hop} and {win}: some points belong to no frame. "
             "[nd-window]"
         )
     norm = "ortho" if normalized else None
     spectrum = shape.transpose(input, dim0=ndim - 2, dim1=ndim - 1)
-    # of a real signal half of the bins say all; the others are not looked at
+    # For a real signal, half of the bins determine the rest, which are ignored.
     frames = fft.ifft(spectrum, norm=norm) if return_complex else fft.irfft(spectrum, n, norm=norm)
-    filter = _centred(window, input, win, n)
+    filter = _centre_window(window, input, win, n)
     frames = frames * filter
     points = n + hop * (count - 1)
     sizes = (*tuple(input.shape)[:-2], points)

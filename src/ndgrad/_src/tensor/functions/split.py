@@ -1,7 +1,7 @@
 """Parts of a tensor under torch's names: single parts, all parts at once, windows, and views by strides.
 
 `split`, `chunk` and `unbind` return views that may not be written while gradients are recorded (torch's rule for
-several views of one op); the parts that `tensor_split` and its kin return are ordinary slices, and may.
+several views of one op). `tensor_split` and its variants return ordinary slices, which may be written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 METHODS = (*__all__, "unfold")
 
 
-def _needs_dimension(name: str, t: Tensor, error: type[Exception] = RuntimeError) -> None:
+def _require_dimension(name: str, t: Tensor, error: type[Exception] = RuntimeError) -> None:
     if not t.ndim:
         raise error(
             f"{name}() cannot be applied to a 0-dim tensor, which has no parts. Use reshape(1) first. [nd-ndim]"
@@ -57,13 +57,13 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     >>> ndgrad.narrow(ndgrad.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
     """
-    _needs_dimension("narrow", input)
+    _require_dimension("narrow", input)
     number, length = as_dim(dim, input.ndim), operator.index(length)
     size = input.shape[number]
     first = int(start._array) if isinstance(start, Variable) else operator.index(start)
     if length < 0:
         raise RuntimeError(
-            f"narrow(): length must be non-negative, and is {length}. Give the number of indices to keep. [nd-range]"
+            f"narrow(): length must be non-negative, but is {length}. Give the number of indices to keep. [nd-range]"
         )
     if not -size <= first <= size:
         raise IndexError(
@@ -87,7 +87,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     >>> ndgrad.select(ndgrad.tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
     """
-    _needs_dimension("select", input, IndexError)
+    _require_dimension("select", input, IndexError)
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
     place = int(index._array) if isinstance(index, Variable) else operator.index(index)
@@ -110,20 +110,20 @@ def split(
     *,
     split_size: int | Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the sizes listed.
+    """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the listed sizes.
 
     >>> import ndgrad
     >>> ndgrad.split(ndgrad.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
-    given: Any = split_size_or_sections if split_size is None else split_size  # the name that torch's method has for it
+    given: Any = split_size_or_sections if split_size is None else split_size  # name in torch's method
     if given is None:
         raise TypeError("split() missing its argument: the size of a part, or a list of sizes. [nd-arguments]")
     if not hasattr(given, "__index__"):
         return split_with_sizes(tensor, given, dim)
     if not tensor.ndim:
         raise RuntimeError(
-            "split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first. [nd-ndim]"
+            "split expects at least a 1-dimensional tensor, but got a 0-d one. Use reshape(1) first. [nd-ndim]"
         )
     number, part = as_dim(dim, tensor.ndim), operator.index(given)
     size = tensor.shape[number]
@@ -141,7 +141,7 @@ def split(
 
 @both_worlds
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive parts along `dim`, of the sizes listed.
+    """Views of consecutive parts along `dim`, of the listed sizes.
 
     >>> import ndgrad
     >>> ndgrad.split_with_sizes(ndgrad.arange(5), [1, 4])
@@ -149,7 +149,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     """
     if not input.ndim:
         raise RuntimeError(
-            "split expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first. [nd-ndim]"
+            "split expects at least a 1-dimensional tensor, but got a 0-d one. Use reshape(1) first. [nd-ndim]"
         )
     number, sizes = as_dim(dim, input.ndim), as_shape((split_sizes,))
     size = input.shape[number]
@@ -177,7 +177,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     shape = input.shape
     if not shape:
         raise RuntimeError(
-            "chunk expects at least a 1-dimensional tensor, and got a 0-d one. Use reshape(1) first. [nd-ndim]"
+            "chunk expects at least a 1-dimensional tensor, but got a 0-d one. Use reshape(1) first. [nd-ndim]"
         )
     if chunks <= 0:
         raise RuntimeError(
@@ -192,7 +192,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @both_worlds
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive parts along `dim`: of a number of parts nearly of one size, or cut at the indices listed.
+    """Views of consecutive parts along `dim`: a number of nearly equal parts, or parts cut at the listed indices.
 
     >>> import ndgrad
     >>> ndgrad.tensor_split(ndgrad.arange(5), (1, 3))
@@ -205,7 +205,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         )
     number = as_dim(dim, input.ndim)
     size = input.shape[number]
-    given = _plain(indices_or_sections)
+    given = _as_ints(indices_or_sections)
     if hasattr(given, "__index__"):
         sections = operator.index(given)
         if sections <= 0:
@@ -220,15 +220,15 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
     return tuple(_slice(input, number, a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True))
 
 
-def _plain(value: int | Sequence[int] | Tensor) -> Any:
-    """Indices given as a tensor, as ints."""
+def _as_ints(value: int | Sequence[int] | Tensor) -> Any:
+    """Return indices given as a tensor as ints."""
     if not isinstance(value, Variable):
         return value
     array = value._array
     if not is_raw_array(array) or array.dtype.kind not in "iu" or array.ndim > 1:
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to be a zero- or one-dimensional int64 tensor from "
-            f"outside any transform, and got {np_dtype(value)} with {array.ndim} dimensions. Give ints. [nd-vmap-value]"
+            f"outside any transform, but got {np_dtype(value)} with {array.ndim} dimensions. Give ints. [nd-vmap-value]"
         )
     return array.tolist()
 
@@ -237,7 +237,7 @@ def _split_along(name: str, t: Tensor, given: Any, dim: int, least: int) -> tupl
     if t.ndim < least:
         raise RuntimeError(
             f"{name} requires a tensor with at least {least} dimension, but got a tensor with {t.ndim} dimensions. Use "
-            "split(), whose dim is yours to name. [nd-ndim]"
+            "split(), which takes any dim. [nd-ndim]"
         )
     if hasattr(given, "__index__") and (given <= 0 or t.shape[dim] % operator.index(given)):
         raise RuntimeError(
@@ -299,7 +299,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """A view of all windows of `size` along a dimension, `step` apart; positions in a window are the last dimension.
+    """A view of all windows of `size` along a dimension, `step` apart. The last dimension runs within a window.
 
     >>> import ndgrad
     >>> ndgrad.arange(5).unfold(0, 3, 2)
@@ -358,7 +358,7 @@ def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | 
         )
     source, target = input, Geometry(sizes, strides, first - own)
     if not _covers(input, target):
-        # Some elements are no elements of this tensor. Where they are elements of its base, gradients belong there.
+        # Some elements lie outside this tensor. If they belong to its base, their gradients go there.
         info = None if input._meta is None else input._meta.view
         if info is not None:
             source, target = info.base, target._replace(offset=first - _extent(info.base)[0])
@@ -372,13 +372,13 @@ def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | 
 
 
 def _extent(t: Tensor) -> tuple[int, int]:
-    """The place of a tensor's first element in the memory it lies in, and how many elements that memory holds."""
+    """Return the position of a tensor's first element in its memory, and the number of elements of that memory."""
     memory = memory_of(t)
     return storage_offset(memory), owner_of(memory).nbytes // memory.itemsize
 
 
 def _covers(t: Tensor, target: Geometry) -> bool:
-    """Whether every element of a geometry is an element of `t`."""
+    """True if every element of a geometry is an element of `t`."""
     if 0 in target.sizes:
         return True
     own = window.geometry_of(t)

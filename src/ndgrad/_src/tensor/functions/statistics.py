@@ -22,7 +22,7 @@ from ndgrad._src.ops import statistics as ops
 from ndgrad._src.tensor import return_types
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.extremum import require_elements, require_order
-from ndgrad._src.tensor.functions.reduce import along, deliver, dims_of, ndim_of
+from ndgrad._src.tensor.functions.reduce import deliver, dims_of, ndim_of, run_along
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -40,7 +40,9 @@ METHODS = (
 # ----- spread ---------------------------------------------------------------------------------------------------------
 
 
-def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None) -> Any:
+def _compute_spread(
+    op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None
+) -> Any:
     name = op.name
     if dim is True or dim is False:
         if unbiased is not None:
@@ -51,14 +53,14 @@ def _spread(op: Op, input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bo
     if unbiased is not None:
         if correction is not None:
             raise TypeError(
-                f"{name}(): got both unbiased={unbiased} and correction={correction}, which say the same. Give one. "
+                f"{name}(): got both unbiased={unbiased} and correction={correction}, which mean the same. Give one. "
                 "[nd-exclusive]"
             )
         correction = 1 if unbiased else 0
     ndim = ndim_of(input, name)
     if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
         raise RuntimeError(
-            f"{name}(): std and var only support floating point and complex dtypes, and the input "
+            f"{name}(): std and var only support floating point and complex dtypes, but the input "
             f"is {as_dtype(np_dtype(input))!r}. Convert it first: input.to(ndgrad.float64). [nd-dtype]"
         )
     dims = dims_of(dim, ndim)
@@ -85,14 +87,14 @@ def var(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The variance over `dim` (all dimensions by default), divided by n - correction; correction is 1 unless given.
+    """The variance over `dim` (all dimensions by default), divided by n - correction; the default correction is 1.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0])
     >>> x.var(), x.var(correction=0)
     (tensor(1.6667), tensor(1.2500))
     """
-    return deliver("var", _spread(ops.var, input, dim, unbiased, keepdim, correction), out, input)
+    return deliver("var", _compute_spread(ops.var, input, dim, unbiased, keepdim, correction), out, input)
 
 
 @both_worlds
@@ -105,7 +107,7 @@ def std(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation over `dim` (all dimensions by default); its gradient is 0 where there is no spread.
+    """The standard deviation over `dim` (all dimensions by default); its gradient is 0 if there is no spread.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 3.0], [2.0, 2.0]], requires_grad=True)
@@ -114,7 +116,7 @@ def std(
     tensor([[-0.5000,  0.5000],
             [ 0.0000,  0.0000]])
     """
-    return deliver("std", _spread(ops.std, input, dim, unbiased, keepdim, correction), out, input)
+    return deliver("std", _compute_spread(ops.std, input, dim, unbiased, keepdim, correction), out, input)
 
 
 @both_worlds
@@ -133,7 +135,7 @@ def var_mean(
     >>> ndgrad.var_mean(ndgrad.tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    return deliver("var_mean", _spread(ops.var_mean, input, dim, unbiased, keepdim, correction), out, input)
+    return deliver("var_mean", _compute_spread(ops.var_mean, input, dim, unbiased, keepdim, correction), out, input)
 
 
 @both_worlds
@@ -152,19 +154,19 @@ def std_mean(
     >>> ndgrad.std_mean(ndgrad.tensor([1.0, 5.0]), correction=0)
     (tensor(2.), tensor(3.))
     """
-    return deliver("std_mean", _spread(ops.std_mean, input, dim, unbiased, keepdim, correction), out, input)
+    return deliver("std_mean", _compute_spread(ops.std_mean, input, dim, unbiased, keepdim, correction), out, input)
 
 
 # ----- order ----------------------------------------------------------------------------------------------------------
 
 
-def _chosen(
+def _select_along(
     lines: Op, name: str, input: Tensor, dim: int, keepdim: bool, out: tuple[Tensor, Tensor] | Tensor | None
 ) -> Any:
     ndim = ndim_of(input, name)
     require_order(name, input)
     require_elements(name, input, (as_dim(dim, ndim),) if ndim else ())
-    result = getattr(return_types, name)(*along(lines, name, input, dim, keepdim=keepdim and ndim > 0))
+    result = getattr(return_types, name)(*run_along(lines, name, input, dim, keepdim=keepdim and ndim > 0))
     return deliver(name, result, out, input)
 
 
@@ -182,9 +184,9 @@ def median(
 def median(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | tuple[Tensor, Tensor] | None = None
 ) -> Tensor | return_types.median:
-    """The median, of an even number of elements the lower of the middle two; with `dim`, also where it stands.
+    """The median, the lower of the middle two for an even number of elements; with `dim`, also its index.
 
-    Without `dim`, elements equal to the median share its gradient; with, the indexed one gets it.
+    Without `dim`, elements equal to the median share its gradient; with it, the indexed element gets it.
 
     >>> import ndgrad
     >>> ndgrad.median(ndgrad.tensor([4.0, 1.0, 3.0, 2.0]))
@@ -194,7 +196,7 @@ def median(
     require_order("median", input)
     if dim is None:
         return deliver("median", ops.median_all(input), out, input)
-    return _chosen(ops.median, "median", input, dim, keepdim, out)
+    return _select_along(ops.median, "median", input, dim, keepdim, out)
 
 
 @overload
@@ -211,7 +213,7 @@ def nanmedian(
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | tuple[Tensor, Tensor] | None = None
 ) -> Tensor | return_types.nanmedian:
-    """The median of the elements that are not NaN; with `dim`, also where it stands.
+    """The median, ignoring NaNs; with `dim`, also its index.
 
     >>> import ndgrad
     >>> ndgrad.nanmedian(ndgrad.tensor([[4.0, float("nan"), 1.0]]), dim=1).values
@@ -221,20 +223,20 @@ def nanmedian(
     require_order("nanmedian", input)
     if dim is None:
         return deliver("nanmedian", ops.nanmedian_all(input), out, input)
-    return _chosen(ops.nanmedian, "nanmedian", input, dim, keepdim, out)
+    return _select_along(ops.nanmedian, "nanmedian", input, dim, keepdim, out)
 
 
 @both_worlds
 def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.mode:
-    """The most frequent value along `dim`, the smallest of several, and where it stands last.
+    """The most frequent value along `dim`, the smallest of several, and the index of its last occurrence.
 
     >>> import ndgrad
     >>> ndgrad.mode(ndgrad.tensor([3.0, 1.0, 3.0])).values
     tensor(3.)
     """
-    return _chosen(ops.mode, "mode", input, dim, keepdim, out)
+    return _select_along(ops.mode, "mode", input, dim, keepdim, out)
 
 
 # ----- quantiles ------------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ _ROUNDED = {"lower": rounding.floor, "higher": rounding.ceil, "nearest": roundin
 
 
 def _fractions(name: str, input: Tensor, q: float | Tensor) -> Tensor:
-    """q as a tensor in [0, 1] of the input's dtype."""
+    """Return q as a tensor in [0, 1] with the input's dtype."""
     if not isinstance(q, Variable):
         if not 0 <= q <= 1:
             raise RuntimeError(
@@ -252,11 +254,11 @@ def _fractions(name: str, input: Tensor, q: float | Tensor) -> Tensor:
         return beside(input, np.asarray(q, np_dtype(input)))
     if len(q.shape) > 1:
         raise RuntimeError(
-            f"{name}() q must be a scalar or 1D tensor, and has shape {tuple(q.shape)}. Flatten it. [nd-ndim]"
+            f"{name}() q must be a scalar or 1D tensor, but has shape {tuple(q.shape)}. Flatten it. [nd-ndim]"
         )
     if np_dtype(q) != np_dtype(input):
         raise RuntimeError(
-            f"{name}() q tensor must be same dtype as the input tensor, and they are {as_dtype(np_dtype(q))!r} and "
+            f"{name}() q tensor must be same dtype as the input tensor, but they are {as_dtype(np_dtype(q))!r} and "
             f"{as_dtype(np_dtype(input))!r}. Convert one with .to(). [nd-dtype-mismatch]"
         )
     return q
@@ -265,17 +267,17 @@ def _fractions(name: str, input: Tensor, q: float | Tensor) -> Tensor:
 def _quantile(
     name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, ignore_nan: bool
 ) -> Tensor:
-    """Between the order statistics around q (n - 1), n the number of elements that count.
+    """Interpolate between the order statistics around q (n - 1), where n is the number of elements that count.
 
-    The order statistics are picked out of the input by their places, so gradients go straight to those elements; and
-    the weights depend on q, so q has a gradient too.
+    The order statistics are picked from the input by index, so gradients go straight to those elements. The weights
+    depend on q, so q has a gradient too.
     """
     _check_quantile(name, input, interpolation)
     q = _fractions(name, input, q)
     lines, kept = _as_lines(input, dim)
     last, n = len(lines.shape) - 1, lines.shape[-1]
     several = len(q.shape) == 1
-    # the ranks of the quantiles (along the last dimension) in each line
+    # Ranks of the quantiles (along the last dimension) in each line.
     nan = lines != lines
     top: float | Tensor = float(n - 1)
     if ignore_nan:
@@ -283,16 +285,16 @@ def _quantile(
     row = q.shape[0] if several else 1
     ranks = shape.expand(shape.reshape(q, shape=(1,) * last + (row,)) * top, shape=(*tuple(lines.shape)[:-1], row))
     if not ignore_nan:
-        ranks = selection.where(reductions.any(nan, dim=(last,), keepdim=True), top, ranks)  # NaNs stand last
+        ranks = selection.where(reductions.any(nan, dim=(last,), keepdim=True), top, ranks)  # NaNs are last
     if interpolation in _ROUNDED:
         ranks = _ROUNDED[interpolation](ranks)
     order = ops.ranking(lines, dim=last)
     below = rounding.floor(shape.detach(ranks))
-    result = _at(lines, order, below, last)
+    result = _take_ranks(lines, order, below, last)
     if interpolation not in _ROUNDED:
-        above = _at(lines, order, rounding.ceil(shape.detach(ranks)), last)
+        above = _take_ranks(lines, order, rounding.ceil(shape.detach(ranks)), last)
         result = arithmetic.lerp(result, above, 0.5 if interpolation == "midpoint" else ranks - below)
-    # the quantiles come first in the result
+    # The quantiles are the first dimension of the result.
     result = shape.permute(result, dims=(last, *range(last)))
     if keepdim:
         result = shape.reshape(result, shape=(row, *kept))
@@ -303,7 +305,7 @@ def _check_quantile(name: str, input: Tensor, interpolation: str) -> None:
     ndim_of(input, name)
     if not is_floating(np_dtype(input)):
         raise RuntimeError(
-            f"{name}() input tensor must be either float or double dtype, and is {as_dtype(np_dtype(input))!r}. "
+            f"{name}() input tensor must be either float or double dtype, but is {as_dtype(np_dtype(input))!r}. "
             "Convert it with .to(). [nd-dtype]"
         )
     if interpolation not in ("linear", "midpoint", *_ROUNDED):
@@ -313,13 +315,13 @@ def _check_quantile(name: str, input: Tensor, interpolation: str) -> None:
         )
     if math.prod(input.shape) == 0:
         raise RuntimeError(
-            f"{name}() input tensor must be non-empty, and its shape is {tuple(input.shape)}. Look at numel() first. "
+            f"{name}() input tensor must be non-empty, but its shape is {tuple(input.shape)}. Look at numel() first. "
             "[nd-too-few]"
         )
 
 
 def _as_lines(input: Tensor, dim: int | None) -> tuple[Tensor, tuple[int, ...]]:
-    """The input with `dim` last, or flat for None; and its shape with the reduced dimensions kept."""
+    """Return the input with `dim` last, or flat for None, and its shape with the reduced dimensions kept."""
     sizes = tuple(input.shape)
     ndim = len(sizes)
     number = 0 if dim is None else as_dim(dim, ndim)
@@ -329,8 +331,8 @@ def _as_lines(input: Tensor, dim: int | None) -> tuple[Tensor, tuple[int, ...]]:
     return lines, (*sizes[:number], 1, *sizes[number + 1 :])
 
 
-def _at(lines: Tensor, order: Tensor, ranks: Tensor, dim: int) -> Tensor:
-    """The elements of these ranks."""
+def _take_ranks(lines: Tensor, order: Tensor, ranks: Tensor, dim: int) -> Tensor:
+    """Return the elements of these ranks."""
     ranks = cast.cast(ranks, dtype=np.dtype(np.int64))
     return extremum.pick_along(lines, extremum.pick_along(order, ranks, dim=dim), dim=dim)
 
@@ -345,7 +347,7 @@ def quantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The q-th quantiles (0 <= q <= 1, a number or a vector of them) along `dim`, or of all elements; NaN beside a NaN.
+    """The q-th quantiles (0 <= q <= 1, a number or a vector) along `dim`, or of all elements; NaN if an element is NaN.
 
     `interpolation` between two elements is linear, lower, higher, nearest or midpoint.
 
@@ -366,7 +368,7 @@ def nanquantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The quantiles of the elements that are not NaN: see `quantile`.
+    """The quantiles as in `quantile`, ignoring NaNs.
 
     >>> import ndgrad
     >>> ndgrad.nanquantile(ndgrad.tensor([1.0, float("nan"), 2.0]), 0.5)
@@ -379,7 +381,7 @@ def nanquantile(
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
-    """Counts in equal bins between `min` and `max`, or, where those are equal, between the extremes of the input.
+    """Counts in equal bins between `min` and `max`, or, if those are equal, between the extremes of the input.
 
     >>> import ndgrad
     >>> ndgrad.histc(ndgrad.tensor([1.0, 2.0, 2.0, 5.0]), bins=4)
@@ -402,20 +404,20 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"histc(): range of [{low}, {high}] is not finite. Give min and max. [nd-range]")
     if low > high:
-        raise RuntimeError(f"histc(): max must be larger than min, and they are {high} and {low}. [nd-range]")
+        raise RuntimeError(f"histc(): max must be larger than min, but they are {high} and {low}. [nd-range]")
     flat = shape.reshape(shape.detach(input), shape=(size,))
     return deliver("histc", ops.histogram(flat, bins=bins, low=low, high=high), out, input)
 
 
-def _least(t: Tensor) -> int:
-    """The smallest element, of all samples inside vmap."""
+def _smallest(t: Tensor) -> int:
+    """Return the smallest element; inside vmap, of all samples."""
     if stake_of(t) is BATCHED:
         return int(innermost_array(t).min())
     return int(extremum.min_all(t).item())
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each integer occurs in a vector (or the sum of its weights), from 0 to the largest.
+    """The number of occurrences of each integer in a vector (or the sum of their weights), from 0 to the largest.
 
     >>> import ndgrad
     >>> ndgrad.bincount(ndgrad.tensor([1, 3, 3]))
@@ -427,16 +429,16 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             f"bincount(): not implemented for {as_dtype(np_dtype(input))!r}. Convert the input to integers first. "
             "[nd-dtype]"
         )
-    if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and _least(input) < 0):
+    if ndim != 1 or (np_dtype(input).kind == "i" and input.shape[0] and _smallest(input) < 0):
         raise RuntimeError(
-            f"bincount only supports 1-d non-negative integral inputs, and got shape {tuple(input.shape)}. "
+            f"bincount only supports 1-d non-negative integral inputs, but got shape {tuple(input.shape)}. "
             "Flatten it, or shift its values. [nd-ndim]"
         )
     if minlength < 0:
-        raise RuntimeError(f"bincount: minlength should be >= 0, and is {minlength}. [nd-range]")
+        raise RuntimeError(f"bincount: minlength should be >= 0, but is {minlength}. [nd-range]")
     if weights is not None and tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError(
-            "bincount: weights should be 1-d and have the same length as input, and the shapes are "
+            "bincount: weights should be 1-d and have the same length as input, but the shapes are "
             f"{tuple(weights.shape)} and {tuple(input.shape)}. Give one weight for each element. [nd-shape]"
         )
     result = ops.bincount(input, weights, minlength=minlength)
@@ -449,7 +451,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def _weights(input: Tensor, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
-    """The product of the weights of the observations, None where there are none."""
+    """Return the product of the observation weights; None if there are none."""
     observations = input.shape[1]
     for name, w in (("fweights", fweights), ("aweights", aweights)):
         if w is None:
@@ -475,7 +477,7 @@ def cov(
 ) -> Tensor:
     """The covariance of variables (rows) over observations (columns), divided by n - correction.
 
-    `fweights` (integers) say how often each was observed, `aweights` (floats) how much each counts.
+    `fweights` (integers) are numbers of observations, `aweights` (floats) are their importance.
 
     >>> import ndgrad
     >>> ndgrad.cov(ndgrad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -524,7 +526,7 @@ def corrcoef(input: Tensor) -> Tensor:
     """
     if ndim_of(input, "corrcoef") > 2:
         raise RuntimeError(
-            f"corrcoef(): expected input to have two or fewer dimensions, and got shape {tuple(input.shape)}. "
+            f"corrcoef(): expected input to have two or fewer dimensions, but got shape {tuple(input.shape)}. "
             "Flatten some. [nd-ndim]"
         )
     c = cov(input)

@@ -29,7 +29,7 @@ METHODS = ("tril", "triu", "tril_", "triu_", "diagonal", "diag", "diag_embed", "
 def _check_matrix(name: str, t: Tensor) -> None:
     if t.ndim < 2:
         raise RuntimeError(
-            f"{name}: input tensor must have at least 2 dimensions, and has {t.ndim}. "
+            f"{name}: input tensor must have at least 2 dimensions, but has {t.ndim}. "
             "Use diag() to make a matrix of a vector. [nd-ndim]"
         )
 
@@ -61,7 +61,7 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 
 def tril_(self: Tensor, diagonal: int = 0) -> Tensor:
-    """In place: see `tril`.
+    """In-place version of `tril`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 2).tril_()
@@ -73,7 +73,7 @@ def tril_(self: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def triu_(self: Tensor, diagonal: int = 0) -> Tensor:
-    """In place: see `triu`.
+    """In-place version of `triu`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 2).triu_()
@@ -85,7 +85,7 @@ def triu_(self: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _triangle(name: str, row: int, col: int, offset: int, options: dict[str, Any]) -> Tensor:
-    """The indices of one triangle of a row x col matrix."""
+    """Return the indices of one triangle of a row x col matrix."""
     for what, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{name}: {what} must be non-negative, got {n}. Give the sizes of a matrix. [nd-range]")
@@ -125,7 +125,7 @@ def triu_indices(
 # ----- diagonals ------------------------------------------------------------------------------------------------------
 
 
-def _two_dims(name: str, first: int, second: int, ndim: int) -> tuple[int, int]:
+def _check_dims(name: str, first: int, second: int, ndim: int) -> tuple[int, int]:
     dim0, dim1 = as_dim(first, ndim, "dim1"), as_dim(second, ndim, "dim2")
     if dim0 == dim1:
         raise RuntimeError(
@@ -135,13 +135,13 @@ def _two_dims(name: str, first: int, second: int, ndim: int) -> tuple[int, int]:
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of a diagonal of two dimensions, as the last dimension.
+    """A view of a diagonal of two dimensions, which becomes the last dimension.
 
     >>> import ndgrad
     >>> ndgrad.diagonal(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), offset=1)
     tensor([2.])
     """
-    first, second = _two_dims("diagonal", dim1, dim2, input.ndim)
+    first, second = _check_dims("diagonal", dim1, dim2, input.ndim)
     return ops.diagonal(input, offset=operator.index(offset), dim0=first, dim1=second)
 
 
@@ -157,7 +157,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
         raise IndexError(
             "diag_embed: a 0-d tensor has no dimension to lay on a diagonal. Use reshape(1) first. [nd-dim]"
         )
-    first, second = _two_dims("diag_embed", dim1, dim2, input.ndim + 1)
+    first, second = _check_dims("diag_embed", dim1, dim2, input.ndim + 1)
     return ops.diag_embed(input, offset=operator.index(offset), dim0=first, dim1=second)
 
 

@@ -1,7 +1,7 @@
-"""Window functions: those of torch.signal.windows, symmetric unless told, and the older ones beside them, periodic
-unless told.
+"""Window functions: those of torch.signal.windows, symmetric by default, and the older ones of torch, periodic by
+default.
 
-Windows are made of numbers alone, so they are computed with NumPy in double precision and rounded once.
+Windows depend on numbers alone, so they are computed with NumPy in double precision and rounded once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window"
 _HANN, _BLACKMAN, _NUTTALL = (0.5, 0.5), (0.42, 0.5, 0.08), (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 
-# ----- formulas: of the distances from the first point, and the distance of the last ----------------------------------
+# ----- formulas in the distance k from the first point and the distance of the last -----------------------------------
 
 
 def _cosines(k: NDArray[Any], last: float, a: Iterable[float]) -> NDArray[Any]:
-    """a0 - a1 cos(x) + a2 cos(2x) - ..., where x goes once round."""
+    """Return a0 - a1 cos(x) + a2 cos(2x) - ..., where x covers one full turn."""
     return sum(np.asarray((-1) ** i * c * np.cos(2 * np.pi * i * k / last)) for i, c in enumerate(a)) + np.zeros_like(k)
 
 
@@ -43,19 +43,19 @@ def _triangle(k: NDArray[Any], last: float) -> NDArray[Any]:
 
 def _kaiser(k: NDArray[Any], last: float, beta: float) -> NDArray[Any]:
     inside = np.maximum(1.0 - (2.0 * k / last - 1.0) ** 2, 0.0)
-    # both times exp(-beta), so that neither overflows
+    # Both Bessel functions are scaled by exp(-beta), so that neither overflows.
     scaled: NDArray[Any] = special("i0e")(beta * np.sqrt(inside)) * np.exp(beta * (np.sqrt(inside) - 1.0))
     return scaled / special("i0e")(np.float64(beta))
 
 
-def _made(
+def _make_window(
     name: str,
     length: int,
     symmetric: bool,
     options: FactoryOptions,
     formula: Callable[[NDArray[Any], float], NDArray[Any]],
 ) -> Tensor:
-    """A window of `length` points; a periodic one is the symmetric one of one point more, without the last."""
+    """Return a window of `length` points. A periodic one is a symmetric one of length + 1, without the last point."""
     given = Options(name, options)
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     if length == 1:
@@ -82,7 +82,7 @@ def _signal_window(
             f"{name} expects float32 or float64 dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window. "
             "[nd-dtype]"
         )
-    return _made(name, length, sym, options, formula)
+    return _make_window(name, length, sym, options, formula)
 
 
 def bartlett(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
@@ -131,7 +131,7 @@ def exponential(
         )
     if sym and center is not None:
         raise ValueError(
-            f"exponential: Center must be None for symmetric windows, and is {center}. Pass sym=False with it. "
+            f"exponential: Center must be None for symmetric windows, but is {center}. Pass sym=False with it. "
             "[nd-exclusive]"
         )
 
@@ -142,7 +142,7 @@ def exponential(
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """A normal density without its factor: exp(-(k - middle)^2 / (2 std^2)).
+    """A normal density without its constant factor: exp(-(k - middle)^2 / (2 std^2)).
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.gaussian(3)
@@ -161,7 +161,7 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: U
     tensor([0., 1., 0.])
     """
     if not isinstance(a, Iterable):
-        raise TypeError(f"general_cosine: Coefficients must be a list/tuple, and a is {type(a).__name__}. [nd-type]")
+        raise TypeError(f"general_cosine: Coefficients must be a list/tuple, but a is {type(a).__name__}. [nd-type]")
     terms = tuple(float(c) for c in a)
     if not terms:
         raise ValueError("general_cosine: Coefficients cannot be empty. Give at least a constant term. [nd-too-few]")
@@ -220,7 +220,7 @@ def nuttall(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> T
     return _signal_window("nuttall", M, sym, options, lambda k, last: _cosines(k, last, _NUTTALL))
 
 
-# ----- the older ones -------------------------------------------------------------------------------------------------
+# ----- older windows --------------------------------------------------------------------------------------------------
 
 
 def _window(
@@ -239,7 +239,7 @@ def _window(
             f"{name} expects floating point dtypes, got: {dtypes.as_dtype(wanted)!r}. Convert the window afterwards. "
             "[nd-dtype]"
         )
-    return _made(name, count, not periodic, options, formula)
+    return _make_window(name, count, not periodic, options, formula)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:

@@ -1,1 +1,1 @@
-"""Tensors whose dimensions have names: their class, and how names go through functions (docs/named.md)."""
+"""Tensors with named dimensions: their class, and name inference for functions (docs/named.md)."""

@@ -1,9 +1,9 @@
-"""How names of dimensions go through functions: one rule per kind of function.
+"""Name inference: one rule per kind of function.
 
-A rule looks at the names and the arguments of a call before it runs, raises where names contradict each other, and
-returns a function from each tensor of the result to its names. The kind of a function is known from the op table
-(elementwise) or from its signature (it works along `dim`); only functions that move dimensions about, or contract them,
-have an entry of their own. A function of no kind is refused.
+A rule receives the names and the arguments of a call before it runs, raises if names contradict each other, and
+returns a function from each tensor of the result to its names. The kind of a function follows from the op table
+(elementwise) or from its signature (a parameter `dim`). Only functions that move or contract dimensions have an
+entry of their own. A function of no known kind is refused.
 
 Two names match if they are equal or one of them is None; the more specific one wins.
 """
@@ -19,7 +19,7 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.table import table
 
 Names = tuple[str | None, ...]
-#: From a tensor of the result to its names.
+#: Function from a tensor of the result to its names.
 Naming = Callable[[Any], Names]
 
 
@@ -35,7 +35,7 @@ class Call:
         return found
 
     def dims(self, *keys: str) -> tuple[int, ...] | None:
-        """The dimensions that an argument names, as non-negative numbers; None if it was left out."""
+        """Return the dimensions given by an argument, as non-negative numbers; None if it was left out."""
         given = next((self.arguments[key] for key in keys if self.arguments.get(key) is not None), None)
         if given is None:
             return None
@@ -44,7 +44,7 @@ class Call:
 
 
 def tensors_in(value: Any) -> Any:
-    """The tensors in an argument, which may be a list of them."""
+    """Yield the tensors in an argument, which may be a list of tensors."""
     if isinstance(value, Variable):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -63,7 +63,7 @@ def refuse(name: str, why: str = "") -> NoReturn:
 
 
 def unify(first: Names, second: Names) -> Names:
-    """The names of two tensors that are broadcast against each other, from the right."""
+    """Return the names of two tensors that are broadcast against each other, from the right."""
     if first == second:
         return first
     n = max(len(first), len(second))
@@ -87,11 +87,11 @@ def unify(first: Names, second: Names) -> Names:
     return tuple(result[::-1])
 
 
-def _unified(call: Call) -> Names:
+def _unify_all(call: Call) -> Names:
     return functools.reduce(unify, (t.names for t in call.tensors))
 
 
-def without(names: Names, dims: Sequence[int]) -> Names:
+def drop_dims(names: Names, dims: Sequence[int]) -> Names:
     return tuple(name for i, name in enumerate(names) if i not in dims)
 
 
@@ -99,13 +99,13 @@ def without(names: Names, dims: Sequence[int]) -> Names:
 
 
 def elementwise(call: Call) -> Naming:
-    """The names of all arguments, unified."""
-    names = _unified(call)
+    """Unify the names of all arguments."""
+    names = _unify_all(call)
     return lambda out: names
 
 
 def keeps(call: Call) -> Naming:
-    """The names of the first argument; no other may have any."""
+    """Keep the names of the first argument; other arguments must not have names."""
     _only_first(call)
     names = call.names(0)
     return lambda out: names if out.ndim == len(names) else refuse(call.name, f" when it gives {out.ndim} dimensions")
@@ -116,8 +116,8 @@ def _only_first(call: Call) -> None:
         refuse(call.name, " in arguments other than the first")
 
 
-def along(call: Call) -> Naming:
-    """What works along some dimensions keeps them or takes them away: the result says which."""
+def reduce_or_keep(call: Call) -> Naming:
+    """Keep the dimensions along which a function works, or drop them: the rank of the result decides."""
     if isinstance(call.arguments.get("dim"), Variable):  # max(x, y)
         return elementwise(call)
     _only_first(call)
@@ -126,14 +126,14 @@ def along(call: Call) -> Naming:
     def naming(out: Any) -> Names:
         if out.ndim == len(names):
             return names
-        rest = () if dims is None else without(names, dims)
+        rest = () if dims is None else drop_dims(names, dims)
         return rest if out.ndim == len(rest) else refuse(call.name, f" when it gives {out.ndim} dimensions")
 
     return naming
 
 
 def unnamed(call: Call) -> Naming:
-    """A new tensor whose dimensions are not those of the arguments."""
+    """Give no names: the dimensions of the result are not those of the arguments."""
     return lambda out: (None,) * out.ndim
 
 
@@ -147,9 +147,9 @@ def _product(x: Names, y: Names) -> Names:
 
 
 def contracts(call: Call) -> Naming:
-    """The dimensions that are summed over disappear, whatever they are called; those of batches are unified."""
+    """Drop the dimensions that are summed over, whatever their names; unify those of batches."""
     if len(call.tensors) != 2:
-        return unnamed(call)  # the function says what is wrong
+        return unnamed(call)  # The function itself reports the error.
     x, y = (call.names(1), call.names(0)) if call.name == "__rmatmul__" else (call.names(0), call.names(1))
     names = _product(x, y)
     return lambda out: names
@@ -163,7 +163,7 @@ def adds_product(call: Call) -> Naming:
 
 
 def linear(call: Call) -> Naming:
-    """`nn.functional.linear`, whose weight is (out, in)."""
+    """Rule of `nn.functional.linear`, whose weight is (out, in)."""
     if len(call.tensors) < 2:
         return unnamed(call)
     names = (*call.names(0)[:-1], *call.names(1)[:-1])
@@ -175,7 +175,7 @@ def linear(call: Call) -> Naming:
 # ----- dimensions that move -------------------------------------------------------------------------------------------
 
 
-def permuted(order: Sequence[int], names: Names) -> Naming:
+def permute_names(order: Sequence[int], names: Names) -> Naming:
     found = tuple(names[i] for i in order)
     return lambda out: found
 
@@ -187,19 +187,19 @@ def swaps(call: Call) -> Naming:
     if one and other and order:
         i, j = one[0], other[0]
         order[i], order[j] = order[j], order[i]
-    return permuted(order, names)
+    return permute_names(order, names)
 
 
 def transposes(call: Call) -> Naming:
     names = call.names(0)
-    return permuted(range(len(names))[::-1], names)
+    return permute_names(range(len(names))[::-1], names)
 
 
 def permutes(call: Call) -> Naming:
     dims = call.arguments["dims"]
     order = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     names = call.names(0)
-    return permuted([d % len(names) for d in order], names)
+    return permute_names([d % len(names) for d in order], names)
 
 
 def moves(call: Call) -> Naming:
@@ -208,27 +208,27 @@ def moves(call: Call) -> Naming:
     order = [i for i in range(len(names)) if i not in source]
     for to, i in sorted(zip(destination, source)):
         order.insert(to, i)
-    return permuted(order, names)
+    return permute_names(order, names)
 
 
 def squeezes(call: Call) -> Naming:
     shape, dims = call.tensors[0].shape, call.dims("dim")
     gone = [i for i, n in enumerate(shape) if n == 1 and (dims is None or i in dims)]
-    names = without(call.names(0), gone)
+    names = drop_dims(call.names(0), gone)
     return lambda out: names
 
 
-def inserted(call: Call, names: Names) -> Naming:
+def insert_unnamed(call: Call, names: Names) -> Naming:
     at = call.arguments["dim"] % (len(names) + 1)
     return lambda out: (*names[:at], None, *names[at:])
 
 
 def unsqueezes(call: Call) -> Naming:
-    return inserted(call, call.names(0))
+    return insert_unnamed(call, call.names(0))
 
 
 def stacks(call: Call) -> Naming:
-    return inserted(call, _unified(call))
+    return insert_unnamed(call, _unify_all(call))
 
 
 def expands(call: Call) -> Naming:
@@ -239,18 +239,18 @@ def expands(call: Call) -> Naming:
 
 def takes_diagonal(call: Call) -> Naming:
     dims = (*(call.dims("dim1") or ()), *(call.dims("dim2") or ()))
-    names = (*without(call.names(0), dims), None)
+    names = (*drop_dims(call.names(0), dims), None)
     return lambda out: names
 
 
 def selects(call: Call) -> Naming:
-    """`masked_select`: the names of both must agree, and none is left."""
-    _unified(call)
+    """Rule of `masked_select`: the names of both arguments must agree, and the result has none."""
+    _unify_all(call)
     return unnamed(call)
 
 
 def indexes(call: Call) -> Naming:
-    """`x[...]` by numbers, slices, None and an ellipsis."""
+    """Rule of `x[...]` with numbers, slices, None and an ellipsis."""
     index = call.arguments["index"]
     items = index if isinstance(index, tuple) else (index,)
     names = call.names(0)
@@ -275,7 +275,7 @@ def indexes(call: Call) -> Naming:
 
 
 def puts(call: Call) -> Naming:
-    """`x[...] = y`: the names of the part and of the value must agree."""
+    """Rule of `x[...] = y`: the names of the selected part and of the value must agree."""
     value = call.arguments["value"]
     if isinstance(value, Variable) and value.has_names() and call.tensors[0].has_names():
         unify(indexes(call)(None), value.names)
@@ -288,7 +288,7 @@ _OPERATORS = [f"__{kind}{name}__" for kind in ("", "r", "i") for name in _BINARY
 _OPERATORS += [f"__{name}__" for name in "eq ne lt le gt ge neg pos abs invert".split()]
 
 
-#: Functions with a rule of their own, by name.
+#: Rules of single functions, by name.
 RULES: dict[str, Callable[[Call], Naming]] = {
     **dict.fromkeys(_OPERATORS, elementwise),
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot", "__matmul__", "__rmatmul__"), contracts),
@@ -314,12 +314,12 @@ RULES: dict[str, Callable[[Call], Naming]] = {
             "detach",
             "detach_", "double", "float", "half", "int", "long", "resolve_conj", "resolve_neg", "short", "to", "type",
             "pin_memory", "positive", "real", "imag", "conj_physical", "requires_grad_", "share_memory_",
-            # beside a tensor: another of its shape
+            # new tensors with the shape of another one
             "empty_like", "full_like", "ones_like", "rand_like", "randint_like", "randn_like", "zeros_like",
             # random numbers and fills
             "alpha_dropout", "bernoulli", "bernoulli_", "cauchy_", "dropout", "exponential_", "fill_", "geometric_",
             "log_normal_", "normal_", "random_", "uniform_", "zero_", "fill",
-            # elementwise functions that are made of several ops, or read their arguments first
+            # elementwise functions made of several ops, or with special arguments
             "celu", "clip", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "elu", "mish", "relu6",
             "selu", "silu",
             "logsigmoid", "softplus", "softshrink", "softsign", "tanhshrink",
@@ -335,7 +335,7 @@ RULES: dict[str, Callable[[Call], Naming]] = {
     **dict.fromkeys(("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "tensor"), unnamed),
 }  # fmt: skip
 
-#: Functions whose `dim` or `dims` is something else than the dimensions along which they work.
+#: Functions whose `dim` or `dims` is not the dimension along which they work.
 _NOT_ALONG = frozenset(
     ["gradient", "nanquantile", "norm_except_dim", "quantile", "rot90", "segment_reduce", "tensordot", "tile", "concat"]
 )
@@ -347,12 +347,12 @@ def signature_of(function: Any) -> inspect.Signature:
 
 
 def writes(name: str) -> bool:
-    """Whether a function changes its first argument, by its name."""
+    """True if a function changes its first argument, judged by its name."""
     return name.startswith("__i") and name in RULES if name.endswith("__") else name.endswith("_")
 
 
 def rule_of(function: Any, name: str) -> Callable[[Call], Naming] | None:
-    """The rule for a public function; that of a function in place is the rule of the other form."""
+    """Return the rule of a public function. An in-place function has the rule of its out-of-place form."""
     plain = name[:-1] if writes(name) and not name.endswith("__") else name
     rule = RULES.get(name) or RULES.get(plain)
     if rule is not None:
@@ -362,5 +362,5 @@ def rule_of(function: Any, name: str) -> Callable[[Call], Naming] | None:
         return elementwise
     known = function.__module__ in ("ndgrad", "ndgrad.nn.functional") and plain not in _NOT_ALONG
     if known and not {"dim", "dims"}.isdisjoint(signature_of(function).parameters):
-        return along
+        return reduce_or_keep
     return None

@@ -1,11 +1,11 @@
 """`NamedTensor`: the class of tensors whose dimensions have names.
 
-A tensor becomes one when it is given names, and a plain `Tensor` again when they are taken away: the class says whether
-there are any, so nothing is asked of tensors without names. It answers every public function itself: dimensions that
-are given by name become numbers, the function runs on the same tensors as if they had no names, and the names of its
-results follow from a rule (_src.tensor.named.inference). A function without a rule is refused, and changes nothing.
+A tensor becomes a `NamedTensor` when names are set, and a plain `Tensor` again when they are removed. The class shows
+whether names exist, so tensors without names cost nothing. The class overrides every public function: dimensions
+given by name become numbers, the function runs on the same tensors without names, and the names of its results follow
+from a rule (_src.tensor.named.inference). A function without a rule raises and changes nothing.
 
-Autograd ignores names, as torch's did: gradients have none, and ops that rules compute with do not look at them.
+Autograd ignores names, as torch's did: gradients have none, and derivative rules do not see them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ndgrad._src.ops.table import Op
 from ndgrad._src.tensor.named.inference import Call, Names, refuse, rule_of, signature_of, tensors_in, writes
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: Parameters by which functions are told dimensions.
+#: Parameters that take dimensions.
 _DIMENSIONS = frozenset(
     ["dim", "dims", "dim0", "dim1", "dim2", "axis0", "axis1", "start_dim", "end_dim", "source", "destination"]
 )
-#: Functions about names, which see them; and those that run code of the user's, who may use names there.
+#: Functions that work with names, and functions that run user code, which may use names.
 _SEES_NAMES = frozenset(
     "align_as align_tensors align_to has_names refine_names rename rename_ backward __reduce_ex__ "
     "__deepcopy__ __copy__ __repr__ __str__ __format__".split()
@@ -35,7 +35,7 @@ _SEES_NAMES = frozenset(
 
 
 class NamedTensor(Tensor):
-    """A tensor whose dimensions have names. Made by `names=` of factories, `rename()` and `refine_names()`.
+    """A tensor with named dimensions. Created by `names=` of factories, `rename()` and `refine_names()`.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, 3, names=("batch", "feature"))
@@ -43,13 +43,13 @@ class NamedTensor(Tensor):
     tensor([3., 3.], names=('batch',))
     """
 
-    __slots__ = ()  # the layout of Tensor, so that a tensor can become one
+    __slots__ = ()  # The layout of Tensor, so that a tensor can change its class.
 
     @classmethod
     def __ndgrad_function__(
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """What a public function does where an argument has names."""
+        """Run a public function with a named tensor among its arguments."""
         options = kwargs or {}
         if not all(issubclass(cls, t) for t in types):
             return NotImplemented
@@ -65,30 +65,30 @@ class NamedTensor(Tensor):
     @property
     def T(self) -> Any:
         """The dimensions in reverse order, with their names."""
-        return named(super().T, self.names[::-1])
+        return name_result(super().T, self.names[::-1])
 
     @property
     def mT(self) -> Any:
         """The last two dimensions swapped, with their names."""
         names = self.names
-        return named(super().mT, (*names[:-2], *names[:-3:-1]))
+        return name_result(super().mT, (*names[:-2], *names[:-3:-1]))
 
     @property
     def H(self) -> Any:
         """The conjugate transpose of a matrix, with its names."""
-        return named(super().H, self.names[::-1])
+        return name_result(super().H, self.names[::-1])
 
     @property
     def mH(self) -> Any:
         """The conjugate transpose of matrices, with their names."""
         names = self.names
-        return named(super().mH, (*names[:-2], *names[:-3:-1]))
+        return name_result(super().mH, (*names[:-2], *names[:-3:-1]))
 
     @property
     def data(self) -> Any:
         """The same values outside of the graph, with their names."""
         base: Any = Tensor.data  # the property
-        return named(base.__get__(self), self.names)
+        return name_result(base.__get__(self), self.names)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -112,7 +112,7 @@ def _named_call(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
     try:
         bound = signature_of(func).bind(*args, **options)
     except TypeError:
-        return _run(func, args, options)  # which says what is wrong with the arguments
+        return _run(func, args, options)  # The function reports the error in its arguments.
     bound.apply_defaults()
     out: Any = bound.arguments.get("out")
     by_name = False
@@ -125,7 +125,7 @@ def _named_call(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
     in_place = writes(name)
     if rule is None and in_place:
         refuse(name)  # before anything is written
-    naming = None if rule is None else rule(Call(name, _flat(bound)))
+    naming = None if rule is None else rule(Call(name, _flatten_arguments(bound)))
     if in_place and naming is not None:
         _check_target(args[0], naming(args[0]))
     result = _run(func, bound.args, bound.kwargs) if by_name else _run(func, args, options)
@@ -141,12 +141,12 @@ def _named_call(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
                 )
             set_names(t, names)
         elif not any(t is a for a in tensors_in(list(args))):
-            named(t, naming(t))
+            name_result(t, naming(t))
     return result
 
 
-def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
-    """Arguments by name, those of **options among them."""
+def _flatten_arguments(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """Return arguments by name, including those of **options."""
     found = dict(bound.arguments)
     for key, parameter in bound.signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -155,15 +155,15 @@ def _flat(bound: inspect.BoundArguments) -> dict[str, Any]:
 
 
 def _check_target(target: Any, names: Names) -> None:
-    """A function in place gives its target the names that it computes; where those are more, they must fit."""
+    """Check the names that an in-place function will give to its target."""
     if len(names) == target.ndim:
-        checked(names, target.ndim)
+        check_names(names, target.ndim)
         if target.has_names() or any(names):
             _class_for_names(target)
 
 
 def as_numbers(given: Any, names: Names) -> Any:
-    """Dimensions of which some are given by name, as numbers; None if none is."""
+    """Replace names by dimension numbers; None if no dimension is given by name."""
     if isinstance(given, str):
         return number_of(given, names)
     if isinstance(given, (list, tuple)) and any(isinstance(d, str) for d in given):
@@ -182,14 +182,14 @@ def number_of(name: str, names: Names) -> int:
 # ----- giving names ---------------------------------------------------------------------------------------------------
 
 
-def checked(names: Iterable[Any], ndim: int) -> Names:
-    """Names as a tuple: one for each dimension, strings that are identifiers, none twice."""
+def check_names(names: Iterable[Any], ndim: int) -> Names:
+    """Return names as a tuple: one identifier or None per dimension, without duplicates."""
     found = tuple(names)
     for name in found:
         if name is not None and not (isinstance(name, str) and name.isidentifier()):
             raise RuntimeError(
-                f"Invalid name: a valid identifier contains only digits, underscores and letters, and {name!r} is "
-                "none. Use a word, or None for a dimension without a name. [nd-names]"
+                f"Invalid name: a valid identifier contains only digits, underscores and letters, but {name!r} is "
+                "not one. Use a word, or None for a dimension without a name. [nd-names]"
             )
     given = [n for n in found if n is not None]
     if len(found) != ndim:
@@ -210,13 +210,13 @@ def _class_for_names(t: Any) -> None:
     if type(t) is not NamedTensor and type(t) is not Tensor:
         raise NotImplementedError(
             f"a {type(t).__name__} (shape {tuple(t.shape)}) cannot have names of dimensions: they belong to plain "
-            "tensors of torch's face. Name what is computed from it, or a detach() of it. [nd-names]"
+            "tensors of class Tensor. Name a result computed from it, or a detach() of it. [nd-names]"
         )
 
 
 def set_names(t: Any, names: Sequence[str | None] | None) -> Any:
-    """Name the dimensions of a tensor itself; it is returned."""
-    found = None if names is None else checked(names, t.ndim)
+    """Set the names of a tensor's dimensions in place; return the tensor."""
+    found = None if names is None else check_names(names, t.ndim)
     if found is None or not any(n is not None for n in found):
         if type(t) is NamedTensor:
             meta_of(t).names = None
@@ -229,8 +229,8 @@ def set_names(t: Any, names: Sequence[str | None] | None) -> Any:
     return t
 
 
-def named(t: Any, names: Sequence[str | None]) -> Any:
-    """Name a result that nobody else holds yet."""
+def name_result(t: Any, names: Sequence[str | None]) -> Any:
+    """Set the names of a new result, which no other reference can see yet."""
     return set_names(t, names) if isinstance(t, Variable) else t
 
 
@@ -238,8 +238,8 @@ def named(t: Any, names: Sequence[str | None]) -> Any:
 
 
 def _flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1, out_dim: str | None = None, dims: Any = None) -> Any:
-    """`flatten(dims, out_dim)`, or from one dimension to another; without a name for the result there must be one
-    dimension only."""
+    """Implement `flatten(dims, out_dim)` and `flatten(start_dim, end_dim)`. Without a name for the result, only one
+    dimension may be flattened."""
     if isinstance(start_dim, (list, tuple)):
         dims, out_dim = start_dim, end_dim if isinstance(end_dim, str) else out_dim
     if dims is None:
@@ -254,7 +254,7 @@ def _flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1, out_dim: str | N
 
 
 def _flatten_dims(t: Any, dims: Any, out_dim: str) -> Any:
-    """Neighbouring dimensions, given by name, as one called `out_dim`."""
+    """Merge neighbouring dimensions, given by name, into one called `out_dim`."""
     own = t.names
     places = [number_of(d, own) if isinstance(d, str) else d % t.ndim for d in dims]
     if not places:
@@ -273,7 +273,7 @@ def _flatten_dims(t: Any, dims: Any, out_dim: str) -> Any:
 
 
 def _unflatten(input: Any, dim: str | int, sizes: Any) -> Any:
-    """A dimension as several, given as pairs (name, size)."""
+    """Split a dimension into several, given as pairs (name, size)."""
     own = input.names
     at = number_of(dim, own) if isinstance(dim, str) else dim % input.ndim
     pairs = list(sizes.items() if isinstance(sizes, Mapping) else sizes or ())
@@ -290,5 +290,5 @@ def _unflatten(input: Any, dim: str | int, sizes: Any) -> Any:
     return set_names(parted, (*own[:at], *names, *own[at + 1 :]))
 
 
-#: Functions that read names themselves.
+#: Functions that handle names themselves.
 _HANDLERS: dict[str, Callable[..., Any]] = {"flatten": _flatten, "unflatten": _unflatten}

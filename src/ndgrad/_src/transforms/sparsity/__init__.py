@@ -1,5 +1,5 @@
-"""Sparse Jacobians and Hessians: detect the pattern, colour it, evaluate it with as many products as there are colours.
+"""Sparse Jacobians and Hessians: detect the pattern, colour it, evaluate it with one product per colour.
 
-`sets` and `trace` find which outputs depend on which inputs, by `rules` per kind of op (`moves`, `reductions`,
-`contractions`); `coloring` groups columns; `products` is what users call.
+`sets` and `trace` find the inputs on which each output depends, by `rules` per kind of op (`moves`, `reductions`,
+`contractions`); `coloring` groups columns; `products` has the public functions.
 """

@@ -1,12 +1,12 @@
-"""Several tangents at once on bare arrays: the short way to the products of a coloured matrix.
+"""Several tangents at once on bare arrays: the fast path to the products of a coloured matrix.
 
-A few products of a function of a thousand numbers are little work for the array library, so what they cost is what the
-transforms cost: two levels per op in vmap(jvp). Here one dual level carries all tangents of a tensor as one array with
+A few products of a function of a thousand numbers are little work for the array library, so their cost is that of the
+transforms: two levels per op in vmap(jvp). Here one dual level carries all tangents of a tensor as one array with
 the products in front, and rules run on arrays, as in an ordinary backward pass.
 
-This way is only for what it knows: elementwise ops, linear ops, products and selections on plain NumPy arrays. `Wide`
-is no tensor, so whatever else a program does with tangents (writing into buffers, custom functions, a graph of its own)
-fails here instead of going wrong, and the caller takes the general way, which does it all.
+The fast path covers only elementwise ops, linear ops, products and selections on plain NumPy arrays. `Wide` is no
+tensor, so any other use of tangents (writes into buffers, custom functions, a separate graph) fails here instead of
+going wrong. The caller then takes the general path, which supports everything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LINEAR_IN_FIRST = frozenset("index rows index_select gather take embedding mask
 
 
 class UnknownHere(Exception):
-    """The program does what only the general way can."""
+    """The program needs the general path."""
 
 
 class Wide:
@@ -45,7 +45,7 @@ class Wide:
 
 
 def applies(inputs: list[Any]) -> bool:
-    """Whether nothing but plain NumPy arrays is about."""
+    """True if only plain NumPy arrays are involved."""
     return (
         not thread.levels
         and not thread.dual_levels
@@ -56,14 +56,16 @@ def applies(inputs: list[Any]) -> bool:
 
 @section
 def push(func: Callable[..., Any], inputs: list[Any], seeds: list[Array]) -> list[Array]:
-    """The tangents of the results of func(*inputs), one after the other as rows, for tangents of the
-    inputs in the same form."""
+    """Return the tangents of the results of func(*inputs) as rows, given tangents of the inputs in the same
+    form."""
     count = len(seeds[0])
     with dual_level() as level:
         interpreter = interpreters[level] = _Pushing(level, count)
         try:
-            # copies, so that a function that writes to its arguments and then fails has not changed the caller's
-            given = [interpreter.carrying(t.face, t._array.copy(), seed) for t, seed in zip(inputs, seeds, strict=True)]
+            # Copies protect the caller's tensors from a function that writes to its arguments and then fails.
+            given = [
+                interpreter.make_dual(t.face, t._array.copy(), seed) for t, seed in zip(inputs, seeds, strict=True)
+            ]
             rows = []
             for o in tree_flatten(func(*given))[0]:
                 if not isinstance(o, Variable) or o._node is not None:
@@ -76,8 +78,8 @@ def push(func: Callable[..., Any], inputs: list[Any], seeds: list[Array]) -> lis
 
 
 class _Plan:
-    """What is the same in every call of an op: its forward function, how its tangents are made,
-    and what its rules name."""
+    """Data shared by all calls of an op: its forward function, the method for its tangents, and the parameters of
+    its rules."""
 
     def __init__(self, op: Op) -> None:
         self.op = op
@@ -99,8 +101,8 @@ class _Plan:
 
 
 def _place(op: Op, name: str) -> Any:
-    """Where a parameter of a rule is found in (t, out, ops, settings, *values): its position, or a
-    function that finds it."""
+    """Return the position of a rule's parameter in (t, out, ops, settings, *values), or a function that computes
+    the parameter."""
     if name in _FIXED:
         return _FIXED.index(name)
     if name in op.settings:
@@ -130,7 +132,7 @@ class _Pushing:
         self.level = level
         self.count = count
 
-    def carrying(self, face: type[Any], array: Any, wide: Array | None) -> Any:
+    def make_dual(self, face: type[Any], array: Any, wide: Array | None) -> Any:
         out = wrap(face, array)
         if wide is not None:
             out._meta = meta = Meta()
@@ -174,16 +176,16 @@ class _Pushing:
         if plan.elementwise:
             made = self._elementwise(plan, values, wide, settings, out)
         else:
-            made = self._combined(plan, values, wide, settings)
+            made = self._combine(plan, values, wide, settings)
         if made is not None and made.__class__ is not np.ndarray:
             raise UnknownHere
-        return self.carrying(face, out, made)
+        return self.make_dual(face, out, made)
 
     def _elementwise(
         self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any], out: Any
     ) -> Any:
-        """The rule of each argument, with the products in front; everything else lines up
-        behind them by broadcasting."""
+        """Apply the rule of each argument, with the products in front; all other dimensions broadcast behind
+        them."""
         rank, total = out.ndim + 1, None
         for found, w in zip(plan.rules, wide, strict=True):
             if w is None or found is None:
@@ -192,16 +194,16 @@ class _Pushing:
             rule, pick = found
             term = rule(*pick((t, out, _OPS, settings, *values)))
             total = term if total is None else total + term
-        if total is not None and total.shape[1:] != out.shape:  # of `x + y` the tangent of a smaller argument alone
+        if total is not None and total.shape[1:] != out.shape:  # For `x + y`, the tangent of a smaller argument alone
             total = np.broadcast_to(total, (self.count, *out.shape))
         return total
 
-    def _combined(self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
+    def _combine(self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
         if plan.linear:
             if any(w is None for w in wide):
                 wanted = plan.op.differentiable_positions(len(values))
                 wide = [self._zeros(values[i]) if w is None and i in wanted else w for i, w in enumerate(wide)]
-            return self._batched(
+            return self._run_batched(
                 plan, [v if w is None else w for v, w in zip(values, wide, strict=True)], wide, settings
             )
         if not plan.by_factor or (plan.op.jvp != "multilinear" and any(w is not None for w in wide[1:])):
@@ -210,16 +212,16 @@ class _Pushing:
         for i, w in enumerate(wide):
             if w is not None:
                 alone = [None] * i + [w] + [None] * (len(wide) - i - 1)
-                term = self._batched(plan, [*values[:i], w, *values[i + 1 :]], alone, settings)
+                term = self._run_batched(plan, [*values[:i], w, *values[i + 1 :]], alone, settings)
                 total = term if total is None else total + term
         return total
 
-    def _batched(self, plan: _Plan, args: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
-        """The op with the products as a batch in front of the arguments that have tangents."""
+    def _run_batched(self, plan: _Plan, args: list[Any], wide: list[Array | None], settings: dict[str, Any]) -> Any:
+        """Run the op with the products as a batch in front of the arguments that have tangents."""
         rule = plan.batch
         if any(w is None for w in wide) and "batched" not in plan.batch_names:
             args = [
-                a if w is not None or not hasattr(a, "shape") else self._spread(a)
+                a if w is not None or not hasattr(a, "shape") else self._expand(a)
                 for a, w in zip(args, wide, strict=True)
             ]
         if callable(rule):
@@ -237,7 +239,7 @@ class _Pushing:
             raise UnknownHere
         return plan.forward(*args, **settings)
 
-    def _spread(self, a: Any) -> Array:
+    def _expand(self, a: Any) -> Array:
         return np.broadcast_to(a, (self.count, *a.shape))
 
     def _zeros(self, a: Any) -> Array:

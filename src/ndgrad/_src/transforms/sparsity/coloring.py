@@ -1,11 +1,10 @@
-"""Colouring: which columns of a sparse matrix can share one product.
+"""Colouring: groups of columns of a sparse matrix that can share one product.
 
-Two columns without a common row can be summed and told apart again afterwards, so a Jacobian costs as many products as
-a colouring of its columns has colours. A symmetric matrix is cheaper still: an entry can be read in its row or in its
-column, so a colour may meet a row twice as long as the mirrored place is clear. Both colourings are greedy, in an order
-that is tried both as it comes (right for banded matrices) and by falling degree (right for matrices with some dense
-rows), and both keep the colours in use at a vertex as the bits of one integer: a step costs a few operations on
-integers per entry, whatever the degrees.
+Columns without a common row can be summed and separated again, so a Jacobian costs as many products as a colouring of
+its columns has colours. A symmetric matrix is cheaper: an entry can be read in its row or in its column, so a colour
+may meet a row twice if the mirrored position is clear. Both colourings are greedy. Each tries two orders: the given one
+(good for banded matrices) and one by falling degree (good for matrices with some dense rows). Both keep the colours in
+use at a vertex as the bits of one integer: a step costs a few operations on integers per entry, for any degrees.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ def _orders(degrees: Ids) -> list[list[int]]:
 
 
 def _neighbours(pattern: Pattern) -> list[list[int]]:
-    """Per row, the columns of its entries, as lists: Python's integers are quicker one by one than NumPy's."""
+    """Return the columns of each row's entries as lists: single Python integers are faster than NumPy's."""
     indices, starts = pattern.indices.tolist(), pattern.starts.tolist()
     return [indices[a:b] for a, b in pairwise(starts)]
 
 
 def _lowest_free(taken: int) -> int:
-    """The lowest bit that is not set."""
+    """Return the lowest bit that is not set."""
     return (~taken & (taken + 1)).bit_length() - 1
 
 
-# ----- columns that have no row in common -----------------------------------------------------------------------------
+# ----- columns without a common row -----------------------------------------------------------------------------------
 
 
 def color_columns(pattern: Pattern) -> Ids:
-    """A colour per column, such that two columns of one colour have no row in common."""
-    fewest = int(np.diff(pattern.starts).max(initial=0))  # the entries of one row all need different colours
+    """Return a colour per column, such that two columns of one colour have no common row."""
+    fewest = int(np.diff(pattern.starts).max(initial=0))  # the entries of one row need different colours
     inhabited = np.unique(pattern.indices)
     if fewest == len(inhabited):
         colors = np.zeros(pattern.shape[1], np.int64)
         colors[inhabited] = np.arange(fewest, dtype=np.int64)
         return colors
-    rows_of = _neighbours(pattern.transposed())
+    rows_of = _neighbours(pattern.transpose())
     best = None
     for order in _orders(np.array([len(rows) for rows in rows_of], np.int64)):
         found = _distance_two(rows_of, order, pattern.shape[0])
@@ -79,12 +78,12 @@ def _distance_two(rows_of: list[list[int]], order: Iterable[int], rows: int) -> 
 
 
 def color_symmetric(pattern: Pattern) -> Ids:
-    """A star colouring: a colour per column, such that every entry of a symmetric matrix can be read in
-    its row or in its column.
+    """Return a star colouring: a colour per column, such that every entry of a symmetric matrix can be read in its
+    row or in its column.
 
     Vertices are columns, edges the entries off the diagonal. Neighbours differ in colour, and no path of
-    four vertices has only two colours: then the vertices of any two colours form stars, and an edge is read
-    at the end that is no centre.
+    four vertices has only two colours. Then the vertices of any two colours form stars, and an edge is read
+    at the end that is not the centre.
     """
     off_diagonal = pattern.rows != pattern.indices
     edges = _neighbours(pattern_of(pattern.rows[off_diagonal], pattern.indices[off_diagonal], pattern.shape))
@@ -97,11 +96,11 @@ def color_symmetric(pattern: Pattern) -> Ids:
 
 
 def _star(edges: list[list[int]], order: Iterable[int]) -> Ids:
-    """Greedy star colouring.
+    """Compute a greedy star colouring.
 
-    Of a path a - b - c - d in two colours, the vertex v that is coloured last is an end or is inside.
-    An end, v - b - c - d: v must not take the colour of c if d has that of b, that is if b's colour occurs twice around
-    c. `blocked[b]` collects these colours. Inside, a - v - c - d: if a and c have one colour (it occurs twice around
+    In a path a - b - c - d with two colours, the vertex v that is coloured last is an end or an inner vertex. End, v -
+    b - c - d: v must not take the colour of c if d has that of b, that is, if b's colour occurs twice around c.
+    `blocked[b]` collects these colours. Inner vertex, a - v - c - d: if a and c have one colour (it occurs twice around
     v), v must not take a colour that occurs around c.
     """
     n = len(edges)
@@ -132,12 +131,12 @@ def _star(edges: list[list[int]], order: Iterable[int]) -> Ids:
     return np.array(colors, np.int64)
 
 
-def readable(pattern: Pattern, colors: Ids) -> tuple[Ids, Ids]:
-    """Where each entry of a symmetric matrix stands in the compressed product (columns summed
-    by colour): row and colour.
+def find_entry_positions(pattern: Pattern, colors: Ids) -> tuple[Ids, Ids]:
+    """Return the row and colour of each entry of a symmetric matrix in the compressed product (columns summed by
+    colour).
 
-    The entry (i, j) stands in row i, unless another entry of that row has the colour of j; then it
-    stands, mirrored, in row j.
+    The entry (i, j) is in row i, unless another entry of that row has the colour of j. Then its mirror image is
+    used, in row j.
     """
     rows, columns = pattern.rows, pattern.indices
     count = int(colors.max(initial=0)) + 1

@@ -1,8 +1,8 @@
 """Rules of products: matmul and all contractions, convolution and its adjoints, attention, distances.
 
 A product of two arrays depends on a factor only where the other factor is not the constant zero, so the zeros of a
-constant matrix are the zeros of the pattern. Rows (or columns) with the same zeros are treated as one, which makes a
-product with a dense constant matrix one union per row, however many columns it has.
+constant matrix are zeros of the pattern. Rows (or columns) with the same zeros are treated as one. A product with a
+dense constant matrix then needs one union per row, for any number of columns.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ndgrad._src.transforms.sparsity.moves import sliding, windows
 from ndgrad._src.transforms.sparsity.rules import Array, Call, Operand, everything, rule
 from ndgrad._src.transforms.sparsity.sets import Ids, IndexSets
 
-#: Entries that are looked at together; more are taken in several steps.
+#: Number of entries processed together; more are processed in several steps.
 _STEP = 1 << 24
 
 
 class Factor:
-    """One side of a product: ids, and where it may differ from zero."""
+    """One side of a product: ids, and True for elements that may differ from zero."""
 
     def __init__(self, ids: Ids, there: Array) -> None:
         self.ids, self.there = ids, np.broadcast_to(there, ids.shape)
 
     @classmethod
-    def of(cls, o: Operand) -> Factor:
+    def from_operand(cls, o: Operand) -> Factor:
         return cls(o.ids, o.may_differ_from_zero)
 
     def transpose(self, *order: int) -> Factor:
@@ -42,15 +42,15 @@ class Factor:
 
 
 def product(x: Factor, y: Factor, sets: IndexSets) -> Ids:
-    """The matrix product of (batch, m, k) and (batch, k, n)."""
+    """Return the ids of the matrix product of (batch, m, k) and (batch, k, n)."""
     from_x = _one_side(x.ids, y.there, sets)
     from_y = _one_side(y.ids.transpose(0, 2, 1), x.there.transpose(0, 2, 1), sets).transpose(0, 2, 1)
     return sets.union(from_x, from_y)
 
 
 def _one_side(ids: Ids, there: Array, sets: IndexSets) -> Ids:
-    """For (batch, m, k) ids and (batch, k, n) truth values: element (i, j) is the union of the ids (i, k) over the k
-    that are true in column j."""
+    """Given (batch, m, k) ids and (batch, k, n) truth values, return for (i, j) the union of the ids (i, k) over
+    the k that are true in column j."""
     batch, m, _ = ids.shape
     n = there.shape[2]
     if not ids.any():
@@ -76,7 +76,7 @@ def _one_side(ids: Ids, there: Array, sets: IndexSets) -> Ids:
 
 
 def matmul(x: Factor, y: Factor, sets: IndexSets) -> Ids:
-    """As numpy.matmul: vectors are rows or columns, leading dimensions broadcast."""
+    """Return the ids of numpy.matmul: vectors are rows or columns, leading dimensions broadcast."""
     a = x.reshape(1, *x.ids.shape) if x.ids.ndim == 1 else x
     b = y.reshape(*y.ids.shape, 1) if y.ids.ndim == 1 else y
     m, k, n = a.ids.shape[-2], a.ids.shape[-1], b.ids.shape[-1]
@@ -92,7 +92,7 @@ def matmul(x: Factor, y: Factor, sets: IndexSets) -> Ids:
 
 
 def contract(x: Factor, y: Factor, subscripts: str, sets: IndexSets) -> Ids:
-    """A contraction over named dimensions, as one product."""
+    """Return the ids of a contraction over named dimensions, as one product."""
     xs, ys, out = split_subscripts(subscripts)
     sizes = dict(zip(xs + ys, x.ids.shape + y.ids.shape))
     shared, x_own = [s for s in out if s in xs and s in ys], [s for s in out if s not in ys]
@@ -113,12 +113,14 @@ def contract(x: Factor, y: Factor, subscripts: str, sets: IndexSets) -> Ids:
 
 @rule("matmul")
 def _matmul(call: Call) -> Any:
-    return matmul(Factor.of(call["x"]), Factor.of(call["y"]), call.sets)
+    return matmul(Factor.from_operand(call["x"]), Factor.from_operand(call["y"]), call.sets)
 
 
 @rule("contract")
 def _contract(call: Call) -> Any:
-    return contract(Factor.of(call["x"]), Factor.of(call["y"]), call.settings["subscripts"], call.sets)
+    return contract(
+        Factor.from_operand(call["x"]), Factor.from_operand(call["y"]), call.settings["subscripts"], call.sets
+    )
 
 
 _SUBSCRIPTS = {
@@ -127,10 +129,12 @@ _SUBSCRIPTS = {
 
 
 @rule(*_SUBSCRIPTS)
-def _added_product(call: Call) -> Any:
+def _add_product(call: Call) -> Any:
     made = np.zeros((), np.int64)
     if call.settings["alpha"] != 0:
-        made = contract(Factor.of(call["a"]), Factor.of(call["b"]), _SUBSCRIPTS[call.op.name], call.sets)
+        made = contract(
+            Factor.from_operand(call["a"]), Factor.from_operand(call["b"]), _SUBSCRIPTS[call.op.name], call.sets
+        )
     if call.settings["beta"] != 0:
         made = call.sets.union(made, call["x"].ids)
     return np.broadcast_to(made, call.out_shape)
@@ -138,7 +142,7 @@ def _added_product(call: Call) -> Any:
 
 @rule("linear")
 def _linear(call: Call) -> Any:
-    made = matmul(Factor.of(call["x"]), Factor.of(call["w"]).transpose(1, 0), call.sets)
+    made = matmul(Factor.from_operand(call["x"]), Factor.from_operand(call["w"]).transpose(1, 0), call.sets)
     return made if call["b"].value is None else call.sets.union(made, call["b"].ids)
 
 
@@ -146,8 +150,8 @@ def _linear(call: Call) -> Any:
 
 
 class _Geometry:
-    """A convolution as products: the patches of the input, one row each, times the weights. Groups
-    are a batch of products."""
+    """A convolution as products: the patches of the input, one row each, times the weights. Groups are a batch of
+    products."""
 
     def __init__(self, call: Call, x_shape: Any, w_shape: Any, positions: tuple[int, ...]) -> None:
         stride, padding, dilation = (call.settings[k] for k in ("stride", "padding", "dilation"))
@@ -155,7 +159,7 @@ class _Geometry:
         self.n, self.channels, *self.sizes = x_shape
         self.outputs, self.each, *kernel = w_shape
         self.positions = positions
-        #: the place that tap t of the window at l reads
+        #: position that tap t of the window at l reads
         self.reads = windows(sliding(positions, kernel, stride, padding, dilation), tuple(self.sizes))
 
     def patches(self, x: Factor) -> Factor:
@@ -163,13 +167,13 @@ class _Geometry:
         flat = x.reshape(self.n, self.groups, self.each, math.prod(self.sizes))
         count, taps = self.reads.shape
 
-        def read(array: Array) -> Array:
+        def gather_patches(array: Array) -> Array:
             with_outside = np.concatenate([array, np.zeros((*array.shape[:-1], 1), array.dtype)], axis=-1)[
                 ..., self.reads
             ]
             return with_outside.transpose(1, 0, 3, 2, 4).reshape(self.groups, self.n * count, self.each * taps)
 
-        return Factor(read(flat.ids), read(flat.there))
+        return Factor(gather_patches(flat.ids), gather_patches(flat.there))
 
     def weights(self, w: Factor) -> Factor:
         """(M, C / groups, *K) -> (groups, M / groups, channels of a group * taps)"""
@@ -186,7 +190,9 @@ class _Geometry:
 def _convolution(call: Call) -> Any:
     sets, out = call.sets, call.out_shape
     g = _Geometry(call, call["x"].shape, call["w"].shape, out[2:])
-    made = product(g.patches(Factor.of(call["x"])), g.weights(Factor.of(call["w"])).transpose(0, 2, 1), sets)
+    made = product(
+        g.patches(Factor.from_operand(call["x"])), g.weights(Factor.from_operand(call["w"])).transpose(0, 2, 1), sets
+    )
     made = made.reshape(g.groups, g.n, math.prod(out[2:]), g.outputs // g.groups).transpose(1, 0, 3, 2).reshape(out)
     bias = call["b"]
     return made if bias.value is None else sets.union(made, bias.ids.reshape(-1, *(1,) * (len(out) - 2)))
@@ -196,7 +202,7 @@ def _convolution(call: Call) -> Any:
 def _convolution_input(call: Call) -> Any:
     sets, out = call.sets, call.out_shape
     g = _Geometry(call, out, call["w"].shape, call["y"].shape[2:])
-    made = product(g.results(Factor.of(call["y"])), g.weights(Factor.of(call["w"])), sets)
+    made = product(g.results(Factor.from_operand(call["y"])), g.weights(Factor.from_operand(call["w"])), sets)
     count, taps = g.reads.shape
     made = made.reshape(g.groups, g.n, count, g.each, taps).transpose(1, 0, 3, 2, 4)  # (N, groups, each, windows, taps)
     planes = np.arange(g.n * g.channels, dtype=np.int64).reshape(g.n, g.groups, g.each, 1, 1) * math.prod(g.sizes)
@@ -208,8 +214,8 @@ def _convolution_input(call: Call) -> Any:
 @rule("convolution_weight")
 def _convolution_weight(call: Call) -> Any:
     g = _Geometry(call, call["x"].shape, call.out_shape, call["y"].shape[2:])
-    results = g.results(Factor.of(call["y"])).transpose(0, 2, 1)
-    return product(results, g.patches(Factor.of(call["x"])), call.sets).reshape(call.out_shape)
+    results = g.results(Factor.from_operand(call["y"])).transpose(0, 2, 1)
+    return product(results, g.patches(Factor.from_operand(call["x"])), call.sets).reshape(call.out_shape)
 
 
 # ----- attention and distances ----------------------------------------------------------------------------------------
@@ -217,8 +223,8 @@ def _convolution_weight(call: Call) -> Any:
 
 @rule("attention", "attention_weights")
 def _attention(call: Call) -> Any:
-    """Row i of the weights depends on query i, on all keys and on its row of the mask; the result, on the
-    columns of the values too."""
+    """Row i of the weights depends on query i, on all keys and on its row of the mask. The result also depends on
+    the columns of the values."""
     sets, q, k, mask = call.sets, call["q"], call["k"], call["mask"]
     last = q.ids.ndim - 1
     total = sets.union_along(q.ids, (last,), keepdim=True)
@@ -231,7 +237,7 @@ def _attention(call: Call) -> Any:
         if call.op.name == "attention":
             total = sets.union(total, sets.union_along(call["v"].ids, (call["v"].ids.ndim - 2,), keepdim=True))
         return np.broadcast_to(total, call.out_shape)
-    except ValueError:  # heads that share keys are laid out otherwise
+    except ValueError:  # heads that share keys have another layout
         return everything(call)
 
 

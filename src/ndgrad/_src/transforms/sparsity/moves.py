@@ -1,9 +1,9 @@
 """Rules of ops that move elements about: gathers, scatters, joins, windows.
 
-A gather takes each element of its result from one place, so it is run on ids as it stands. A scatter that adds is
-the transpose of a gather: that gather, run on the numbers of the result's places, says where each element goes. An
-index or a mask that depends on the inputs may point anywhere: then the result is blurred along the indexed
-dimension, or altogether.
+A gather takes each element of its result from one position, so it runs on ids directly. A scatter that adds is the
+transpose of a gather: running that gather on the position numbers of the result gives the target of each element. An
+index or a mask that depends on the inputs may point anywhere. The result is then blurred along the indexed dimension,
+or completely.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids
     "index", "rows", "index_select", "index_copy", "index_fill", "embedding", "gather", "take", "scatter",
     "masked_select", "masked_select_backward", "exchange_rows", "take_pooled", "pick_along",
 )  # fmt: skip
-def moved(call: Call) -> Any:
+def move_ids(call: Call) -> Any:
     """Run the op on ids."""
     if call.choice_depends:
-        return blurred(call)
-    return call.forward(*(o.moved() if any(o is d for d in call.data) else o.value for o in call.operands))
+        return blur(call)
+    return call.forward(*(o.movable_ids() if any(o is d for d in call.data) else o.value for o in call.operands))
 
 
 @rule("constant_pad_nd")
 def _pad(call: Call) -> Any:
-    return call.forward(call.operands[0].moved(), value=0.0)
+    return call.forward(call.operands[0].movable_ids(), value=0.0)
 
 
 @rule("shift")
 def _shift(call: Call) -> Any:
-    return call.forward(call.operands[0].moved(), fill=0.0)
+    return call.forward(call.operands[0].movable_ids(), fill=0.0)
 
 
-def blurred(call: Call) -> Any:
-    """A choice that is another one elsewhere: whatever could be chosen counts."""
+def blur(call: Call) -> Any:
+    """Return ids for a choice that may differ at other points: every possible source counts."""
     if not any(o.may_differ_from_zero.any() for o in call.data):
         return np.zeros(call.out_shape, np.int64)
     dim = call.settings.get("dim", 0 if call.op.name == "rows" and call["index"].value.ndim == 1 else None)
@@ -74,8 +74,8 @@ def _numbers(shape: tuple[int, ...]) -> Ids:
     return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
 
 
-def _sent(call: Call, ids: Ids, places: Ids) -> Ids:
-    """The union of what is sent to each place of the result; places below 0 are outside."""
+def _send(call: Call, ids: Ids, places: Ids) -> Ids:
+    """Return the union of the ids sent to each position of the result; positions below 0 are outside."""
     inside = (places >= 0) & (ids != CONSTANT)
     return call.sets.union_at(places[inside], ids[inside], math.prod(call.out_shape)).reshape(call.out_shape)
 
@@ -87,15 +87,15 @@ def _forward(name: str, *arrays: Any, **settings: Any) -> Any:
 @rule("index_add_zeros")
 def _index_add_zeros(call: Call) -> Any:
     if call.choice_depends:
-        return blurred(call)
+        return blur(call)
     x, *indices = call.operands
-    return _sent(call, x.ids, np.broadcast_to(_numbers(call.out_shape)[tuple(i.value for i in indices)], x.shape))
+    return _send(call, x.ids, np.broadcast_to(_numbers(call.out_shape)[tuple(i.value for i in indices)], x.shape))
 
 
 @rule("index_select_backward", "gather_backward", "place_along", "scatter_prod", "max_unpool")
-def _transposed_gather(call: Call) -> Any:
+def _scatter_by_gather(call: Call) -> Any:
     if call.choice_depends:
-        return blurred(call)
+        return blur(call)
     x, index = call.operands
     numbers, name = _numbers(call.out_shape), call.op.name
     if name == "max_unpool":
@@ -103,39 +103,39 @@ def _transposed_gather(call: Call) -> Any:
     else:
         gather = {"index_select_backward": "index_select", "place_along": "pick_along"}.get(name, "gather")
         places = _forward(gather, numbers, index.value, dim=call.settings["dim"])
-    return _sent(call, x.ids, places)
+    return _send(call, x.ids, places)
 
 
 @rule("unfold_backward")
 def _unfold_backward(call: Call) -> Any:
     windows = {k: call.settings[k] for k in ("dim", "width", "step")}
-    return _sent(call, call.operands[0].ids, _forward("unfold", _numbers(call.out_shape), **windows))
+    return _send(call, call.operands[0].ids, _forward("unfold", _numbers(call.out_shape), **windows))
 
 
 @rule("sum_interleaved")
 def _sum_interleaved(call: Call) -> Any:
-    return _sent(call, call.operands[0].ids, _forward("repeat_interleave", _numbers(call.out_shape), **call.settings))
+    return _send(call, call.operands[0].ids, _forward("repeat_interleave", _numbers(call.out_shape), **call.settings))
 
 
 @rule("col2im")
 def _col2im(call: Call) -> Any:
     patches = {k: call.settings[k] for k in ("kernel", "dilation", "padding", "stride")}
-    return _sent(call, call.operands[0].ids, _forward("im2col", _numbers(call.out_shape) + 1, **patches) - 1)
+    return _send(call, call.operands[0].ids, _forward("im2col", _numbers(call.out_shape) + 1, **patches) - 1)
 
 
 @rule("index_add", "scatter_add", "scatter_extreme")
-def _added_along(call: Call) -> Any:
+def _add_along(call: Call) -> Any:
     x, index, y = call.operands
     if call.choice_depends:
         return everything(call)
     gather = "index_select" if call.op.name == "index_add" else "gather"
     places = _forward(gather, _numbers(call.out_shape), index.value, dim=call.settings["dim"])
-    sent = _cropped(y.ids, places.shape)
-    return call.sets.union(x.ids, _sent(call, sent, places))
+    sent = _crop(y.ids, places.shape)
+    return call.sets.union(x.ids, _send(call, sent, places))
 
 
-def _cropped(ids: Ids, shape: tuple[int, ...]) -> Ids:
-    """A scatter reads as much of its source as the index is large."""
+def _crop(ids: Ids, shape: tuple[int, ...]) -> Ids:
+    """Crop the source of a scatter to the size of the index."""
     if ids.ndim == len(shape) and all(have >= want for have, want in zip(ids.shape, shape)):
         ids = ids[tuple(slice(n) for n in shape)]
     return np.broadcast_to(ids, shape)
@@ -147,29 +147,29 @@ def _index_put(call: Call) -> Any:
     if call.choice_depends:
         return everything(call)
     if not call.settings["accumulate"]:
-        return call.forward(_promoted(x.moved(), y.moved()), y.moved(), *(i.value for i in indices))
+        return call.forward(_promote(x.movable_ids(), y.movable_ids()), y.movable_ids(), *(i.value for i in indices))
     places = _numbers(call.out_shape)[tuple(i.value for i in indices)]
-    return call.sets.union(x.ids, _sent(call, np.broadcast_to(y.ids, places.shape), places))
+    return call.sets.union(x.ids, _send(call, np.broadcast_to(y.ids, places.shape), places))
 
 
 @rule("put")
-def _put(call: Call) -> Any:
+def _put_rule(call: Call) -> Any:
     x, index, y = call.operands
     if call.choice_depends:
         return everything(call)
     if not call.settings["accumulate"]:
-        return call.forward(_promoted(x.moved(), y.moved()), index.value, y.moved())
+        return call.forward(_promote(x.movable_ids(), y.movable_ids()), index.value, y.movable_ids())
     places = _forward("take", _numbers(call.out_shape), index.value)
-    return call.sets.union(x.ids, _sent(call, np.broadcast_to(y.ids, places.shape), places))
+    return call.sets.union(x.ids, _send(call, np.broadcast_to(y.ids, places.shape), places))
 
 
-def _promoted(x: Array, y: Array) -> Array:
+def _promote(x: Array, y: Array) -> Array:
     return x.astype(result_dtype(x, y))
 
 
 @rule("strided_values", "as_strided_backward")
 def _strided(call: Call) -> Any:
-    """Elements that share a place in memory are combined there; leading dimensions are a batch."""
+    """Combine elements that share a position in memory; leading dimensions are a batch."""
     layout = _Layout(np, call.settings["source"], call.settings["target"])
     to, back = (layout.source, layout.target) if call.op.name == "strided_values" else (layout.target, layout.source)
     ids = call.operands[0].ids
@@ -187,8 +187,8 @@ def _strided(call: Call) -> Any:
 
 
 def windows(axes: list[Ids], sizes: tuple[int, ...]) -> Ids:
-    """The places that each window reads, of shape (windows, reads), from those along each axis;
-    -1 for places outside."""
+    """Return the positions that each window reads, of shape (windows, reads), from those along each axis; -1 for
+    positions outside."""
     total = np.zeros((1, 1), np.int64)
     for places, size in zip(axes, sizes, strict=True):
         outside = (total < 0)[:, None, :, None] | ((places < 0) | (places >= size))[None, :, None, :]
@@ -198,7 +198,7 @@ def windows(axes: list[Ids], sizes: tuple[int, ...]) -> Ids:
 
 
 def sliding(positions: tuple[int, ...], kernel: Any, stride: Any, padding: Any, dilation: Any) -> list[Ids]:
-    """Per axis, the places that each window reads: shape (windows, taps)."""
+    """Return, per axis, the positions that each window reads: shape (windows, taps)."""
     return [
         np.arange(n, dtype=np.int64)[:, None] * s - p + np.arange(k, dtype=np.int64) * d
         for n, k, s, p, d in zip(positions, kernel, stride, padding, dilation, strict=True)
@@ -206,7 +206,7 @@ def sliding(positions: tuple[int, ...], kernel: Any, stride: Any, padding: Any, 
 
 
 def _adaptive(positions: tuple[int, ...], sizes: tuple[int, ...]) -> list[Ids]:
-    """The windows of adaptive pooling: from floor(i n / m) to ceil((i + 1) n / m)."""
+    """Return the windows of adaptive pooling: from floor(i n / m) to ceil((i + 1) n / m)."""
     axes = []
     for m, n in zip(positions, sizes, strict=True):
         first, last = np.arange(m, dtype=np.int64) * n // m, -(-(np.arange(m, dtype=np.int64) + 1) * n // m)
@@ -239,12 +239,12 @@ def _pool_backward(call: Call) -> Any:
     reads = _windows_of(call, out[2:], ids.shape[2:])
     planes = np.arange(math.prod(out[:2]), dtype=np.int64)[:, None, None] * math.prod(out[2:])
     places = np.where(reads < 0, -1, reads + planes)
-    return _sent(call, np.broadcast_to(ids.reshape(len(planes), len(reads), 1), places.shape), places)
+    return _send(call, np.broadcast_to(ids.reshape(len(planes), len(reads), 1), places.shape), places)
 
 
 @rule("resample")
 def _resample(call: Call) -> Any:
-    """Each output reads the inputs whose weight is not zero."""
+    """Let each output depend on the inputs with nonzero weight."""
     ids, dim, taps = call.operands[0].ids, call.settings["dim"], call.settings["taps"]
     reads = taps.index if taps.weight is None else np.where(taps.weight != 0, taps.index, -1)
     if taps.empty is not None:

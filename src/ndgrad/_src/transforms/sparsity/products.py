@@ -1,7 +1,7 @@
-"""Sparse Jacobians and Hessians: as many products as the pattern has colours, and the entries read from them.
+"""Sparse Jacobians and Hessians: one product per colour of the pattern, and the entries read from these products.
 
-Preparing costs one traced run of the function and a colouring; what comes out is an object that can be called at any
-point. Products are batched by vmap, in chunks that keep memory within bounds.
+Preparation costs one traced run of the function and a colouring. It returns an object that can be called at any
+point. Products are batched by vmap, in chunks that limit the memory.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.sparsity import batched_tangents
-from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, readable
+from ndgrad._src.transforms.sparsity.coloring import color_columns, color_symmetric, find_entry_positions
 from ndgrad._src.transforms.sparsity.rules import Array
 from ndgrad._src.transforms.sparsity.sets import Ids
 from ndgrad._src.transforms.sparsity.trace import Pattern, pattern_of, trace
 from ndgrad._src.transforms.transforms import Argnums, _select, _substitute, grad, jvp, vjp, vmap
 
-#: Elements of a batch of tangents that are at work together, unless `chunk_size` says otherwise.
+#: Elements of a batch of tangents that are processed together, unless `chunk_size` is given.
 _AT_ONCE = 1 << 23
-#: Sums of unit vectors up to this size are kept from one evaluation to the next.
+#: Sums of unit vectors up to this size are cached between evaluations.
 _KEPT = 1 << 20
 
 _FORMATS = ("csr", "csc", "coo")
@@ -36,12 +36,12 @@ _MODES = ("auto", "forward", "reverse")
 
 
 class _Prepared:
-    """What Jacobians and Hessians have in common: the function, what it was prepared for, and the
-    pattern with its colours."""
+    """Common part of Jacobians and Hessians: the function, the arguments it was prepared for, and the coloured
+    pattern."""
 
     _name = "sparse_jacobian"
     _pattern: Pattern
-    #: For each entry of the pattern, its product and its place in that product.
+    #: Product of each entry of the pattern, and its position in that product.
     _product: Ids
     _place: Ids
     #: The colour of each column (of each row, in reverse mode).
@@ -73,11 +73,11 @@ class _Prepared:
                 "Prepare outside of the transform, and use .values(...) inside. [nd-in-transform]"
             )
         self._shapes = [tuple(t.shape) for t in self._inputs]
-        self._takes_short_way = True
+        self._uses_fast_path = True
         self._kept_seeds: tuple[Any, list[Array]] | None = None
         self._sizes = [math.prod(s) for s in self._shapes]
 
-    # ----- what the user sees -----------------------------------------------------------------------------------------
+    # ----- public interface -------------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,29 +86,29 @@ class _Prepared:
 
     @property
     def nnz(self) -> int:
-        """The number of entries that are stored."""
+        """The number of stored entries."""
         return self._pattern.nnz
 
     @property
     def products(self) -> int:
-        """How many products one evaluation takes."""
+        """The number of products of one evaluation."""
         return int(self.colors.max(initial=0)) + 1 if self._pattern.nnz else 0
 
     @property
     def pattern(self) -> Any:
-        """Where the matrix may differ from zero, as a SciPy array of True in compressed rows."""
+        """The entries that may differ from zero, as a SciPy array of True in compressed rows."""
         return self._matrix(np.ones(self._pattern.nnz, bool), "csr")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The matrix at a point, as a SciPy sparse array."""
-        inputs = self._checked_inputs(args)
-        if self._takes_short_way and batched_tangents.applies(inputs):
+        """Return the matrix at a point, as a SciPy sparse array."""
+        inputs = self._check_inputs(args)
+        if self._uses_fast_path and batched_tangents.applies(inputs):
             try:
                 return self._matrix(self._numbers(inputs, self._flat_function(args, kwargs)), self.format)
             except Exception:
-                # Whatever the short way does not know, or the function itself refuses, the general
-                # way does or says properly.
-                self._takes_short_way = False
+                # The general path handles everything that the fast path does not know, and reports errors of the
+                # function itself.
+                self._uses_fast_path = False
         found = self.values(*args, **kwargs)
         if thread.levels and level_number(found):
             raise RuntimeError(
@@ -119,22 +119,22 @@ class _Prepared:
         return self._matrix(np.asarray(array if library_of(array) is np else array.get()), self.format)
 
     def values(self, *args: Any, **kwargs: Any) -> Any:
-        """The entries at a point as a tensor, in the order of `pattern.indices`: row by row. It can be
+        """Return the entries at a point as a tensor, in the order of `pattern.indices`: row by row. It can be
         differentiated further."""
-        inputs = self._checked_inputs(args)
+        inputs = self._check_inputs(args)
         if not self._pattern.nnz:
             like = inputs[0]
             return wrap(like.face, library_of(innermost_array(like)).zeros(0, np_dtype(like)))
         compressed = self._products(inputs, self._flat_function(args, kwargs))
-        return tensor_ops.index(compressed, *(_beside(compressed, i) for i in (self._product, self._place)))
+        return tensor_ops.index(compressed, *(_index_tensor(compressed, i) for i in (self._product, self._place)))
 
     def _numbers(self, inputs: list[Any], flat: Callable[..., Any]) -> Array:
-        """The entries as numbers, by the short way of ndgrad._src.transforms.sparsity.batched_tangents."""
+        """Return the entries as numbers, by the fast path of ndgrad._src.transforms.sparsity.batched_tangents."""
         if not self._pattern.nnz:
             return np.zeros(0, np_dtype(inputs[0]))
         rows = []
         for seeds in self._seeds(inputs):
-            pushed = batched_tangents.push(self._pushed_function(flat), inputs, seeds)
+            pushed = batched_tangents.push(self._function_to_push(flat), inputs, seeds)
             made = [part.reshape(len(part), -1) for part in pushed]
             rows.append(made[0] if len(made) == 1 else np.concatenate(made, axis=1))
         compressed = rows[0] if len(rows) == 1 else np.concatenate(rows)
@@ -149,12 +149,12 @@ class _Prepared:
 
     # ----- the parts --------------------------------------------------------------------------------------------------
 
-    def _checked_inputs(self, args: tuple[Any, ...]) -> list[Any]:
+    def _check_inputs(self, args: tuple[Any, ...]) -> list[Any]:
         inputs, spec = self._flatten(args)
         if spec != self._spec or [tuple(getattr(t, "shape", ())) for t in inputs] != self._shapes:
             raise ValueError(
                 f"{self._name}: it was prepared for arguments of shapes {self._shapes} in structure {self._spec}, "
-                f"and called with shapes {[tuple(getattr(t, 'shape', ())) for t in inputs]} in structure "
+                f"but called with shapes {[tuple(getattr(t, 'shape', ())) for t in inputs]} in structure "
                 f"{spec}. Prepare it for these. [nd-transform-args]"
             )
         for t in inputs:
@@ -167,7 +167,7 @@ class _Prepared:
     def _check(self, t: Any) -> None:
         if not isinstance(t, Variable):
             raise TypeError(
-                f"{self._name}: expected tensors to differentiate, and got {type(t).__name__}. "
+                f"{self._name}: expected tensors to differentiate, but got {type(t).__name__}. "
                 "Wrap it with ndgrad.as_tensor(...). [nd-type]"
             )
         if not is_inexact(np_dtype(t)):
@@ -177,7 +177,7 @@ class _Prepared:
             )
 
     def _flat_function(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-        """The function of the inputs alone, as a list."""
+        """Return the function of the inputs alone, as a list."""
         numbers, _ = _select(self.argnums, args)
 
         def flat(*inputs: Any) -> Any:
@@ -186,34 +186,35 @@ class _Prepared:
         return flat
 
     def _products(self, inputs: list[Any], flat: Callable[..., Any]) -> Any:
-        """All products, one row each."""
+        """Return all products, one row each."""
         raise NotImplementedError
 
-    def _pushed_function(self, flat: Callable[..., Any]) -> Callable[..., Any]:
-        """The function whose Jacobian is multiplied."""
+    def _function_to_push(self, flat: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function whose Jacobian is multiplied."""
         return flat
 
-    def _pushed(self, likes: list[Any], push: Callable[..., Any]) -> Any:
-        """`push` of the sums of unit vectors of each colour: a matrix with one row per colour.
+    def _push_seeds(self, likes: list[Any], push: Callable[..., Any]) -> Any:
+        """Apply `push` to the sums of unit vectors of each colour; return a matrix with one row per colour.
 
-        Its arguments are like the tensors `likes`, the parts of the space that is coloured.
+        Its arguments are like the tensors `likes`, the parts of the coloured space.
         """
         rows = []
         for seeds in self._seeds(likes):
             made = vmap(push)(
                 *(wrap(t.face, library_of(innermost_array(t)).asarray(s)) for t, s in zip(likes, seeds, strict=True))
             )
-            rows.append(_joined([tensor_ops.reshape(t, shape=(t.shape[0], math.prod(t.shape[1:]))) for t in made], 1))
-        return _joined(rows, 0)
+            rows.append(_join([tensor_ops.reshape(t, shape=(t.shape[0], math.prod(t.shape[1:]))) for t in made], 1))
+        return _join(rows, 0)
 
     def _seeds(self, likes: list[Any]) -> Iterator[list[Array]]:
-        """Chunk by chunk, the sums of unit vectors of each colour: an array per tensor, the products in front."""
+        """Yield, chunk by chunk, the sums of unit vectors of each colour: an array per tensor, the products in
+        front."""
         dtypes = tuple(np_dtype(t) for t in likes)
         if self._kept_seeds is not None and self._kept_seeds[0] == dtypes:
             yield self._kept_seeds[1]
             return
         ends = np.cumsum([math.prod(t.shape) for t in likes], dtype=np.int64)
-        # a unit vector without entries would only cost: it is left out
+        # Unit vectors without entries are left out, because they only cost time.
         wanted = np.zeros(len(self.colors), bool)
         wanted[self._pattern.indices if self.colors_are_of == "columns" else self._pattern.rows] = True
         step = self.chunk_size or max(_AT_ONCE // max(*self._pattern.shape, 1), 1)
@@ -230,7 +231,7 @@ class _Prepared:
                 self._kept_seeds = dtypes, parts
             yield parts
 
-    #: What is coloured: "columns" for products with vectors, "rows" for products from the left.
+    #: Coloured objects: "columns" for products with vectors, "rows" for products from the left.
     colors_are_of = "columns"
 
     def _matrix(self, data: Any, format: str) -> Any:
@@ -241,11 +242,11 @@ class _Prepared:
         return made if format == "csr" else made.asformat(format)
 
 
-def _joined(parts: list[Any], dim: int) -> Any:
+def _join(parts: list[Any], dim: int) -> Any:
     return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=dim)
 
 
-def _beside(t: Any, index: Ids) -> Any:
+def _index_tensor(t: Any, index: Ids) -> Any:
     return wrap(t.face, library_of(innermost_array(t)).asarray(index))
 
 
@@ -254,18 +255,18 @@ def _scipy_sparse(name: str) -> Any:
         import scipy.sparse
     except ImportError as error:
         raise ImportError(
-            f"{name} returns SciPy's sparse matrices, and SciPy is not installed. "
+            f"{name} returns SciPy's sparse matrices, but SciPy is not installed. "
             "Install it with pip install 'ndgrad[scipy]'. [nd-install]"
         ) from error
     return scipy.sparse
 
 
-def _given(name: str, pattern: Any, columns: int) -> Pattern:
-    """A pattern from the user: whatever SciPy makes a sparse matrix of; its entries, not their values, count."""
+def _parse_pattern(name: str, pattern: Any, columns: int) -> Pattern:
+    """Parse a pattern given by the user: anything that SciPy converts to a sparse matrix. Values do not matter."""
     made = _scipy_sparse(name).coo_array(pattern)
     if len(made.shape) != 2 or made.shape[1] != columns:
         raise ValueError(
-            f"{name}: the pattern has shape {tuple(made.shape)}, and the inputs have {columns} elements: "
+            f"{name}: the pattern has shape {tuple(made.shape)}, but the inputs have {columns} elements: "
             "one column for each. [nd-transform-args]"
         )
     rows, indices = made.coords
@@ -276,7 +277,7 @@ def _given(name: str, pattern: Any, columns: int) -> Pattern:
 
 
 class SparseJacobian(_Prepared):
-    """The Jacobian of a function with a sparse one, prepared by `sparse_jacobian`.
+    """The Jacobian of a function, if it is sparse, prepared by `sparse_jacobian`.
 
     >>> import ndgrad
     >>> ndgrad.func.sparse_jacobian(lambda x: x[1:] * x[:-1], ndgrad.zeros(9))
@@ -301,18 +302,18 @@ class SparseJacobian(_Prepared):
         if any(np_dtype(t).kind == "c" for t in self._inputs):
             if mode == "reverse":
                 raise ValueError(
-                    "sparse_jacobian: mode='reverse' is for real inputs, and one is complex. Use mode='forward'. "
+                    "sparse_jacobian: mode='reverse' is for real inputs, but one is complex. Use mode='forward'. "
                     "[nd-complex]"
                 )
             mode = "forward"
         if pattern is None:
             self._pattern = trace(self._flat_function(args, {}), self._inputs)
         else:
-            self._pattern = _given(self._name, pattern, sum(self._sizes))
+            self._pattern = _parse_pattern(self._name, pattern, sum(self._sizes))
         self.mode, self.colors = _choose(self._pattern, mode)
         self.colors_are_of = "columns" if self.mode == "forward" else "rows"
         rows, columns = self._pattern.rows, self._pattern.indices
-        self._takes_short_way = self.mode == "forward"
+        self._uses_fast_path = self.mode == "forward"
         self._product = self.colors[columns if self.mode == "forward" else rows]
         self._place = rows if self.mode == "forward" else columns
 
@@ -322,7 +323,7 @@ class SparseJacobian(_Prepared):
             def push(*tangents: Any) -> tuple[Any, ...]:
                 return tuple(tree_flatten(jvp(flat, tuple(inputs), tangents)[1])[0])
 
-            return self._checked(self._pushed(inputs, push))
+            return self._check_outputs(self._push_seeds(inputs, push))
         value, pull = vjp(flat, *inputs)
         outputs, spec = tree_flatten(value)
         count = sum(math.prod(o.shape) for o in outputs)
@@ -330,35 +331,35 @@ class SparseJacobian(_Prepared):
             raise self._other_outputs(count)
         if any(np_dtype(o).kind == "c" for o in outputs):
             raise ValueError(
-                "sparse_jacobian: mode='reverse' is for real outputs, and one is complex. Use mode='forward'. "
+                "sparse_jacobian: mode='reverse' is for real outputs, but one is complex. Use mode='forward'. "
                 "[nd-complex]"
             )
 
         def pull_all(*cotangents: Any) -> tuple[Any, ...]:
             return tuple(pull(tree_unflatten(list(cotangents), spec)))
 
-        return self._pushed(outputs, pull_all)
+        return self._push_seeds(outputs, pull_all)
 
-    def _checked(self, compressed: Any) -> Any:
+    def _check_outputs(self, compressed: Any) -> Any:
         if compressed.shape[1] != self.shape[0]:
             raise self._other_outputs(compressed.shape[1])
         return compressed
 
     def _other_outputs(self, count: int) -> ValueError:
         return ValueError(
-            f"sparse_jacobian: the function returned {count} numbers, and {self.shape[0]} where it was prepared. "
-            "Prepare it again for arguments with which it does. [nd-transform-result]"
+            f"sparse_jacobian: the function returned {count} numbers, but {self.shape[0]} during preparation. "
+            "Prepare it again for these arguments. [nd-transform-result]"
         )
 
 
 def _choose(pattern: Pattern, mode: str) -> tuple[str, Ids]:
-    """The mode with fewer products; forward, which keeps no graph, where they are equal."""
+    """Return the mode with fewer products; on a tie forward mode, which keeps no graph."""
     by_column = color_columns(pattern) if mode != "reverse" else None
     if by_column is not None and (
-        mode == "forward" or int(np.diff(pattern.transposed().starts).max(initial=0)) > by_column.max(initial=0)
+        mode == "forward" or int(np.diff(pattern.transpose().starts).max(initial=0)) > by_column.max(initial=0)
     ):
-        return "forward", by_column  # as many rows meet in one column as there are colours: rows cannot do with fewer
-    by_row = color_columns(pattern.transposed())
+        return "forward", by_column  # A column with as many rows as there are colours: rows need as many colours
+    by_row = color_columns(pattern.transpose())
     if by_column is not None and by_column.max(initial=0) <= by_row.max(initial=0):
         return "forward", by_column
     return "reverse", by_row
@@ -373,15 +374,15 @@ def sparse_jacobian(
     chunk_size: int | None = None,
     pattern: Any = None,
 ) -> SparseJacobian:
-    """Prepare the Jacobian of `func` for arguments like `args`: find where it can differ from zero, and colour it.
+    """Prepare the Jacobian of `func` for arguments like `args`: find its possible nonzero entries, and colour it.
 
     The result is called at any point and returns a SciPy sparse array. A banded Jacobian of any size costs as many
-    products as the band is wide. Rows are the elements of the outputs, columns those of the arguments that `argnums`
-    names, in the order of their structure.
+    products as the band is wide. Rows are the elements of the outputs, columns those of the arguments in `argnums`, in
+    the order of their structure.
 
-    `mode` is "forward" (jvp), "reverse" (vjp) or "auto", which takes the one with fewer products. `format` is that of
-    the result: "csr", "csc" or "coo". `chunk_size` bounds how many products run together. `pattern` is a sparse matrix
-    with an entry wherever the Jacobian may differ from zero, if you know better than the trace.
+    `mode` is "forward" (jvp), "reverse" (vjp) or "auto", which takes the one with fewer products. `format` is the
+    format of the result: "csr", "csc" or "coo". `chunk_size` limits the number of products that run together. `pattern`
+    replaces the traced pattern by a sparse matrix with an entry wherever the Jacobian may differ from zero.
 
     >>> import ndgrad
     >>> second_difference = lambda x: x[2:] - 2 * x[1:-1] ** 3 + x[:-2]
@@ -398,7 +399,7 @@ def sparse_jacobian(
 
 
 class SparseHessian(_Prepared):
-    """The Hessian of a scalar function with a sparse one, prepared by `sparse_hessian`.
+    """The Hessian of a scalar function, if it is sparse, prepared by `sparse_hessian`.
 
     >>> import ndgrad
     >>> ndgrad.func.sparse_hessian(lambda x: (x[1:] * x[:-1]).sum() + (x**3).sum(), ndgrad.zeros(9))
@@ -425,11 +426,11 @@ class SparseHessian(_Prepared):
         if pattern is None:
             found = trace(self._gradient(self._flat_function(args, {})), self._inputs)
         else:
-            found = _given(self._name, pattern, sum(self._sizes))
-        # a Hessian is symmetric, so an entry whose mirror image cannot differ from zero cannot either
+            found = _parse_pattern(self._name, pattern, sum(self._sizes))
+        # A Hessian is symmetric: if an entry's mirror image is zero, so is the entry.
         self._pattern = found.symmetric_part()
         self.colors = color_symmetric(self._pattern)
-        self._place, self._product = readable(self._pattern, self.colors)
+        self._place, self._product = find_entry_positions(self._pattern, self.colors)
 
     def _gradient(self, flat: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
         def scalar(*inputs: Any) -> Any:
@@ -437,7 +438,7 @@ class SparseHessian(_Prepared):
             if not isinstance(out, Variable) or tuple(out.shape) != ():
                 what = f"a tensor of shape {tuple(out.shape)}" if isinstance(out, Variable) else type(out).__name__
                 raise RuntimeError(
-                    f"sparse_hessian: the function must return a scalar (0-d) tensor, and returned {what}. "
+                    f"sparse_hessian: the function must return a scalar (0-d) tensor, but returned {what}. "
                     "Reduce it, e.g. with .sum(). [nd-not-scalar]"
                 )
             return out
@@ -451,9 +452,9 @@ class SparseHessian(_Prepared):
         def push(*tangents: Any) -> tuple[Any, ...]:
             return tuple(jvp(gradient, tuple(inputs), tangents)[1])
 
-        return self._pushed(inputs, push)
+        return self._push_seeds(inputs, push)
 
-    def _pushed_function(self, flat: Callable[..., Any]) -> Callable[..., Any]:
+    def _function_to_push(self, flat: Callable[..., Any]) -> Callable[..., Any]:
         return self._gradient(flat)
 
 
@@ -465,13 +466,13 @@ def sparse_hessian(
     chunk_size: int | None = None,
     pattern: Any = None,
 ) -> SparseHessian:
-    """Prepare the Hessian of a scalar function for arguments like `args`: find where it can differ
-    from zero, and colour it.
+    """Prepare the Hessian of a scalar function for arguments like `args`: find its possible nonzero entries, and
+    colour it.
 
-    The result is called at any point and returns a SciPy sparse array, from one Hessian-vector product per colour
-    of a star colouring, which makes use of the symmetry. The pattern is that of the gradient's Jacobian: the
-    index sets are propagated through the ops of the backward pass too, so what is linear adds nothing. Arguments
-    as for `sparse_jacobian`.
+    The result is called at any point and returns a SciPy sparse array. It takes one Hessian-vector product per colour
+    of a star colouring, which uses the symmetry. The pattern is that of the gradient's Jacobian: the index sets are
+    propagated through the ops of the backward pass too, so linear parts add nothing. Arguments as for
+    `sparse_jacobian`.
 
     >>> import ndgrad
     >>> rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()

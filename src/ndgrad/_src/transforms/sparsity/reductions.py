@@ -1,5 +1,5 @@
-"""Rules of ops that combine the elements of a line: reductions, running forms, and what mixes a whole
-line or a whole matrix."""
+"""Rules of ops that combine the elements of a line: reductions, running forms, and ops that mix a whole line or
+matrix."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _dims(call: Call) -> tuple[int, ...]:
     "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "kthvalue", "softmax", "log_softmax", "sort",
     "topk", "fft_c2c", "fft_r2c", "fft_c2r",
 )  # fmt: skip
-def along_dims(call: Call) -> Any:
-    """Every element of the result depends on the whole of its line: all of them, or the only one that is left."""
+def union_over_dims(call: Call) -> Any:
+    """Make every element of the result depend on its whole line."""
     total = call.sets.union_along(call.operands[0].ids, _dims(call), keepdim=True)
-    return [_spread(total, out.shape) for out in call.outs]
+    return [_fit_shape(total, out.shape) for out in call.outs]
 
 
-def _spread(total: Ids, shape: tuple[int, ...]) -> Ids:
-    """A union whose dimensions were kept, in the shape of a result that has kept, lost or filled them."""
+def _fit_shape(total: Ids, shape: tuple[int, ...]) -> Ids:
+    """Return a union with kept dimensions in the shape of a result that has kept, dropped or filled them."""
     if total.ndim == len(shape):
         return np.broadcast_to(total, shape)
     return total.reshape(shape)
@@ -39,14 +39,14 @@ def _spread(total: Ids, shape: tuple[int, ...]) -> Ids:
 
 @rule("renorm")
 def _renorm(call: Call) -> Any:
-    """Each slice along the dimension is scaled by its own norm."""
+    """Scale each slice along the dimension by its own norm."""
     x = call.operands[0]
     rest = tuple(d for d in range(x.ids.ndim) if d != call.settings["dim"])
     return np.broadcast_to(call.sets.union_along(x.ids, rest, keepdim=True), x.shape)
 
 
 @rule("sum_all", "mean_all", "prod_all", "max_all", "min_all", "median_all", "nanmedian_all")
-def _over_all(call: Call) -> Any:
+def _reduce_all(call: Call) -> Any:
     return everything(call)
 
 
@@ -59,12 +59,12 @@ def _trace(call: Call) -> Any:
 @rule("line_dot")
 def _line_dot(call: Call) -> Any:
     x, y = (call.sets.union_along(o.ids, _dims(call), keepdim=True) for o in _factors(call))
-    return [_spread(call.sets.union(x, y), out.shape) for out in call.outs]
+    return [_fit_shape(call.sets.union(x, y), out.shape) for out in call.outs]
 
 
 @rule("cross")
 def _cross(call: Call) -> Any:
-    """Component i of the product takes components i + 1 and i + 2 of both."""
+    """Component i of the product depends on components i + 1 and i + 2 of both."""
     sets, (dim,) = call.sets, _dims(call)
     total = np.zeros((), np.int64)
     for o in _factors(call):
@@ -73,7 +73,7 @@ def _cross(call: Call) -> Any:
 
 
 def _factors(call: Call) -> list[Operand]:
-    """The factors of a product, less what the constant zeros of the other take away."""
+    """Return the factors of a product, without elements that the other's constant zeros cancel."""
     x, y = call.operands
     kept = []
     for o, other in ((x, y), (y, x)):
@@ -85,8 +85,8 @@ def _factors(call: Call) -> list[Operand]:
 # ----- running forms --------------------------------------------------------------------------------------------------
 
 
-def running(ids: Ids, dim: int, reverse: bool, sets: IndexSets) -> Ids:
-    """The union of all elements up to each along a dimension."""
+def union_running(ids: Ids, dim: int, reverse: bool, sets: IndexSets) -> Ids:
+    """Return the union of all elements up to each one along a dimension."""
     line = np.moveaxis(ids, dim, 0)
     out = np.empty(line.shape, np.int64)
     order = range(len(line) - 1, -1, -1) if reverse else range(len(line))
@@ -98,13 +98,13 @@ def running(ids: Ids, dim: int, reverse: bool, sets: IndexSets) -> Ids:
 
 @rule("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin")
 def _cumulative(call: Call) -> Any:
-    made = running(call.operands[0].ids, call.settings["dim"], call.settings.get("reverse", False), call.sets)
+    made = union_running(call.operands[0].ids, call.settings["dim"], call.settings.get("reverse", False), call.sets)
     return [made] * len(call.outs)
 
 
 @rule("linear_recurrence")
 def _linear_recurrence(call: Call) -> Any:
-    """h[k] = a[k] h[k-1] + b[k]: a coefficient that is the constant zero forgets what came before."""
+    """h[k] = a[k] h[k-1] + b[k]: a coefficient that is the constant zero drops the dependence on earlier elements."""
     sets, a, b = call.sets, call["a"], call["b"]
     dim, reverse = call.settings["dim"], call.settings["reverse"]
     a_line, b_line = np.moveaxis(a.ids, dim, 0), np.moveaxis(b.ids, dim, 0)
@@ -124,7 +124,7 @@ def _linear_recurrence(call: Call) -> Any:
 
 @rule("native_layer_norm", "native_batch_norm", "rms_norm")
 def _normalization(call: Call) -> Any:
-    """The line, scaled and shifted by a weight and a bias that belong to its elements."""
+    """The line, scaled and shifted by a weight and a bias per element."""
     sets = call.sets
     x, *affine = call.operands
     line = sets.union_along(x.ids, _dims(call), keepdim=True)
@@ -143,7 +143,7 @@ def _softmax_cross_entropy(call: Call) -> Any:
     sets, x = call.sets, call.operands[0]
     if call.operands[1].depends and call.operands[1].ids.max() > 1:
         return everything(call)
-    return [_spread(sets.union_along(x.ids, _dims(call), keepdim=True), out.shape) for out in call.outs]
+    return [_fit_shape(sets.union_along(x.ids, _dims(call), keepdim=True), out.shape) for out in call.outs]
 
 
 # ----- matrices -------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _softmax_cross_entropy(call: Call) -> Any:
     "lu_factor", "matrix_exp", "spectral_gaps", "pinv",
 )  # fmt: skip
 def _per_matrix(call: Call) -> Any:
-    """Whatever is made of a matrix depends on the whole of it; leading dimensions are a batch."""
+    """Results depend on the whole matrix; leading dimensions are a batch."""
     core = 1 if call.op.name == "spectral_gaps" else 2
     total, lead = np.zeros((), np.int64), call.operands[0].shape[: call.operands[0].ids.ndim - core]
     for o in call.data:
@@ -167,15 +167,18 @@ def _per_matrix(call: Call) -> Any:
 
 @rule("solve", "solve_triangular")
 def _solve(call: Call) -> Any:
-    """A column of the solution depends on the matrix and on its own column; in a triangular system,
-    on what comes before it."""
+    """A column of the solution depends on the matrix and on its own column. In a triangular system it depends on
+    preceding rows only."""
     sets, a, b = call.sets, call["a"], call["b"]
     vector = len(call.out_shape) < len(a.shape) or b.ids.ndim == 1
     columns = b.ids[..., None] if vector else b.ids
     if call.op.name == "solve_triangular":
         upper = call.settings["upper"]
         rows = sets.union_along(np.triu(a.ids) if upper else np.tril(a.ids), (a.ids.ndim - 1,), keepdim=True)
-        matrix, right = running(rows, rows.ndim - 2, upper, sets), running(columns, columns.ndim - 2, upper, sets)
+        matrix, right = (
+            union_running(rows, rows.ndim - 2, upper, sets),
+            union_running(columns, columns.ndim - 2, upper, sets),
+        )
     else:
         matrix = sets.union_along(a.ids, (a.ids.ndim - 2, a.ids.ndim - 1), keepdim=True)
         right = sets.union_along(columns, (columns.ndim - 2,), keepdim=True)

@@ -1,11 +1,11 @@
-"""What an op makes of the sets of its arguments: the language of rules, and the rules that hold for whole kinds of ops.
+"""Rules from the sets of an op's arguments to those of its results: their interface, and rules for whole kinds of ops.
 
-A rule gets a `Call` and returns, for every output, an array of ids. The one law is that a set may be too large and
-never too small, whatever the values of the inputs are. So a rule may look at the values of arguments that are constants
-of the program, and at no others; an op that nobody has written a rule for gets the rule of its kind, or `everything`,
-by which each element of the result depends on each element of the arguments.
+A rule gets a `Call` and returns, for every output, an array of ids. The one law: a set may be too large but never too
+small, for any values of the inputs. So a rule may use the values of arguments that are constants of the program, and
+no others. An op without a rule of its own gets the rule of its kind, or `everything`, by which each element of the
+result depends on each element of the arguments.
 
-Rules that only move elements about run the op itself on ids and return floats (see Note [Ids as tangents] in
+Rules that only move elements run the op itself on ids and return floats (see Note [Ids as tangents] in
 `trace`); rules that combine elements return integers, one set for the real and the imaginary part.
 """
 
@@ -24,11 +24,11 @@ Array = np.ndarray[Any, Any]
 
 
 class Operand:
-    """An argument of an op: its value, and which sets its elements depend on."""
+    """An argument of an op: its value, and the sets of its elements."""
 
     def __init__(self, value: Any, parts: Array | None, sets: IndexSets) -> None:
-        self.value = value  # an array, a number, or None for an optional argument that is left out
-        self.parts = parts  # ids as floats, complex where the value is; None for a constant
+        self.value = value  # an array, a number, or None for an omitted optional argument
+        self.parts = parts  # ids as floats, complex if the value is; None for a constant
         self._sets = sets
 
     @property
@@ -37,7 +37,7 @@ class Operand:
 
     @cached_property
     def ids(self) -> Ids:
-        """One id per element."""
+        """Return one id per element."""
         if self.parts is None:
             return np.zeros(self.shape, np.int64)
         if self.parts.dtype.kind != "c":
@@ -46,18 +46,18 @@ class Operand:
 
     @cached_property
     def depends(self) -> bool:
-        """Whether any element has another value at another point."""
+        """True if the value of any element depends on the inputs."""
         return self.parts is not None and bool(self.parts.any())
 
     @cached_property
     def may_differ_from_zero(self) -> Array:
-        """False where the value is the constant zero."""
+        """False for elements that are the constant zero."""
         if self.value is None:
             return np.zeros((), bool)
         return np.asarray((self.ids != CONSTANT) | (np.asarray(self.value) != 0))
 
-    def moved(self) -> Array:
-        """What a rule that moves elements about moves: the ids, zeros for a constant."""
+    def movable_ids(self) -> Array:
+        """Return the ids for a rule that moves elements; zeros for a constant."""
         if self.parts is not None:
             return self.parts
         kind = np.complex128 if np.asarray(self.value).dtype.kind == "c" else np.float64
@@ -65,7 +65,7 @@ class Operand:
 
 
 class Call:
-    """An op with its arguments and results, as a rule sees it."""
+    """An op with its arguments and results, as passed to a rule."""
 
     def __init__(
         self, op: Op, operands: Sequence[Operand], settings: dict[str, Any], outs: Sequence[Any], sets: IndexSets
@@ -73,10 +73,10 @@ class Call:
         self.op = op
         self.operands = tuple(operands)
         self.settings = settings
-        self.outs = tuple(outs)  # the results as raw arrays
+        self.outs = tuple(outs)  # results as raw arrays
         self.sets = sets
         wanted = op.differentiable_positions(len(self.operands))
-        self.data = tuple(self.operands[i] for i in wanted)  # what gradients flow to
+        self.data = tuple(self.operands[i] for i in wanted)  # differentiable arguments
         self.others = tuple(o for i, o in enumerate(self.operands) if i not in wanted)  # indices, masks
 
     def __getitem__(self, name: str) -> Operand:
@@ -88,11 +88,11 @@ class Call:
 
     @property
     def choice_depends(self) -> bool:
-        """Whether an index or a mask has another value at another point."""
+        """True if an index or a mask depends on the inputs."""
         return any(o.depends for o in self.others)
 
     def forward(self, *arrays: Any, **changed: Any) -> Any:
-        """The op's own forward function on other arrays."""
+        """Run the op's own forward function on other arrays."""
         return self.op.forward_for(np)(*arrays, **{**self.settings, **changed})
 
 
@@ -102,25 +102,25 @@ rule: RulesOfOps[Rule] = RulesOfOps("index sets")
 
 
 def rule_for(op: Op) -> Rule:
-    """The rule of an op, by its name or by its kind."""
+    """Return the rule of an op, by its name or by its kind."""
     found = rule.get(op.name)
     if found is not None:
         return found
     if op.jvp is NOT_DIFFERENTIABLE:
         return discrete
     if op.batch is RANDOM:
-        # the others pass no gradient on
+        # Other random ops pass no gradient on.
         return {"standard_gamma": elementwise, "sample_dirichlet": everything}.get(op.name, discrete)
     if op.elementwise or op.batch == "elementwise":
         return elementwise
     return everything
 
 
-# ----- whole kinds ----------------------------------------------------------------------------------------------------
+# ----- rules for kinds of ops -----------------------------------------------------------------------------------------
 
 
 def everything(call: Call) -> Any:
-    """Each element of the results depends on each element of the arguments: never too small."""
+    """Make each element of the results depend on each element of the arguments: never too small."""
     sets = call.sets
     total = np.zeros((), np.int64)
     for o in call.data:
@@ -131,7 +131,7 @@ def everything(call: Call) -> Any:
 
 
 def discrete(call: Call) -> Any:
-    """The results have no derivative; whether their values depend on the inputs is all there is to know."""
+    """For results without a derivative, record only whether their values depend on the inputs."""
     ids = [np.minimum(o.ids, DISCRETE) for o in call.operands]
     if call.op.elementwise:
         return _broadcast(ids, call.out_shape, call.sets)
@@ -140,7 +140,7 @@ def discrete(call: Call) -> Any:
 
 
 def elementwise(call: Call) -> Any:
-    """The union of the arguments, element by element."""
+    """Return the union of the arguments' sets, element by element."""
     ids = [o.ids for o in call.data] + [np.minimum(o.ids, DISCRETE) for o in call.others if o.depends]
     try:
         shape = np.broadcast_shapes(*(i.shape for i in ids), call.out_shape)
@@ -157,8 +157,8 @@ def _broadcast(ids: Sequence[Ids], shape: tuple[int, ...], sets: IndexSets) -> I
 
 
 @rule("floor_divide", "trunc_divide", "floor", "ceil", "trunc", "round", "sign")
-def _without_slope(call: Call) -> Any:
-    """Steps: the derivative is zero wherever there is one."""
+def _step(call: Call) -> Any:
+    """For steps: the derivative is zero wherever it exists."""
     return np.minimum(elementwise(call), DISCRETE)
 
 
@@ -167,7 +167,7 @@ def _independent(call: Call) -> Any:
     return np.zeros(call.out_shape, np.int64)
 
 
-# ----- elementwise ops that say more ----------------------------------------------------------------------------------
+# ----- elementwise ops with more precise rules ------------------------------------------------------------------------
 
 
 @rule("copysign", "nextafter")
@@ -198,7 +198,7 @@ def _div(call: Call) -> Any:
 
 
 @rule("addcmul", "addcdiv")
-def _added_product(call: Call) -> Any:
+def _add_product(call: Call) -> Any:
     x, first, second = call.operands
     if call.op.name == "addcmul":
         there = first.may_differ_from_zero & second.may_differ_from_zero
@@ -219,10 +219,10 @@ def _pow(call: Call) -> Any:
 
 @rule("where")
 def _where(call: Call) -> Any:
-    """A constant condition chooses; another may choose either."""
+    """A constant condition selects one argument; other conditions may select either."""
     condition, x, y = call.operands
     if not condition.depends:
-        return np.where(condition.value, x.moved(), y.moved())
+        return np.where(condition.value, x.movable_ids(), y.movable_ids())
     either = call.sets.union(call.sets.union(x.ids, y.ids), np.minimum(condition.ids, DISCRETE))
     either = np.where(x.may_differ_from_zero | y.may_differ_from_zero, either, CONSTANT)
     return np.where(condition.ids != CONSTANT, either, np.where(condition.value, x.ids, y.ids))
@@ -240,28 +240,28 @@ def _masked_fill(call: Call) -> Any:
 def _keep(call: Call) -> Any:
     x, mask = call.operands
     if not mask.depends:
-        return np.where(np.asarray(mask.value) != 0, x.moved(), 0.0)
+        return np.where(np.asarray(mask.value) != 0, x.movable_ids(), 0.0)
     return np.where(x.may_differ_from_zero, elementwise(call), CONSTANT)
 
 
 @rule("copy")
 def _copy(call: Call) -> Any:
-    """Nothing of the first argument is left."""
-    return np.broadcast_to(_to_dtype(call.operands[1].moved(), call.outs[0].dtype), call.out_shape)
+    """The result does not depend on the first argument."""
+    return np.broadcast_to(_to_dtype(call.operands[1].movable_ids(), call.outs[0].dtype), call.out_shape)
 
 
 @rule("fill_with")
 def _fill_with(call: Call) -> Any:
-    return np.broadcast_to(_to_dtype(call["value"].moved(), call.outs[0].dtype), call.out_shape)
+    return np.broadcast_to(_to_dtype(call["value"].movable_ids(), call.outs[0].dtype), call.out_shape)
 
 
 @rule("cast", "to_device")
 def _cast(call: Call) -> Any:
-    return _to_dtype(call.operands[0].moved(), call.outs[0].dtype)
+    return _to_dtype(call.operands[0].movable_ids(), call.outs[0].dtype)
 
 
 def _to_dtype(parts: Array, dtype: Any) -> Array:
-    """The ids of a value that changes its dtype: a real one has no imaginary part, and loses the one it had."""
+    """Return the ids of a value cast to a dtype: a real value has no imaginary part, so its ids are dropped."""
     return parts.real if parts.dtype.kind == "c" and dtype.kind != "c" else parts
 
 
@@ -273,9 +273,9 @@ def _complex(call: Call) -> Any:
 
 @rule("conj")
 def _conj(call: Call) -> Any:
-    return call.operands[0].moved()
+    return call.operands[0].movable_ids()
 
 
 @rule("scale_diagonal", "scale_bins", "clone")
-def _each_to_its_place(call: Call) -> Any:
-    return call.operands[0].moved()
+def _keep_positions(call: Call) -> Any:
+    return call.operands[0].movable_ids()

@@ -1,13 +1,13 @@
-"""Sets of column numbers, thousands at a time: what a traced value depends on.
+"""Sets of column numbers, handled by thousands: the dependences of traced values.
 
-Every element of a traced array names a set by a number, its id. Sets are never changed, so elements that depend on the
-same columns share one set, and moving elements about (views, gathers, writes) moves ids. Only where elements are
-combined are new sets made, all those of an op together in a few array operations; nothing is ever as large as the dense
-matrix unless the pattern itself is.
+Every element of a traced array names a set by a number, its id. Sets never change, so elements that depend on the
+same columns share one set, and moving elements (views, gathers, writes) moves ids. New sets are made only if elements
+are combined: all those of an op together, in a few array operations. No array is as large as the dense matrix unless
+the pattern itself is.
 
-Two ids are special. `CONSTANT` marks what does not depend on the inputs at all: its value may be used. `DISCRETE` marks
-what has no derivative and yet another value at another point (a comparison, an index, a detached value): its set is
-empty, but nothing may be concluded from its value.
+Two ids are special. `CONSTANT` marks values that do not depend on the inputs at all: they may be used. `DISCRETE`
+marks values that depend on the inputs but have no derivative (a comparison, an index, a detached value): the set is
+empty, but the value must not be used.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ Ids = np.ndarray[Any, np.dtype[np.int64]]
 CONSTANT = 0
 DISCRETE = 1
 
-#: Members that one step of a union may gather at a time; more are taken in several steps, so that memory stays bounded.
+#: Members that one step of a union gathers at a time; larger unions take several steps, so that memory stays bounded.
 _STEP = 1 << 24
 
 
 class _Growing:
-    """An array to which others are appended, in amortised linear time."""
+    """An array that grows by appending, in amortised linear time."""
 
     def __init__(self) -> None:
-        self._room: Ids = np.zeros(1024, np.int64)
+        self._buffer: Ids = np.zeros(1024, np.int64)
         self.size = 0
 
     def append(self, values: Ids) -> None:
         end = self.size + len(values)
-        if end > len(self._room):
-            larger = np.zeros(max(end, 2 * len(self._room)), np.int64)
-            larger[: self.size] = self._room[: self.size]
-            self._room = larger
-        self._room[self.size : end] = values
+        if end > len(self._buffer):
+            larger = np.zeros(max(end, 2 * len(self._buffer)), np.int64)
+            larger[: self.size] = self._buffer[: self.size]
+            self._buffer = larger
+        self._buffer[self.size : end] = values
         self.size = end
 
     @property
     def array(self) -> Ids:
-        return self._room[: self.size]
+        return self._buffer[: self.size]
 
 
 class IndexSets:
@@ -62,7 +62,7 @@ class IndexSets:
         return self._starts.size
 
     def singletons(self) -> Ids:
-        """The ids of {0}, {1}, ..., one per column."""
+        """Return the ids of {0}, {1}, ..., one per column."""
         return self._append(np.ones(self.columns, np.int64), np.arange(self.columns, dtype=np.int64))
 
     def _append(self, lengths: Ids, members: Ids) -> Ids:
@@ -75,20 +75,20 @@ class IndexSets:
     # ----- unions -----------------------------------------------------------------------------------------------------
 
     def union(self, a: Ids, b: Ids) -> Ids:
-        """The union of two sets per element, with broadcasting."""
+        """Return the union of two sets per element, with broadcasting."""
         low, high = np.asarray(np.minimum(a, b)), np.asarray(np.maximum(a, b))
-        # the larger id is the answer where the smaller is an empty set, or the same
+        # The larger id is the result if the smaller one is an empty set, or the same.
         both = (low > DISCRETE) & (low != high)
         if not both.any():
             return high
         keys, where = np.unique(low[both] * len(self) + high[both], return_inverse=True)
         pairs = np.stack([keys // len(self), keys % len(self)], axis=1)
         out = high.copy()
-        out[both] = self._joined(np.repeat(np.arange(len(keys), dtype=np.int64), 2), pairs.ravel(), len(keys))[where]
+        out[both] = self._join(np.repeat(np.arange(len(keys), dtype=np.int64), 2), pairs.ravel(), len(keys))[where]
         return out
 
     def union_along(self, ids: Ids, dims: tuple[int, ...], *, keepdim: bool = False) -> Ids:
-        """The union over dimensions."""
+        """Return the union over dimensions."""
         rest = tuple(d for d in range(ids.ndim) if d not in dims)
         kept, line = tuple(ids.shape[d] for d in rest), math.prod(ids.shape[d] for d in dims)
         places = np.repeat(np.arange(math.prod(kept), dtype=np.int64), line)
@@ -96,7 +96,7 @@ class IndexSets:
         return out.reshape(tuple(1 if d in dims else n for d, n in enumerate(ids.shape)) if keepdim else kept)
 
     def union_at(self, places: Ids, ids: Ids, count: int) -> Ids:
-        """For each of `count` places, the union of the sets that are sent there."""
+        """Return, for each of `count` positions, the union of the sets sent there."""
         keys = distinct(places * len(self) + ids)
         places, ids = keys // len(self), keys % len(self)
         out = np.zeros(count, np.int64)
@@ -110,11 +110,12 @@ class IndexSets:
         if several.size:
             new = np.zeros(count, np.int64)
             new[several] = np.arange(several.size, dtype=np.int64)
-            out[several] = self._joined(new[places[~alone]], ids[~alone], several.size)
+            out[several] = self._join(new[places[~alone]], ids[~alone], several.size)
         return out
 
-    def _joined(self, rows: Ids, ids: Ids, count: int) -> Ids:
-        """The unions of `count` rows of distinct non-empty sets; `rows` is sorted, and equal rows get equal ids."""
+    def _join(self, rows: Ids, ids: Ids, count: int) -> Ids:
+        """Return the unions of `count` rows of distinct non-empty sets; `rows` is sorted, and equal rows get equal
+        ids."""
         representative, chosen = _distinct_rows(rows, ids, count)
         rows, ids, count = rows[chosen], ids[chosen], int(representative.max()) + 1
         rows = np.cumsum(np.concatenate([[False], rows[1:] != rows[:-1]]), dtype=np.int64)
@@ -148,8 +149,8 @@ class IndexSets:
     # ----- reading ----------------------------------------------------------------------------------------------------
 
     def members(self, ids: Ids) -> tuple[Ids, Ids]:
-        """The members of the sets, one after the other in rising order, and for each the
-        position in `ids` of its set."""
+        """Return the members of the sets, concatenated in rising order, and the position in `ids` of each member's
+        set."""
         lengths = self._lengths.array[ids]
         owners = np.repeat(np.arange(len(ids), dtype=np.int64), lengths)
         before = np.cumsum(lengths, dtype=np.int64) - lengths
@@ -158,17 +159,17 @@ class IndexSets:
 
 
 def distinct(keys: Ids) -> Ids:
-    """The different numbers among `keys`, which are its own, in rising order: numpy.unique, without
-    its detour by hashing."""
+    """Return the distinct numbers among `keys` in rising order; `keys` is overwritten. Unlike numpy.unique, it
+    does not hash."""
     keys.sort()
     return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
 
 
 def _distinct_rows(rows: Ids, ids: Ids, count: int) -> tuple[Ids, Any]:
-    """Equal rows once: for each row the number of its like, and which entries belong to the first of their kind.
+    """Merge equal rows: return the number of each row's representative, and a mask of the representatives' entries.
 
-    Rows are told apart by sums of scrambled ids, which can be equal for unequal rows; that is checked, and if it ever
-    happened every row would count as distinct.
+    Rows are compared by sums of scrambled ids, which can collide. Collisions are checked; after one, every row counts
+    as distinct.
     """
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)

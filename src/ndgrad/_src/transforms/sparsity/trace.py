@@ -1,15 +1,15 @@
-"""Running a function once to see which of its results depend on which of its inputs.
+"""Run a function once to find the inputs on which each result depends.
 
 Note [Ids as tangents]
-Forward mode has a place for something that accompanies every element of a tensor: its tangent. A trace opens a dual
-level and puts the ids of sets there (see _src.transforms.sparsity.sets). Views of a tensor are then views of its ids, a
-write into a buffer writes ids into the buffer's ids, and transforms inside the traced function (an inner grad, say)
-carry them through as they carry tangents, at no further cost in code; only ops combine ids by rules of their own. Ids
-are floats, exact to 2^53. Those of a complex tensor are complex: its real and imaginary part are elements of their own,
-so that real, imag and view_as_real are views too.
+Forward mode already carries data with every element of a tensor: its tangent. A trace opens a dual level and stores
+the ids of sets there (see _src.transforms.sparsity.sets). Views of a tensor are then views of its ids, a write into a
+buffer writes ids into the buffer's ids, and transforms inside the traced function (such as an inner grad) carry them
+like tangents, without further code. Only ops combine ids by rules of their own. Ids are floats, exact to 2^53. Those
+of a complex tensor are complex: its real and imaginary part are separate elements, so that real, imag and
+view_as_real are views too.
 
-The function runs at one point. Its Python code takes the way it takes there; what depends on values inside of ops
-(where, sort, gather by a computed index) is covered for all points.
+The function runs at one point. Its Python code takes the branches of that point. Choices inside of ops (where, sort,
+gather by a computed index) are covered for all points.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ndgrad._src.interpreters.forward_ad import (
     interpreters,
     make_dual,
     save_tangents,
+    set_tangent,
     strip,
     tangent_of,
-    with_tangent,
 )
 from ndgrad._src.transforms.sparsity import contractions, moves, reductions  # noqa: F401  (they register their rules)
 from ndgrad._src.transforms.sparsity.rules import Array, Call, Operand, rule_for
@@ -45,7 +45,7 @@ from ndgrad._src.transforms.sparsity.sets import DISCRETE, Ids, IndexSets, disti
 
 
 class Pattern(NamedTuple):
-    """Which entries of a matrix may differ from zero, in compressed rows: those of row i are
+    """The entries of a matrix that may differ from zero, in compressed rows: those of row i are
     indices[starts[i] : starts[i + 1]]."""
 
     shape: tuple[int, int]
@@ -54,18 +54,18 @@ class Pattern(NamedTuple):
 
     @property
     def rows(self) -> Ids:
-        """The row of each entry."""
+        """Return the row of each entry."""
         return np.repeat(np.arange(self.shape[0], dtype=np.int64), np.diff(self.starts))
 
     @property
     def nnz(self) -> int:
         return len(self.indices)
 
-    def transposed(self) -> Pattern:
+    def transpose(self) -> Pattern:
         return pattern_of(self.indices, self.rows, (self.shape[1], self.shape[0]))
 
     def symmetric_part(self) -> Pattern:
-        """The entries whose mirror image is an entry too."""
+        """Return the entries whose mirror image is an entry too."""
         n = self.shape[0]
         there = self.rows * n + self.indices
         common = np.intersect1d(there, self.indices * n + self.rows, assume_unique=True)
@@ -73,7 +73,7 @@ class Pattern(NamedTuple):
 
 
 def pattern_of(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Pattern:
-    """The pattern with entries at (rows, columns), in any order and possibly several times."""
+    """Return the pattern with entries at (rows, columns), in any order and possibly repeated."""
     keys = distinct(np.asarray(rows, np.int64) * max(shape[1], 1) + columns)
     counts = count_places(keys // max(shape[1], 1), shape[0])
     return Pattern(shape, np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]), keys % max(shape[1], 1))
@@ -81,13 +81,13 @@ def pattern_of(rows: Ids, columns: Ids, shape: tuple[int, int]) -> Pattern:
 
 @section
 def trace(func: Callable[..., Any], inputs: Sequence[Any]) -> Pattern:
-    """The pattern of the Jacobian of func(*inputs): rows are elements of the resulting tensors, columns
-    elements of the inputs."""
+    """Return the pattern of the Jacobian of func(*inputs): rows are elements of the results, columns elements of the
+    inputs."""
     sizes = [math.prod(t.shape) for t in inputs]
     with _tracing(sum(sizes)) as (tracer, level):
         ids = np.split(tracer.sets.singletons(), np.cumsum(sizes, dtype=np.int64)[:-1])
         traced = [
-            make_dual(t, tracer.carried(t, part.reshape(tuple(t.shape))), level=level)
+            make_dual(t, tracer.make_tangent(t, part.reshape(tuple(t.shape))), level=level)
             for t, part in zip(inputs, ids, strict=True)
         ]
         return tracer.pattern(tree_flatten(func(*traced))[0])
@@ -132,7 +132,7 @@ class Tracer:
 
     def _view(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         out = dual_view(op, args, settings)
-        if op.shares_storage:  # detached: no derivative, but still another value elsewhere
+        if op.shares_storage:  # A detached value has no derivative, but depends on the inputs.
             parts = self._parts(args[0])
             assert parts is not None
             if parts.shape == tuple(out.shape):
@@ -142,7 +142,7 @@ class Tracer:
         return out
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A custom function: nothing is known about it, so every output depends on every input."""
+        """Run a custom function. It is opaque, so every output depends on every input."""
         out = cls.apply(*(strip(a, self.level) if isinstance(a, Variable) else a for a in args), **kwargs)
         total = np.zeros((), np.int64)
         for a in args:
@@ -160,12 +160,12 @@ class Tracer:
                 continue
             if not is_inexact(np_dtype(o)) or number in without_derivative or not thread.forward_grad_enabled:
                 ids = np.minimum(ids.real, DISCRETE)
-            with_tangent(o, in_layout_of(o, self.carried(o, ids)), self.level)
+            set_tangent(o, in_layout_of(o, self.make_tangent(o, ids)), self.level)
 
     # ----- ids as tensors ---------------------------------------------------------------------------------------------
 
-    def carried(self, like: Any, ids: Array) -> Any:
-        """Ids as the tangent of the tensor `like`."""
+    def make_tangent(self, like: Any, ids: Array) -> Any:
+        """Return ids as the tangent of the tensor `like`."""
         made: Array
         if np_dtype(like).kind != "c":
             made = ids.real.astype(np.float64)
@@ -176,11 +176,11 @@ class Tracer:
         return wrap(like.face, np.array(np.broadcast_to(made, tuple(like.shape))))
 
     def zero(self, base: Any) -> Any:
-        return in_layout_of(base, self.carried(base, np.zeros(tuple(base.shape), np.int64)))
+        return in_layout_of(base, self.make_tangent(base, np.zeros(tuple(base.shape), np.int64)))
 
     def _parts(self, a: Any) -> Array | None:
         tangent = tangent_of(a, self.level)
-        # always NumPy's, whatever holds the values
+        # Ids are NumPy arrays on every device.
         return None if tangent is None else np.asarray(innermost_array(tangent))
 
     def pattern(self, outputs: Sequence[Any]) -> Pattern:
@@ -188,7 +188,7 @@ class Tracer:
         for o in outputs:
             if not isinstance(o, Variable):
                 raise TypeError(
-                    f"the function of a sparse derivative must return tensors, and returned {type(o).__name__}. "
+                    f"the function of a sparse derivative must return tensors, but returned {type(o).__name__}. "
                     "Return the tensor itself, not a number taken from it. [nd-transform-result]"
                 )
             parts = self._parts(o)
@@ -201,7 +201,7 @@ class Tracer:
 
 
 def _value(a: Any) -> Any:
-    """The value of an argument in NumPy's memory."""
+    """Return the value of an argument in NumPy's memory."""
     if not isinstance(a, Variable):
         return a
     array = innermost_array(a)

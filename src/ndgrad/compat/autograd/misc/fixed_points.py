@@ -13,8 +13,8 @@ from ndgrad.compat.autograd.boxes import as_tensors, is_box, plain
 def fixed_point(
     f: Callable[[Any], Callable[[Any], Any]], a: Any, x0: Any, distance: Callable[[Any, Any], Any], tol: float
 ) -> Any:
-    """The x with f(a)(x) = x that iteration from x0 finds, to within `tol` in `distance`;
-    differentiable in `a`, not in x0.
+    """Return the x with f(a)(x) = x, found by iteration from x0 up to `tol` in `distance`; differentiable in `a`, not
+    in x0.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import grad

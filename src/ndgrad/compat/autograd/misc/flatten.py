@@ -12,8 +12,7 @@ from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 
 def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Everything in nested lists, tuples and dicts (in the order of their sorted keys) as a vector, and
-    a function that undoes it.
+    """Return the numbers in nested lists, tuples and dicts (by sorted keys) as a vector, and the inverse function.
 
     >>> import numpy as np
     >>> from ndgrad.compat.autograd.misc import flatten
@@ -37,7 +36,7 @@ def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _in_order_of(value: Any, tree: Any) -> Any:
-    """The tree with the keys of its dicts in the order of the original's."""
+    """Return the tree with the keys of its dicts in the original order."""
     if type(value) is dict:
         return {key: _in_order_of(v, tree[key]) for key, v in value.items()}
     return type(value)(map(_in_order_of, value, tree)) if type(value) in (list, tuple) else tree

@@ -16,7 +16,7 @@ Step = Callable[[Any, Any, int], Any]
 
 
 def _optimize(grad: Gradient, x0: Any, callback: Callback, num_iters: int, step: Step) -> Any:
-    """`step(x, g, i)` on the flat vector, until the iterations are done."""
+    """Run `step(x, g, i)` on the flat vector for all iterations."""
     x, unflatten = flatten(x0)
     for i in range(num_iters):
         gradient = grad(unflatten(x), i)
@@ -49,7 +49,9 @@ def rmsprop(
     gamma: float = 0.9,
     eps: float = 1e-8,
 ) -> Any:
-    """Root mean square propagation: steps divided by a running mean of the gradients' sizes, which starts at one."""
+    """Root mean square propagation: steps divided by a running root mean square of the gradients, which starts at
+    one.
+    """
     square: Any = 1.0
 
     def step(x: Any, g: Any, i: int) -> Any:

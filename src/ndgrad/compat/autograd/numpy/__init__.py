@@ -1,8 +1,8 @@
-"""NumPy itself, where it must be with functions that take Arrays.
+"""NumPy itself, with replacements of functions that would not see Arrays.
 
-Nearly all of NumPy hands a call with Arrays over by itself (see ndgrad.numpy.dispatch), so its functions stand here as
-they are. The few that cannot see an Array among their arguments (`array([x, y])`, `mean([x, y])`, `vectorize`, ...)
-look first.
+Nearly all of NumPy dispatches calls with Arrays by itself (see ndgrad.numpy.dispatch), so its functions are reexported.
+The few that cannot see an Array among their arguments (`array([x, y])`, `mean([x, y])`, `vectorize`, ...) are wrapped
+to check first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ndgrad.compat.autograd.numpy.lists import where as where
 from ndgrad.numpy import creation as _creation
 from ndgrad.numpy.coercion import holds_tensors as _holds_tensors
 
-#: Functions that do not dispatch, and may be given Arrays all the same.
+#: Functions that do not dispatch, but may get Arrays.
 _LOOKING = tuple(n for n in "array asanyarray asarray ascontiguousarray asfortranarray full".split())
 
 

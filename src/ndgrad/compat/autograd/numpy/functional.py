@@ -11,7 +11,7 @@ from ndgrad.numpy.functional import vectorize as differentiable
 
 
 class vectorize(np.vectorize):
-    """numpy.vectorize; with Arrays among the arguments, ndgrad.numpy's."""
+    """Same as numpy.vectorize; with Arrays among the arguments, ndgrad.numpy's."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if holds_tensors((*args, *kwargs.values())):

@@ -1,4 +1,4 @@
-"""NumPy's linalg, where lists may hold Arrays, and `eigh` is a function of the triangle that it reads."""
+"""NumPy's linalg with support for lists of Arrays; `eigh` is a function of the triangle that it reads."""
 
 from __future__ import annotations
 

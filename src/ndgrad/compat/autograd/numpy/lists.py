@@ -1,6 +1,6 @@
-"""NumPy's functions that take a list for an array, where the list may hold Arrays: `mean([x, y])`.
+"""NumPy's functions that accept a list as an array, which may contain Arrays: `mean([x, y])`.
 
-NumPy hands over calls with an Array among their arguments, and does not look into lists where it expects an array.
+NumPy dispatches calls with an Array among their arguments, but does not look into lists.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OF_MATRICES = (
 
 
 def looking_into_lists(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, for which a list that holds Arrays is an Array."""
+    """Wrap a function to convert a list that contains Arrays to an Array."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def _joined(value: Any) -> Any:
 
 
 class Concatenator:
-    """`r_` and `c_`: NumPy's, or ours where there are Arrays among what is joined."""
+    """Implementation of `r_` and `c_`: NumPy's, or ours if there are Arrays among the parts."""
 
     def __init__(self, name: str) -> None:
         self._theirs, self._ours = getattr(np, name), getattr(grids, name)
@@ -56,7 +56,7 @@ class Concatenator:
 
 
 def where(*args: Any, **kwargs: Any) -> Any:
-    """`numpy.where`, by name too; one condition that is a bool chooses between its arguments as they are.
+    """Same as `numpy.where`, also with keywords; a single bool selects one of the arguments unchanged.
 
     >>> from ndgrad.compat.autograd.numpy import where
     >>> where(True, x=1, y=2)
@@ -70,7 +70,7 @@ def where(*args: Any, **kwargs: Any) -> Any:
 
 
 def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Matrices with the last axis of `D` as their diagonal: the other way round of `numpy.diagonal`.
+    """Return matrices with the last axis of `D` as their diagonal: the inverse of `numpy.diagonal`.
 
     >>> from ndgrad.compat.autograd.numpy import make_diagonal
     >>> make_diagonal([1.0, 2.0], axis1=-1, axis2=-2)
@@ -82,7 +82,7 @@ def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
 
 
 def of_one_triangle(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`eigh` or `eigvalsh`, as functions of the triangle that they read: the other one has no gradient."""
+    """Return `eigh` or `eigvalsh` as a function of the triangle that it reads: the other one has no gradient."""
 
     @functools.wraps(function)
     def call(a: Any, UPLO: str = "L") -> Any:

@@ -1,4 +1,4 @@
-"""SciPy itself, with ndgrad.scipy's functions where Arrays come in."""
+"""SciPy itself, with ndgrad.scipy's functions for Arrays."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""How a function is chosen: SciPy's for plain values, ndgrad.scipy's when Arrays come in or a function of the
-user's is differentiated."""
+"""Choice of a function: SciPy's for plain values, ndgrad.scipy's for Arrays or if a function of the user is
+differentiated.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from ndgrad.numpy.coercion import holds_tensors
 
 
 def _needs_ours(values: Any) -> bool:
-    # a function among the arguments may close over what is being differentiated
+    # A function among the arguments may close over differentiated values.
     return holds_tensors(values) or (bool(thread.levels or thread.dual_levels) and any(callable(v) for v in values))
 
 
 def chosen(theirs: Any, ours: Any) -> Any:
-    """A function of SciPy's that looks at its arguments first."""
+    """Wrap a SciPy function to check its arguments first."""
 
     @functools.wraps(theirs)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -29,7 +30,7 @@ def chosen(theirs: Any, ours: Any) -> Any:
 
 
 class Distribution:
-    """A distribution whose methods look at their arguments."""
+    """A distribution whose methods check their arguments first."""
 
     def __init__(self, theirs: Any, ours: Any) -> None:
         self._theirs, self._ours = theirs, ours
@@ -46,7 +47,7 @@ class Distribution:
 
 
 def finder(submodule: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and the `__dir__` of a submodule."""
+    """Return the `__getattr__` and the `__dir__` of a submodule."""
 
     def find(name: str) -> Any:
         if name.startswith("__"):
@@ -65,7 +66,7 @@ def finder(submodule: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
         return chosen(theirs, ours) if callable(theirs) else theirs
 
     def names() -> list[str]:
-        # dir() must not fail where SciPy is not installed
+        # dir() must not fail if SciPy is not installed.
         return dir(importlib.import_module(f"scipy.{submodule}")) if importlib.util.find_spec("scipy") else []
 
     return find, names

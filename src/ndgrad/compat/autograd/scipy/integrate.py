@@ -1,4 +1,4 @@
-"""scipy.integrate, differentiable where ndgrad.scipy.integrate is."""
+"""scipy.integrate, with derivatives from ndgrad.scipy.integrate."""
 
 from __future__ import annotations
 

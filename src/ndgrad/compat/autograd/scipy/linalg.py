@@ -1,4 +1,4 @@
-"""scipy.linalg, differentiable where ndgrad.scipy.linalg is."""
+"""scipy.linalg, with derivatives from ndgrad.scipy.linalg."""
 
 from __future__ import annotations
 

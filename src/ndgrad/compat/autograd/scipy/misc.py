@@ -1,4 +1,4 @@
-"""The old home of logsumexp."""
+"""The old module of logsumexp."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from ndgrad.compat.autograd.scipy import special
 
 
 def logsumexp(*args: Any, **kwargs: Any) -> Any:
-    """scipy.special.logsumexp, differentiable."""
+    """Same as scipy.special.logsumexp, differentiable."""
     return special.logsumexp(*args, **kwargs)

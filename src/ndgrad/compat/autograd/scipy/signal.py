@@ -13,7 +13,7 @@ __getattr__, __dir__ = finder("signal")
 
 
 def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full") -> Any:
-    """Convolution along pairs of axes, summed over other pairs, with all combinations of the rest.
+    """Convolve along pairs of axes, sum over other pairs, with all combinations of the rest.
 
     `axes` and `dot_axes` are pairs of lists of axes, of A and of B. The dimensions of the result are those of A that
     are in neither, then those of B, then the convolved ones. Without axes it is scipy.signal.convolve.
@@ -51,13 +51,15 @@ def convolve(A: Any, B: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: s
 
 
 def _valid(A: Any, B: Any, rest_a: int, rest_b: int, count: int) -> Any:
-    """Where B fits into A whole; dimensions are: the rest, the summed, the convolved."""
+    """Return the convolution at positions where B fits into A whole; dimensions are: the rest, the summed, the
+    convolved.
+    """
     shape = B.shape[B.ndim - count :]
     windows = sliding_window_view(A, shape, axis=tuple(range(A.ndim - count, A.ndim)))
     turned = B[(Ellipsis, *(slice(None, None, -1),) * count)]
     summed = A.ndim - count - rest_a
     of_windows = [*range(rest_a, rest_a + summed), *range(windows.ndim - count, windows.ndim)]
     of_kernel = list(range(rest_b, B.ndim))
-    made = np.tensordot(windows, turned, axes=(of_windows, of_kernel))  # rest of A, places, rest of B
+    made = np.tensordot(windows, turned, axes=(of_windows, of_kernel))  # rest of A, positions, rest of B
     order = (*range(rest_a), *range(rest_a + count, rest_a + count + rest_b), *range(rest_a, rest_a + count))
     return np.transpose(made, order)

@@ -1,4 +1,4 @@
-"""scipy.special, differentiable where ndgrad.scipy.special is."""
+"""scipy.special, with derivatives from ndgrad.scipy.special."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""scipy.stats, differentiable where ndgrad.scipy.stats is. Distributions can be imported like
-modules, as in HIPS autograd."""
+"""scipy.stats, with derivatives from ndgrad.scipy.stats. Distributions can be imported like modules, as in HIPS
+autograd.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ __getattr__, __dir__ = finder("stats")
 
 
 class _DistributionModule(ModuleType):
-    """`import ndgrad.compat.autograd.scipy.stats.norm as norm`"""
+    """Module of a distribution, for `import ndgrad.compat.autograd.scipy.stats.norm as norm`."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -1,12 +1,12 @@
-"""Angles brought between -pi/4 and pi/4: x = n pi/2 + r, r a pair.
+"""Reduce angles to the range from -pi/4 to pi/4: x = n pi/2 + r, r a pair.
 
 Up to `_NEAR`, n is found by rounding x / (pi/2) and r by subtracting n times pi/2, given as a sum of constants, each
-product exact: the first difference cancels exactly, and two more constants leave a pair that is right to the last
-place also where x lies next to a multiple of pi/2.
+product exact. The first difference cancels exactly, and two more constants leave a pair that is correct to the last
+place, even if x is close to a multiple of pi/2.
 
-Beyond (one call for all lanes, taken only if some lane is that large), Payne and Hanek: x = M 2^e with a whole M, and
-of the bits of 2/pi only 192 matter, since those before them give multiples of 4 and those behind less than 2^-137. M
-times these bits, modulo 2^192, has n mod 4 in its two highest bits and x / (pi/2) - n behind them.
+Beyond (one call for all lanes, made only if some lane is that large), the method of Payne and Hanek applies: x = M 2^e
+with an integer M. Only 192 bits of 2/pi matter, since those before them give multiples of 4 and those after them less
+than 2^-137. M times these bits, modulo 2^192, has n mod 4 in its two highest bits and x / (pi/2) - n after them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def symbol(name: str, type: Vector) -> str:
 
 
 def reduced(x: Real) -> tuple[Real, Pair]:
-    """n, as a float, and r. For an infinite x, r is NaN."""
+    """Return n, as a float, and r. For an infinite x, r is NaN."""
     w = x.w
     n = muladd(x, 0.6366197723675814, w.shifter) - w.shifter
     return _beyond(x, n, _fused(x, n) if w.fma else _exact(x, n))
 
 
 def _fused(x: Real, n: Real) -> Pair:
-    """pi/2 in three floats of full length: with one rounding, x - n c1 is exact."""
+    """Subtract n pi/2, with pi/2 in three floats of full length: with one rounding, x - n c1 is exact."""
     c1, c2, c3 = CONSTANTS["half_pi_" + x.w.precision]
     taken = two_product(n, x.w.real(-c2))
     r = two_sum(muladd(n, -c1, x), taken.hi)
@@ -39,7 +39,7 @@ def _fused(x: Real, n: Real) -> Pair:
 
 
 def _exact(x: Real, n: Real) -> Pair:
-    """pi/2 in floats so short that their products with n are exact."""
+    """Subtract n pi/2, with pi/2 in floats so short that their products with n are exact."""
     assert not x.w.single, "without fused multiply-add, single precision is computed in double"
     c1, c2, c3, c4 = CONSTANTS["half_pi_short_float64"]
     first = two_sum(x - n * c1, n * -c2)
@@ -66,7 +66,7 @@ def _beyond(x: Real, n: Real, r: Pair) -> tuple[Real, Pair]:
 
 
 def large_angle(type: Vector, fma: bool) -> Function:
-    """n, r.hi and r.lo of every lane, one after the other."""
+    """Write n, r.hi and r.lo of every lane, one after the other."""
     triple = f"{{{type}, {type}, {type}}}"
     f = Function(symbol("large_angle", type), f"{type} %x", triple, "cold noinline optnone nounwind", "internal")
     if type == Vector("double"):
@@ -96,7 +96,7 @@ def large_angle(type: Vector, fma: bool) -> Function:
 
 
 def _narrowed(f: Function, values: list[str]) -> list[str]:
-    """The same pair in single precision."""
+    """Return the same pair in single precision."""
     n, hi, lo = values
     short = f.set(f"fptrunc double {hi} to float")
     left = f.set(f"fsub double {hi}, {f.set(f'fpext float {short} to double')}")
@@ -105,7 +105,7 @@ def _narrowed(f: Function, values: list[str]) -> list[str]:
 
 
 def table() -> str:
-    """The bits of 2/pi as a constant of the module."""
+    """Return the bits of 2/pi as a constant of the module."""
     words = ", ".join(f"i64 {word - (1 << 64) if word >> 63 else word}" for word in TWO_OVER_PI)
     return f"@maths.two_over_pi = internal constant [{len(TWO_OVER_PI)} x i64] [{words}]"
 
@@ -115,9 +115,9 @@ def _payne_hanek(f: Function, fma: bool) -> list[str]:
     x = w.real("%x")
     size = absolute(x).bits()
     whole = f.set(f"zext i64 {(size & ((1 << 52) - 1)) | (1 << 52)} to i128")
-    # e is the exponent less 1075; of 2/pi, after its 128 zeros, the bits from number e + 126 on are wanted
+    # e is the exponent minus 1075. The required bits of 2/pi, after its 128 zeros, start with number e + 126.
     start = (size >> 52) + (126 - 1075)
-    # lanes that are not large are computed too
+    # Lanes that are not large are computed too.
     start = Bits(w, f.call("i64", "llvm.smax.i64", f"i64 {start}", "i64 0"))
     index, shift = start >> 6, start & 63
     words = []
@@ -126,12 +126,12 @@ def _payne_hanek(f: Function, fma: bool) -> list[str]:
         words.append(f.set(f"load i64, ptr {address}"))
     product = None
     parts = []
-    for i in (2, 1, 0):  # from the lowest word up; what is above 64 bits goes to the next
+    for i in (2, 1, 0):  # from the lowest word up, with a carry above 64 bits
         word = f.call("i64", "llvm.fshl.i64", f"i64 {words[i]}", f"i64 {words[i + 1]}", f"i64 {shift}")
         long = f.set(f"mul i128 {f.set(f'zext i64 {word} to i128')}, {whole}")
         product = long if product is None else f.set(f"add i128 {long}, {f.set(f'lshr i128 {product}, 64')}")
         parts.append(f.set(f"and i128 {product}, {(1 << 64) - 1}"))
-    turns = f.set(f"or i128 {f.set(f'shl i128 {parts[2]}, 64')}, {parts[1]}")  # two bits of n, 126 behind the point
+    turns = f.set(f"or i128 {f.set(f'shl i128 {parts[2]}, 64')}, {parts[1]}")  # two bits of n, 126 after the point
     n = f.set(f"lshr i128 {f.set(f'add i128 {turns}, {1 << 125}')}, 126")
     rest = f.set(f"sub i128 {turns}, {f.set(f'shl i128 {n}, 126')}")
     below = f.set(f"ashr i128 {rest}, 127")

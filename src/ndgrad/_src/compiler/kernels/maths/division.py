@@ -1,10 +1,9 @@
 """fmod, remainder, floor_divide of floats, exactly.
 
 fmod(x, y) = |x| - q |y| with the sign of x and q = trunc(|x| / |y|). The quotient rounded to a float may be one too
-large, which shows as a negative remainder, and the remainder itself is a float, so one fused multiply-add gives it
-exactly (two_product does where there is none). That holds while q fits into the fraction; lanes beyond (one call for
-all of them, taken only if there are some) divide as one does by hand: the fractions as whole numbers, eleven bits at
-a time.
+large, which shows as a negative remainder. The remainder itself is a float, so one fused multiply-add computes it
+exactly (or two_product without that instruction). That holds while q fits into the fraction. Larger quotients (one call
+for all lanes, made only if there are some) use long division: the fractions as integers, eleven bits at a time.
 
 remainder has the sign of y, and floor_divide rounds down, both as Python and NumPy define them.
 """
@@ -34,7 +33,7 @@ def fmod(x: Real, y: Real) -> Real:
         limit, left = 2.0**52, (a - taken.hi) - taken.lo
     left = (left < 0.0).choose(left + b, left)
     left = (a < b).choose(a, left)
-    # infinite quotients are those of an infinite x or of y = 0, and NaN already
+    # Infinite quotients come from an infinite x or from y = 0, and are NaN already.
     long = (quotient >= limit) & (a < float("inf")) & (b > 0.0)
     if w.degrees != "wide" and not w.fma:
         long = long | ((a >= b) & (b > 0.0) & ((b < 2.0**-900) | (a > 2.0**900)) & (a < float("inf")))
@@ -48,14 +47,14 @@ def fmod(x: Real, y: Real) -> Real:
 
 
 def remainder(x: Real, y: Real) -> Real:
-    """What has the sign of y and lies between 0 and y; a zero has the sign of y too."""
+    """Return the remainder, which has the sign of y and lies between 0 and y. A zero has the sign of y too."""
     left = fmod(x, y)
     other_side = (left < 0.0) ^ (y < 0.0)
     return left.equals(0.0).choose(copysign(0.0, y), other_side.choose(left + y, left))
 
 
 def floor_divide(x: Real, y: Real) -> Real:
-    """The quotient of x less its remainder, which is whole up to rounding; division by 0 is that of x / y."""
+    """Return the quotient of x less its remainder, an integer up to rounding. Division by 0 equals x / y."""
     left = fmod(x, y)
     plain = x / y
     quotient = (x - left) / y
@@ -67,7 +66,7 @@ def floor_divide(x: Real, y: Real) -> Real:
 
 
 def long_remainder(type: Vector, fma: bool) -> Function:
-    """fmod of finite a >= 0 and b > 0 in every lane, one after the other."""
+    """Write fmod of finite a >= 0 and b > 0 in every lane, one after the other."""
     f = Function(
         symbol("long_remainder", type), f"{type} %a, {type} %b", str(type), "cold noinline optnone nounwind", "internal"
     )
@@ -91,15 +90,16 @@ def _by_hand(f: Function, fma: bool) -> None:
     w = Writer(f, Vector("double"), fma)
 
     def parts(name: str) -> tuple[Bits, Bits]:
-        """The fraction as a whole number, and the exponent; a subnormal number has the
-        exponent 1 and no leading bit."""
+        """Return the fraction as an integer, and the exponent. A subnormal number has the exponent 1 and no leading
+        bit.
+        """
         bits = w.real(name).bits()
         stored = bits >> 52
         normal = ~stored.equals(0)
         return (bits & ((1 << 52) - 1)) | normal.choose(w.bits(1 << 52), 0), normal.choose(stored, 1)
 
     (top, e), (bottom, d) = parts("%a"), parts("%b")
-    bottom = bottom.equals(0).choose(w.bits(1), bottom)  # in lanes that nobody asks for
+    bottom = bottom.equals(0).choose(w.bits(1), bottom)  # in unused lanes
     first = f.set(f"urem i64 {top}, {bottom}")
     shift = f.carried("i64", str(e - d))
     left = f.carried("i64", first)
@@ -117,7 +117,7 @@ def _by_hand(f: Function, fma: bool) -> None:
     f.do(f"{following} = sub i64 {shift}, {step}")
     f.jump(head)
     f.label(after)
-    # the unit is 2^(d - 1075), which is subnormal for small d
+    # The unit is 2^(d - 1075), which is subnormal for small d.
     unit = Bits(w, f.set(f"icmp sgt i64 {d}, 52"))
     normal = (d - 52) << 52
     small = w.bits(1) << Bits(w, f.call("i64", "llvm.smin.i64", f"i64 {d - 1}", "i64 51"))

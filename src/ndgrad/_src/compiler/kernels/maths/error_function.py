@@ -3,9 +3,9 @@
     erf(x) = x + x E(x^2)                                             for |x| < 1,
     erfc(x) = exp(-x^2) (1.28125 + G(t)) / (1 + 2x),  t = (x - 2) / (x + 2),   for x > 1/2,
 
-E and G polynomials: erfc(x) exp(x^2) (1 + 2x) runs from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The tail
-of erfc keeps its last place because x^2, the quotients and the product are pairs; erf = 1 - erfc does not need that,
-since erfc is small where it is used, and computed only if it is in some lane.
+with polynomials E and G: erfc(x) exp(x^2) (1 + 2x) varies from 1 at 0 to 2/sqrt(pi) at infinity and is smooth in t. The
+tail of erfc is accurate to its last place because x^2, the quotients and the product are pairs. erf = 1 - erfc does not
+need that, since erfc is small where it is used. It is computed only if some lane needs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ndgrad._src.compiler.kernels.maths.values import (
 
 
 def _near(a: Real) -> Real:
-    """erf(a) / a - 1 for |a| <= 1."""
+    """Return erf(a) / a - 1 for |a| <= 1."""
     return polynomial(a * a, POLYNOMIALS["error_function"][a.w.degrees])
 
 
@@ -39,14 +39,14 @@ def erf(x: Real) -> Real:
     near = muladd(_near(a), a, a)
 
     def far() -> list[Real]:
-        inside = lesser(a, 6.0 if not w.single else 4.0)  # where it is 1 to the last place
+        inside = lesser(a, 6.0 if not w.single else 4.0)  # it is 1 to the last place there
         t = (inside - 2.0) / (inside + 2.0)
         g = polynomial(t, POLYNOMIALS["scaled_erfc"][w.degrees]) + 1.28125
         parts = reduced(-(inside * inside))
         e = (excess(parts.r) + 1.0) * parts.shifted.scale()
         return [1.0 - e * (g / muladd(inside, 2.0, 1.0))]
 
-    return copysign(w.rarely(a > 1.0, [near], far)[0], x)  # a NaN is near
+    return copysign(w.rarely(a > 1.0, [near], far)[0], x)  # NaN counts as near
 
 
 def erfc(x: Real) -> Real:
@@ -60,7 +60,7 @@ def erfc(x: Real) -> Real:
 
 
 def _tail(x: Real) -> Real:
-    """erfc(x) for x between 1/2 and 27.3."""
+    """Return erfc(x) for x between 1/2 and 27.3."""
     w = x.w
     bottom = two_sum(x, 2.0)
     top = two_sum(x, -2.0)
@@ -69,7 +69,7 @@ def _tail(x: Real) -> Real:
     taken = two_product(first, bottom.hi)
     t_low = (((top.hi - taken.hi) - taken.lo) + (top.lo - first * bottom.lo)) * inverse
     coefficients = POLYNOMIALS["scaled_erfc"][w.degrees]
-    # G(t + low) = G(t) + low G'(t), and G' to first order is enough
+    # G(t + low) = G(t) + low G'(t), and G' to first order is enough.
     slope = polynomial(first, [k * c for k, c in enumerate(coefficients[:9])][1:])
     g = quick_two_sum(w.real(1.28125), muladd(slope, t_low, polynomial(first, coefficients)))
     quotient = g / two_sum(x + x, 1.0)
@@ -81,11 +81,11 @@ def _tail(x: Real) -> Real:
 
 
 def single_normal(x: Real) -> Real:
-    """The normal distribution function in single precision, P(x) = erfc(-x / sqrt 2) / 2, by a
-    polynomial for all arguments.
+    """Return the normal distribution function in single precision, P(x) = erfc(-x / sqrt 2) / 2, by a polynomial for
+    all arguments.
 
-    The exponent x^2 / 2 is taken as a pair, since its rounding would be the result's error many times over; the
-    argument of the slowly varying polynomial need not be exact. The error is below 7 units in the last place.
+    The exponent x^2 / 2 is a pair, since its rounding would multiply the error of the result. The argument of the
+    slowly varying polynomial need not be exact. The error is below 7 units in the last place.
     """
     inside = lesser(absolute(x), 14.3)  # beyond, it is 0 or 1
     a = inside * math.sqrt(0.5)
@@ -102,9 +102,11 @@ def single_normal(x: Real) -> Real:
 
 
 def erfinv(x: Real) -> Real:
-    """x times a polynomial in w = -log(1 - x^2), or beyond w = 5 in its root; in double precision corrected
-    by one step of Halley's, t - d / (1 + t d) with d = (erf(t) - x) / erf'(t), where near 1 it is erfc(t)
-    that is compared with 1 - x."""
+    """Return x times a polynomial in w = -log(1 - x^2), or beyond w = 5 in its root.
+
+    In double precision it is corrected by one step of Halley's method, t - d / (1 + t d) with d = (erf(t) - x) /
+    erf'(t). Near 1, erfc(t) is compared with 1 - x.
+    """
     if x.w.single:
         return erfinv(x.wide()).narrow()
     a = absolute(x)

@@ -3,9 +3,9 @@
     exp(x) = 2^n exp(r),   n = round(x / ln 2),   r = x - n ln 2,   |r| <= ln 2 / 2,
     exp(r) = 1 + t,        t = r + r^2 q(r),      q a polynomial.
 
-ln 2 is the sum of a short constant, whose products with n are exact, and the rest. 2^n is made of bits: n is added to
-the exponent of exp(r). Where the result is subnormal its exponent would not do; there n is made greater by `_LIFT`
-first and the result is multiplied by 2^-_LIFT, which rounds once.
+ln 2 is the sum of a short constant, whose products with n are exact, and the rest. 2^n is applied by bits: n is added
+to the exponent of exp(r). That exponent would be too small for a subnormal result. Then n is first increased by `_LIFT`
+and the result is multiplied by 2^-_LIFT, which rounds once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ _LIFT = 64
 
 
 class Reduced:
-    """x = n ln 2 + r + rest, where |rest| is below the last place of r; `shifted` has the whole
-    number n in its low bits."""
+    """x = n ln 2 + r + rest, with |rest| below the last place of r; `shifted` has the integer n in its low bits."""
 
     __slots__ = ("n", "r", "rest", "shifted")
 
@@ -38,7 +37,7 @@ class Reduced:
 
 
 def reduced(x: Real, more: Real | None = None) -> Reduced:
-    """The argument x + more, brought near 0 by multiples of ln 2, for |x| below the limits."""
+    """Reduce the argument x + more towards 0 by multiples of ln 2, for |x| below the limits."""
     w = x.w
     shifted = muladd(x, 1 / math.log(2), w.shifter)
     n = shifted - w.shifter
@@ -53,20 +52,20 @@ def reduced(x: Real, more: Real | None = None) -> Reduced:
 
 
 def excess(r: Real, rest: Real | None = None) -> Real:
-    """t = exp(r + rest) - 1, for r near 0 and a rest below its last place."""
+    """Return t = exp(r + rest) - 1, for r near 0 and a rest below its last place."""
     tail = polynomial(r, POLYNOMIALS["exponential"][r.w.degrees]) * (r * r)
     return r + (tail if rest is None else muladd(rest, r, rest) + tail)
 
 
 def scaled(p: Real, shifted: Bits, subnormal: Mask) -> Real:
-    """p 2^n for p near 1, a whole n in the low bits of `shifted`, and where the result is subnormal."""
+    """Return p 2^n for p near 1, an integer n in the low bits of `shifted`, and a mask of subnormal results."""
     w = p.w
     lifted = shifted + subnormal.choose(w.bits(_LIFT), 0)
     return (p.bits() + (lifted << w.fraction)).real() * subnormal.choose(2.0**-_LIFT, 1.0)
 
 
 def exp(x: Real, more: Real | None = None) -> Real:
-    """exp(x + more), `more` being nothing beside x."""
+    """Return exp(x + more), with `more` negligible compared to x."""
     high, low, normal = LIMITS[x.w.precision]
     inside = greater(x, low)
     if more is None:
@@ -89,13 +88,15 @@ def exp2(x: Real) -> Real:
 
 
 def expm1(x: Real) -> Real:
-    """2^n (t + (1 - 2^-n)): nothing is rounded before the sum, and for n = 0 it is t. Below -40 the result
-    is -1 to the last place."""
+    """Return 2^n (t + (1 - 2^-n)): nothing is rounded before the sum, and for n = 0 it is t.
+
+    Below -40 the result is -1 to the last place.
+    """
     w = x.w
     parts = reduced(greater(x, -40.0))
-    small = w.power_of_two(-lesser(parts.n, 64.0))  # nothing beside 1 where n is greater
+    small = w.power_of_two(-lesser(parts.n, 64.0))  # negligible compared to 1 for greater n
     h = excess(parts.r, parts.rest) + (1.0 - small)
-    # by one power of two less than n, which may be too large for an exponent
+    # Scale by one power of two less than n, which may be too large for an exponent.
     result = h * (parts.shifted - 1).scale() * 2.0
     result = (absolute(x) < 2.0 ** -(w.fraction + 2)).choose(x, result)
     return x.not_at_most(LIMITS[w.precision][0]).choose(x + math.inf, result)

@@ -1,11 +1,11 @@
 """The functions by name: calls of them, and their definitions for a module.
 
     y = maths.emit(f, "exp", Vector("double", 4), x)      # in a function being written
-    text = module([f, *maths.library(f.needed, target)])  # the definitions of what was called, for this processor
+    text = module([f, *maths.library(f.needed, target)])  # the definitions of the called functions, for this processor
 
-A function that is an instruction or two (sqrt, minimum) is written in place. The others are internal functions of the
-module, one for each vector type in use. LLVM puts them into the caller's loop, which is up to a tenth quicker, unless
-they are called so often that compiling them again and again would take longer than that is worth.
+A function of one or two instructions (sqrt, minimum) is written inline. The others are internal functions of the
+module, one for each vector type in use. LLVM inlines them into the caller's loop, which is up to a tenth quicker,
+unless they are called so often that compiling the copies would cost more.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from ndgrad._src.compiler.native.target import Target
 
 @dataclass(frozen=True)
 class Formula:
-    """A function of floats: how many arguments it takes, how it is written, and the largest error in
-    units in the last place."""
+    """A function of floats: the number of its arguments, its writer, and the largest error in units in the last place.
+    """
 
     arity: int
     write: Callable[..., Real]
     ulp: float
-    here: bool = False  # written where it is called
+    here: bool = False  # written inline
 
 
 FORMULAS: dict[str, Formula] = {
@@ -81,7 +81,7 @@ FORMULAS: dict[str, Formula] = {
     "erf": Formula(1, error_function.erf, 1.4),
     "erfc": Formula(1, error_function.erfc, 1.3),
     "erfinv": Formula(1, error_function.erfinv, 2.0),
-    # the gamma function; below 0 the error is small beside the terms of the reflection
+    # the gamma function; below 0 the error is small compared to the terms of the reflection
     "lgamma": Formula(1, gamma.lgamma, 1.5),
     "digamma": Formula(1, gamma.digamma, 2.0),
     # exact
@@ -112,7 +112,7 @@ def _muladd(type: Vector, fma: bool) -> Function:
     return f
 
 
-#: Functions that others call, with results of their own kind, and what they refer to.
+#: Functions that others call, with their own kinds of results and constants.
 _PARTS: dict[str, Callable[[Vector, bool], Function]] = {
     "large_angle": angles.large_angle,
     "muladd": _muladd,
@@ -121,12 +121,12 @@ _PARTS: dict[str, Callable[[Vector, bool], Function]] = {
 }
 _TABLES: dict[str, Callable[[], str]] = {"large_angle": angles.table}
 
-#: So many lines are worth their time in LLVM (20 us each) to have a function in every place where it is called.
+#: Maximum number of inlined lines of a function, because LLVM takes 20 us for each.
 _MOST_LINES = 120
 
 
 def emit(f: Function, name: str, type: Vector, *values: str) -> str:
-    """Write a call of a function of floats; the name of its result."""
+    """Write a call of a function of floats, and return the name of its result."""
     formula = FORMULAS[name]
     if formula.here:
         w = Writer(f, type, fma=True)
@@ -136,13 +136,15 @@ def emit(f: Function, name: str, type: Vector, *values: str) -> str:
 
 
 def muladd(f: Function, type: Vector, x: str, y: str, z: str) -> str:
-    """Write x y + z, rounded once where the processor can; the name of the result."""
+    """Write x y + z, rounded once if the processor can, and return the name of the result."""
     f.needed.append(("muladd", type))
     return f.set(f"call {type} @{symbol('muladd', type)}({type} {x}, {type} {y}, {type} {z})")
 
 
 def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Function | str]:
-    """The definitions of functions that were called, so often as they were, and of what they call in turn."""
+    """Return the definitions of the called functions, with the numbers of their calls, and of the functions that they
+    call in turn.
+    """
     calls = Counter(needed)
     waiting = sorted(calls, key=str)
     known: set[tuple[str, Vector]] = set()
@@ -163,7 +165,7 @@ def library(needed: Iterable[tuple[str, Vector]], target: Target) -> list[Functi
 
 @functools.cache
 def define(name: str, type: Vector, fma: bool, inline: bool = True) -> Function:
-    """One function of the library; written once in a process."""
+    """Return one function of the library, written once in a process."""
     if name in _PARTS:
         return _PARTS[name](type, fma)
     formula = FORMULAS[name]

@@ -8,15 +8,14 @@ Smaller arguments are raised by 8 steps, x -> y = x + 8, with p = x (x + 1) ... 
 
     lgamma(x) = lgamma(y) - log(p),                                    digamma(x) = digamma(y) - p' / p.
 
-What is subtracted may cancel all but a few digits, so everything is a pair, the logarithms as in `power`. That is
-enough except next to the zeros (x = 1 and 2; x = 1.4616...), where polynomials with the zero as a factor take over.
-Negative arguments are reflected,
+The subtraction may cancel all but a few digits, so everything is a pair, the logarithms as in `power`. That is enough
+except near the zeros (x = 1 and 2; x = 1.4616...), where polynomials with the zero as a factor are used. Negative
+arguments are reflected,
 
     lgamma(-a) = log(pi / (a |sin(pi a)|)) - lgamma(a),                digamma(-a) = digamma(a) + 1/a + pi cot(pi a),
 
-and at the whole ones, the poles, lgamma is infinite and digamma NaN. Between the poles both have zeros of their own,
-near which only the absolute error is small: some 2^-52 of the terms. Single precision is computed in double
-throughout.
+and at the integers, the poles, lgamma is infinite and digamma NaN. Between the poles both have zeros of their own, near
+which only the absolute error is small: some 2^-52 of the terms. Single precision is computed in double throughout.
 """
 
 from __future__ import annotations
@@ -40,8 +39,9 @@ def _constant(x: Real, name: str) -> Pair:
 
 
 class _Raised:
-    """y = x or x + 8, at least 8; and, for x below 8, the product of the steps and its derivative. For single
-    precision, plain numbers."""
+    """y = x or x + 8, at least 8. For x below 8, also the product of the steps and its derivative. For single
+    precision, plain numbers.
+    """
 
     def __init__(self, x: Real) -> None:
         self.small = x < float(_STEPS)
@@ -54,7 +54,7 @@ class _Raised:
         product, change = Pair(self.low, w.real(0.0)), Pair(w.real(1.0), w.real(0.0))
         for k in range(1, _STEPS):
             step = two_sum(self.low, float(k))
-            change = change * step + product  # LLVM leaves it out where nobody asks for it
+            change = change * step + product  # LLVM removes it if unused
             product = product * step
         return product, change
 
@@ -82,7 +82,7 @@ def lgamma(x: Real) -> Real:
         return [angle.at_pole.choose(math.inf, (math.log(math.pi) - log(a * angle.sine())) - result)]
 
     (found,) = x.w.rarely(x < 0.0, [result], mirrored)
-    # next to 0 it is -log |x|, which is what both sides have in common
+    # Near 0 it is -log |x|, the common limit of both sides.
     (found,) = x.w.rarely(a < 2.0**-60, [found], lambda: [-log(a)])
     return a.equals(math.inf).choose(x, x.is_nan().choose(x, found))
 
@@ -171,15 +171,14 @@ def _plain_digamma(raised: _Raised) -> list[Real]:
 
 
 class _Turned:
-    """pi times the distance to the nearest whole number, of which sines and cotangents are those
-    of pi a but for a sign."""
+    """pi times the distance to the nearest integer, whose sines and cotangents are those of pi a up to a sign."""
 
     def __init__(self, a: Real) -> None:
         self.distance = a - rint(a)
         self.at_pole = self.distance.equals(0.0) & (a > 0.0)
         size = absolute(self.distance)
         self.far: Mask = size > 0.25
-        # from the other side beyond pi/4, where sine and cosine change places
+        # Beyond pi/4 the distance is measured from the other side, and sine and cosine are exchanged.
         self.r = two_product(self.far.choose(0.5 - size, size), a.w.real(math.pi))
         self.r = Pair(self.r.hi, muladd(self.far.choose(0.5 - size, size), CONSTANTS["pi_float64"][1], self.r.lo))
         z = self.r.hi * self.r.hi

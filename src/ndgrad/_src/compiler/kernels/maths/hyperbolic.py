@@ -1,9 +1,10 @@
 """tanh, sigmoid, sinh, cosh, and their inverses asinh, acosh, atanh.
 
 tanh(x) is 1 - 2 / (exp(2x) + 1), and near 0, where that would cancel, a polynomial. With a = |x|, sigmoid divides
-numbers between 0 and 2: with e = exp(-a) it is 1 / (1 + e) on the right and e / (1 + e) on the left. sinh and cosh
-are halves of exp(a) +- exp(-a), where 0.5 exp(a) is computed as one number, since exp(a) may overflow first; near 0,
-sinh is a polynomial. What is far from 0 is computed only if some lane is. The inverses are logarithms of 1 + (a pair):
+numbers between 0 and 2: with e = exp(-a) it is 1 / (1 + e) on the right and e / (1 + e) on the left. sinh and cosh are
+halves of exp(a) +- exp(-a), where 0.5 exp(a) is computed as one number, since exp(a) may overflow first; near 0, sinh
+is a polynomial. The formulas far from 0 are computed only if some lane needs them. The inverses are logarithms of 1 +
+(a pair):
 
     asinh(a) = log(1 + a + a^2 / (1 + sqrt(1 + a^2))),
     acosh(x) = log(1 + t + sqrt(t (t + 2))),  t = x - 1,
@@ -38,12 +39,12 @@ def tanh(x: Real) -> Real:
     near = muladd(polynomial(z, POLYNOMIALS["hyperbolic_tangent"][w.degrees]) * z, a, a)
 
     def far() -> list[Real]:
-        inside = lesser(a, 20.0)  # where it is 1 to the last place; and no NaN
+        inside = lesser(a, 20.0)  # it is 1 to the last place there, and no NaN
         parts = reduced(inside + inside)
         e = (excess(parts.r, parts.rest) + 1.0) * parts.shifted.scale()
         return [1.0 - 2.0 / (e + 1.0)]
 
-    return copysign(w.rarely(a > 0.65, [near], far)[0], x)  # a NaN is near
+    return copysign(w.rarely(a > 0.65, [near], far)[0], x)  # NaN counts as near
 
 
 def sigmoid(x: Real) -> Real:
@@ -61,7 +62,7 @@ def sigmoid(x: Real) -> Real:
 
 
 def _half_exp(a: Real) -> Real:
-    """0.5 exp(a) for a >= 0; infinite where that is."""
+    """Return 0.5 exp(a) for a >= 0; infinite if it overflows."""
     limit = 710.4758600739439 if not a.w.single else 89.415985107421875
     inside = lesser(a, limit)
     parts = reduced(inside)
@@ -84,17 +85,18 @@ def sinh(x: Real) -> Real:
         half = _half_exp(a)
         return [copysign(half - 0.25 / half, x)]
 
-    return x.w.rarely(a >= 1.0, [near], far)[0]  # a NaN is near
+    return x.w.rarely(a >= 1.0, [near], far)[0]  # NaN counts as near
 
 
 # ----- inverses -------------------------------------------------------------------------------------------------------
 
 
 def asinh(x: Real) -> Real:
-    """Beyond 2^(fraction / 2 + 3) a square would add nothing, or overflow: log(2a) is enough there.
+    """Return asinh(x). Beyond 2^(fraction / 2 + 3) a square would be negligible, or overflow: log(2a) is enough there.
 
-    Of 1 + y, y = a + q, only the sum is a pair. The two units in the last place by which q may be wrong are no more
-    than a third of that in y, and two thirds of that in log(1 + y) where q is largest beside a; elsewhere less."""
+    In 1 + y with y = a + q, only the sum is a pair. The error of two units in the last place of q is at most a third of
+    that in y. It is at most two thirds of that in log(1 + y), where q is largest relative to a, and less elsewhere.
+    """
     w = x.w
     a = absolute(x)
     far = a > 2.0 ** (w.fraction // 2 + 3)
@@ -116,7 +118,7 @@ def acosh(x: Real) -> Real:
 
 
 def _log_far(far: Mask, a: Real, y: Pair) -> Real:
-    """log(1 + y), or log(2a) where a is far."""
+    """Return log(1 + y), or log(2a) where a is far."""
     chosen = Pair(far.choose(a - 1.0, y.hi), far.choose(0.0, y.lo))
     return log_of_one_plus(chosen, doublings=far.choose(a.w.real(1.0), 0.0))
 

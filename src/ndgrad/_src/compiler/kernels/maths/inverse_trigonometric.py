@@ -6,8 +6,8 @@ An angle in the first quadrant is read off its triangle: with a / b its tangent,
     a > (sqrt 2 - 1) b:   pi/4 + atan((a - b) / (a + b)),
     else                         atan(a / b),
 
-and atan(t) = t + t^3 P(t^2) for the |t| <= sqrt 2 - 1 that is left. The quotient is a pair, so that its rounding is
-not felt beside pi/4. asin is x + x^3 Q(x^2) up to 1/2, and beyond pi/2 - 2 asin(sqrt((1 - x) / 2)), the root as a
+and atan(t) = t + t^3 P(t^2) for the remaining |t| <= sqrt 2 - 1. The quotient is a pair, so that its rounding does not
+matter next to pi/4. asin is x + x^3 Q(x^2) up to 1/2, and pi/2 - 2 asin(sqrt((1 - x) / 2)) beyond, with the root as a
 pair. Single precision is computed in double.
 """
 
@@ -34,7 +34,7 @@ class _Angle:
         difference, total = (two_sum(a, -b), two_sum(a, b)) if exact else (Pair(a - b, b), Pair(a + b, b))
         top = self.upper.choose(-b, self.middle.choose(difference.hi, a))
         bottom = self.upper.choose(a, self.middle.choose(total.hi, b))
-        bottom = bottom.equals(0.0).choose(1.0, bottom)  # a = b = 0: the quotient is to be 0
+        bottom = bottom.equals(0.0).choose(1.0, bottom)  # for a = b = 0 the quotient must be 0
         if exact:
             between = self.middle & ~self.upper
             inverse = 1.0 / bottom
@@ -50,7 +50,7 @@ class _Angle:
             self.tail = polynomial(z, POLYNOMIALS["arctangent"][w.degrees]) * z * self.t
 
     def value(self, turned: Mask | None = None) -> Real:
-        """The angle, or pi less it where `turned`."""
+        """Return the angle, or pi minus it where `turned`."""
         high = self.upper.choose(self.t.w.real(_HALF_PI), self.middle.choose(_HALF_PI / 2, 0.0))
         low = self.upper.choose(self.t.w.real(_HALF_PI_LOW), self.middle.choose(_HALF_PI_LOW / 2, 0.0))
         if turned is None:
@@ -67,13 +67,14 @@ def atan(x: Real) -> Real:
     if x.w.single:
         return atan(x.wide()).narrow()
     a = absolute(x)
-    a = (a > 2.0**60).choose(2.0**60, a)  # where it is pi/2
+    a = (a > 2.0**60).choose(2.0**60, a)  # it is pi/2 there
     return copysign(_Angle(a, 1.0).value(), x)
 
 
 def atan2(y: Real, x: Real) -> Real:
-    """The sides are multiplied by a power of two, so that no part of a product underflows; infinite
-    ones become 1 beside 0."""
+    """Return the angle of (x, y). The sides are multiplied by a power of two, so that no part of a product underflows.
+    Infinite ones become 1, and finite ones 0.
+    """
     if x.w.single:
         return atan2(y.wide(), x.wide()).narrow()
     a, b = absolute(y), absolute(x)
@@ -89,7 +90,7 @@ def atan2(y: Real, x: Real) -> Real:
 
 
 class _Arc:
-    """asin(a) = s + rest for a <= 1/2; beyond, `far`, it is pi/2 - 2 (s + rest)."""
+    """asin(a) = s + rest for a <= 1/2; beyond (`far`), it is pi/2 - 2 (s + rest)."""
 
     def __init__(self, a: Real) -> None:
         self.far = a > 0.5

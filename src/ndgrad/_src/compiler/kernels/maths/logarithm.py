@@ -4,8 +4,8 @@
     log(1 + f) = 2 atanh(s),        s = f / (2 + f),
                = f - (f^2/2 - s (f^2/2 + R(s^2))),   R(z) = z (2/3 + 2/5 z + ...) a polynomial.
 
-The last form leaves f, which is exact, to the end; what is subtracted from it is small, and so are its errors. The
-exponent and 1 + f are taken from the bits of x; subnormal numbers are multiplied by a power of two first.
+The last form uses f, which is exact, last. The subtracted term is small, and so are its errors. The exponent and 1 + f
+are taken from the bits of x; subnormal numbers are multiplied by a power of two first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Split:
         root = w.bits_of(math.sqrt(0.5))
         moved = x.bits() + (w.bits_of(1.0) - root)
         whole = 2.0**w.fraction
-        # an integer below 2^fraction as a float: put it into the fraction of 2^fraction
+        # Convert an integer below 2^fraction to a float by putting it into the fraction of 2^fraction.
         exponent = ((moved >> w.fraction) | w.bits_of(whole)).real()
         self.e = exponent - (
             small.choose(whole + w.bias + lift, whole + w.bias) if subnormals else w.real(whole + w.bias)
@@ -63,7 +63,7 @@ def log(x: Real) -> Real:
 
 
 def _with_exponent(e: Real, near: Near, more: Real | None = None) -> Real:
-    """e ln 2 + log(1 + f) + more."""
+    """Return e ln 2 + log(1 + f) + more."""
     high, low = CONSTANTS["ln2_short_" + e.w.precision]
     rest = muladd(e, low, near.rest)
     if more is not None:
@@ -72,7 +72,7 @@ def _with_exponent(e: Real, near: Near, more: Real | None = None) -> Real:
 
 
 def _at_the_ends(x: Real, result: Real) -> Real:
-    """-inf at 0, NaN below, inf at inf, NaN at NaN."""
+    """Return -inf at 0, NaN below, inf at inf, NaN at NaN."""
     result = (x < math.inf).choose(result, x)
     return (x > 0.0).choose(result, x.equals(0.0).choose(-math.inf, math.nan))
 
@@ -102,8 +102,10 @@ def log1p(x: Real) -> Real:
 
 
 def log_of_one_plus(x: Pair, plain: bool = False, doublings: Real | None = None) -> Real:
-    """log(2^doublings (1 + x)). 1 + hi is a pair exactly; its high part is split, its low part goes into f.
-    `plain` says that x.lo is 0."""
+    """Return log(2^doublings (1 + x)). 1 + hi is a pair exactly; its high part is split, its low part goes into f.
+
+    `plain` means that x.lo is 0.
+    """
     w = x.hi.w
     one_more = two_sum(w.real(1.0), x.hi)
     parts = Split(one_more.hi, subnormals=False)

@@ -1,8 +1,8 @@
 """Numbers as unevaluated sums of two floats: about twice the digits.
 
 `two_sum` and `two_product` give the rounded result and its exact error (Knuth; Dekker, or one fused multiply-add). A
-`Pair` (hi, lo) keeps such a sum with |lo| at most half a unit in the last place of hi. Its operations lose a few
-units of 2^-104 (float64), which is more than any function here needs: pairs carry arguments that must not be rounded
+`Pair` (hi, lo) keeps such a sum with |lo| at most half a unit in the last place of hi. Its operations lose a few units
+of 2^-104 (float64), which is more accurate than any function here needs. Pairs carry arguments that must not be rounded
 yet.
 """
 
@@ -41,14 +41,14 @@ class Pair:
         return quick_two_sum(product.hi, muladd(self.lo, other, product.lo))
 
     def __truediv__(self, other: Pair | Real) -> Pair:
-        """The quotient of the high parts, and what it leaves divided once more."""
+        """Return the quotient of the high parts, corrected by the quotient of its remainder."""
         divisor = other if isinstance(other, Pair) else Pair(other, other.w.real(0.0))
         first = self.hi / divisor.hi
         left = left_over(self.hi, first, divisor.hi) + (self.lo - first * divisor.lo)
         return quick_two_sum(first, left / divisor.hi)
 
     def scaled(self, factor: Real | float) -> Pair:
-        """Times a power of two."""
+        """Return the pair times a power of two."""
         return Pair(self.hi * factor, self.lo * factor)
 
     def value(self) -> Real:
@@ -56,7 +56,7 @@ class Pair:
 
 
 def two_sum(a: Real, b: Real | float) -> Pair:
-    """a + b exactly."""
+    """Return a + b exactly."""
     b = a.w.real(b)
     total = a + b
     part = total - a
@@ -64,14 +64,15 @@ def two_sum(a: Real, b: Real | float) -> Pair:
 
 
 def quick_two_sum(a: Real, b: Real) -> Pair:
-    """a + b exactly, if |a| >= |b|."""
+    """Return a + b exactly, if |a| >= |b|."""
     total = a + b
     return Pair(total, b - (total - a))
 
 
 def two_product(a: Real, b: Real) -> Pair:
-    """a b exactly, unless it nears the limits of the range (without fused multiply-add: unless a
-    or b do, from 2^996 on)."""
+    """Return a b exactly, unless it nears the limits of the range (without fused multiply-add: unless a or b do, from
+    2^996 on).
+    """
     product = a * b
     if a.w.fma:
         return Pair(product, muladd(a, b, -product))
@@ -80,7 +81,7 @@ def two_product(a: Real, b: Real) -> Pair:
 
 
 def left_over(a: Real, b: Real, c: Real) -> Real:
-    """a - b c for a product near a: exact, as the remainder of a quotient or of a square root is."""
+    """Return a - b c for a product near a: exact for the remainder of a quotient or of a square root."""
     if a.w.fma:
         return muladd(-b, c, a)
     product = two_product(b, c)
@@ -88,14 +89,14 @@ def left_over(a: Real, b: Real, c: Real) -> Real:
 
 
 def _halves(a: Real) -> tuple[Real, Real]:
-    """a as a sum of two floats with half the digits each, whose products are exact."""
+    """Return a as a sum of two floats with half the digits each, whose products are exact."""
     spread = a * (2.0 ** ((a.w.fraction + 2) // 2) + 1)
     high = spread - (spread - a)
     return high, a - high
 
 
 def root(x: Pair) -> Pair:
-    """The square root of a positive pair: that of hi, and one step of Newton's for what it leaves."""
+    """Return the square root of a positive pair: that of hi, and one step of Newton's method for its remainder."""
     first = sqrt(x.hi)
     left = left_over(x.hi, first, first) + x.lo
     return quick_two_sum(first, left / (first + first))

@@ -2,13 +2,13 @@
 
     x^y = exp(y log x).
 
-The logarithm times y is up to 745 and its error becomes the relative error of the result, so log x is a pair with
-some 65 right bits: as in `logarithm`, with s a pair and the first two terms of 2 atanh(s) = 2s + 2/3 s^3 + s^5 T(s^2)
-in pairs. For single precision, double is enough.
+The logarithm times y is up to 745 and its error becomes the relative error of the result, so log x is a pair with some
+65 correct bits: as in `logarithm`, with s a pair and the first two terms of 2 atanh(s) = 2s + 2/3 s^3 + s^5 T(s^2) in
+pairs. For single precision, double is enough.
 
-cbrt(2^(3k + j) m) = 2^k cbrt(2^j m): a polynomial gives nine bits, and each of two steps of Halley's, t (t^3 + 2w) /
-(2 t^3 + w), three times as many; the last with t^3 as a pair. hypot scales its arguments by powers of two and takes
-the root of a pair.
+cbrt(2^(3k + j) m) = 2^k cbrt(2^j m): a polynomial gives nine bits, and each of two steps of Halley's method, t (t^3 +
+2w) / (2 t^3 + w), triples them, the last with t^3 as a pair. hypot scales its arguments by powers of two and takes the
+root of a pair.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ from ndgrad._src.compiler.kernels.maths.values import (
 
 
 def pow(x: Real, y: Real) -> Real:
-    """With the meaning of IEEE: 1 where y is 0 or x is 1, whatever the other; of a negative x only
-    whole powers are numbers."""
+    """Return x^y as defined by IEEE: 1 where y is 0 or x is 1, for any other argument. A negative x has only integer
+    powers.
+    """
     w = x.w
     power = _power(absolute(x), y) if not w.single else _power(absolute(x).wide(), y.wide()).narrow()
     whole = trunc(y).equals(y)
@@ -47,9 +48,9 @@ def pow(x: Real, y: Real) -> Real:
 
 
 def _power(a: Real, y: Real) -> Real:
-    """a^y for a >= 0 (NaN where the product of y and log a is)."""
+    """Return a^y for a >= 0 (NaN where the product of y and log a is)."""
     w = a.w
-    # beyond, any other a than 1 overflows or underflows
+    # Beyond these bounds, any a other than 1 overflows or underflows.
     y = bounded(y, -(2.0**70), 2.0**70)
     logarithm = log_pair(a) if w.degrees != "wide" else _short_log(a)
     top = a.equals(0.0).choose(w.real(-math.inf), a.equals(math.inf).choose(math.inf, logarithm.hi))
@@ -68,10 +69,10 @@ def _short_log(a: Real) -> Pair:
 
 
 def log_pair(a: Real) -> Pair:
-    """log(a), positive and finite, with some 65 right bits."""
+    """Return log(a) of a positive and finite a, with some 65 correct bits."""
     w = a.w
     parts = Split(a)
-    # m is in the binade of 1 or below it: what is added first has no lesser exponent, as in all sums that follow
+    # m is in the binade of 1 or below it: the first summand never has the lesser exponent, also in all sums below.
     f, bottom = parts.m - 1.0, quick_two_sum(w.real(1.0), parts.m)
     inverse = 1.0 / bottom.hi
     first = f * inverse

@@ -1,7 +1,7 @@
-"""floor, ceil, trunc, round to whole numbers, and the choices between two numbers: instructions, or a few.
+"""floor, ceil, trunc, round to integers, and the choices between two numbers: one or a few instructions.
 
-Processors whose rounding is a call of the C library (those without fused multiply-add count as such here) add and
-subtract 2^fraction, which rounds to the nearest whole number, halves to even, and correct that by one.
+Some processors round by a call of the C library (here, all without fused multiply-add). They add and subtract
+2^fraction, which rounds to the nearest integer, halves to even, and correct the result by one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ndgrad._src.compiler.kernels.maths.values import Real, absolute, copysign
 
 
 def rint(x: Real) -> Real:
-    """The nearest whole number, of two the even one."""
+    """Return the nearest integer, halves to even."""
     if x.w.fma:
         return x.w.intrinsic("rint", x)
     limit = 2.0**x.w.fraction
@@ -39,7 +39,7 @@ def trunc(x: Real) -> Real:
 
 
 def nextafter(x: Real, y: Real) -> Real:
-    """The float next to x in the direction of y: its bits, counted up or down by one."""
+    """Return the float next to x in the direction of y: its bits, plus or minus one."""
     w = x.w
     bits = x.bits()
     away = (x < y) ^ (x < 0.0)
@@ -56,7 +56,7 @@ def sign(x: Real) -> Real:
 
 
 def minimum(x: Real, y: Real) -> Real:
-    """The lesser, or a NaN if there is one."""
+    """Return the lesser, or a NaN if there is one."""
     return x.is_nan().choose(x, (x < y).choose(x, y))
 
 
@@ -65,7 +65,7 @@ def maximum(x: Real, y: Real) -> Real:
 
 
 def fmin(x: Real, y: Real) -> Real:
-    """The lesser, or what is no NaN if something is not."""
+    """Return the lesser, ignoring a NaN."""
     return x.is_nan().choose(y, x.not_at_least(y).choose(x, y))
 
 

@@ -2,9 +2,9 @@
 
     sin(r) = r + r^3 S(r^2),      cos(r) = 1 - r^2/2 + r^4 C(r^2),
 
-both to the last place of a pair's high part, with r.lo as a correction of first order. n mod 4 says which of them,
-and its sign. tan is their quotient, once for each n odd and even, corrected by what the quotient of the high parts
-leaves.
+both to the last place of a pair's high part, with r.lo as a correction of first order. n mod 4 selects one of them, and
+its sign. tan is their quotient, separately for odd and even n, corrected by the remainder of the quotient of the high
+parts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ndgrad._src.compiler.kernels.maths.values import Bits, Mask, Real, absolute
 
 
 def sine(r: Pair, z: Real) -> Pair:
-    """sin(r) as a sum of two, for r between -pi/4 and pi/4; z is r.hi squared."""
+    """Return sin(r) as a sum of two, for r between -pi/4 and pi/4; z is r.hi squared."""
     tail = muladd(polynomial(z, POLYNOMIALS["sine"][z.w.degrees]) * z, r.hi, muladd(z * r.lo, -0.5, r.lo))
     return Pair(r.hi, tail)
 
 
 def cosine(r: Pair, z: Real) -> Pair:
-    """cos(r) likewise."""
+    """Return cos(r) likewise."""
     half = z * 0.5
     first = quick_two_sum(z.w.real(1.0), -half)
     tail = muladd(polynomial(z, POLYNOMIALS["cosine"][z.w.degrees]), z * z, first.lo - r.hi * r.lo)
@@ -34,13 +34,13 @@ def _odd(quadrant: Bits) -> Mask:
 
 
 def _sign(quadrant: Bits) -> Bits:
-    """The sign bit where the quadrant is 2 or 3."""
+    """Return the sign bit where the quadrant is 2 or 3."""
     w = quadrant.w
     return (quadrant & 2) << (w.fraction + (7 if w.single else 10))
 
 
 def _of_quadrant(x: Real, ahead: int) -> Real:
-    """sin(x + ahead pi/2)."""
+    """Return sin(x + ahead pi/2)."""
     n, r = reduced(x)
     z = r.hi * r.hi
     quadrant = x.w.shifted(n) + ahead if ahead else x.w.shifted(n)

@@ -1,16 +1,15 @@
 """Formulas as Python expressions: values of a vector type whose operators write instructions.
 
 A `Writer` writes into one function, for one floating-point type. Its values are `Real` (floats), `Bits` (integers of
-the same width) and `Mask` (one bit a lane); numbers may stand for constants in all lanes. So `x * x + 1.0` writes a
+the same width) and `Mask` (one bit a lane). Numbers are constants in all lanes. So `x * x + 1.0` writes a
 multiplication and an addition:
 
     def hypotenuse(x: Real, y: Real) -> Real:
         return sqrt(x * x + y * y)
 
-Comparisons are those of IEEE and Python: with a NaN only `!=` is true. Nothing here is fused or reordered by the
-compiler; `muladd(a, b, c)` is a b + c with one rounding where the processor has such an instruction and with two
-where it has not, so a formula that is right for both uses it where the difference does not matter, and
-`pairs.two_product` where it does.
+Comparisons are those of IEEE and Python: with a NaN only `!=` is true. The compiler fuses and reorders nothing here.
+`muladd(a, b, c)` is a b + c with one rounding if the processor has such an instruction, else with two. A formula uses
+it if the difference does not matter, and `pairs.two_product` if it does.
 
 The operators of values ask their writer for the text of an instruction, so a writer of another language
 (ndgrad._src.compiler.cuda.values) gives the same formulas there.
@@ -26,14 +25,14 @@ from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
 
 class Writer:
-    """Where formulas are written: a function, a floating-point type, and whether a fused
-    multiply-add is an instruction there.
+    """The target of formulas: a function, a floating-point type, and True if a fused multiply-add is an instruction
+    there.
 
-    Processors without it (x86 before 2013) round to whole numbers by a call of the C library too, so this is also what
-    decides how that is written.
+    Processors without it (x86 before 2013) also round to integers by a call of the C library, so this flag decides
+    that, too.
     """
 
-    #: Functions that the language has besides those of the maths library.
+    #: Functions that the language has in addition to those of the maths library.
     own: frozenset[str] = frozenset()
 
     def __init__(self, f: Function, type: Vector, fma: bool, wide: bool = False) -> None:
@@ -41,12 +40,12 @@ class Writer:
         self.type = type
         self.fma = fma
         self.single = type.element == "float"
-        #: Bits of the fraction, and what is added to an exponent.
+        #: Bits of the fraction, and the bias of the exponent.
         self.fraction, self.bias = (23, 127) if self.single else (52, 1023)
-        #: Adding it rounds a float to a whole number and leaves that in the low bits.
+        #: Adding it rounds a float to an integer and leaves that in the low bits.
         self.shifter = 1.5 * 2.0**self.fraction
         self.precision = "float32" if self.single else "float64"
-        #: Which polynomials: shorter ones where double precision is used for results in single precision.
+        #: The set of polynomials: shorter ones if double precision is used for results in single precision.
         self.degrees = "wide" if wide else self.precision
 
     def real(self, x: Real | float | str) -> Real:
@@ -63,7 +62,7 @@ class Writer:
     def set(self, instruction: str) -> str:
         return self.f.set(instruction)
 
-    # ----- what values are made by: the name of the result -----
+    # ----- instructions, which return the name of the result -----
 
     def binary(self, op: str, x: Real, y: Real) -> str:
         return self.set(f"{op} {self.type} {x}, {y}")
@@ -75,11 +74,11 @@ class Writer:
         return self.set(f"fcmp {predicate} {self.type} {x}, {y}")
 
     def joined(self, op: str, a: Mask, b: Mask) -> str:
-        """And, or, xor of masks."""
+        """Combine masks by and, or, xor."""
         return self.set(f"{op} {self.type.mask} {a}, {b}")
 
     def always(self) -> Mask:
-        """A mask that is true in every lane."""
+        """Return a mask that is true in every lane."""
         return Mask(self, self.type.mask.constant(1))
 
     def chosen(self, mask: Mask, yes: Real, no: Real) -> str:
@@ -93,11 +92,11 @@ class Writer:
         return Real(self, self.f.call(self.type, f"llvm.{name}.{self.type.suffix}", *given))
 
     def call(self, name: str, *arguments: Real) -> Real | None:
-        """A function that the language has of its own; None for those of the maths library."""
+        """Call a function of the language itself; None for those of the maths library."""
         return None
 
     def bits_of(self, number: float) -> int:
-        """The bits of a constant, as an unsigned integer."""
+        """Return the bits of a constant, as an unsigned integer."""
         return (
             struct.unpack("<I", struct.pack("<f", number))[0]
             if self.single
@@ -105,21 +104,22 @@ class Writer:
         )
 
     def power_of_two(self, n: Real) -> Real:
-        """2^n for whole n within the range of normal exponents."""
+        """Return 2^n for integers n within the range of normal exponents."""
         return self.shifted(n).scale()
 
     def shifted(self, n: Real) -> Bits:
-        """The bits of n + shifter: n itself in the low ones, for |n| < 2^(fraction - 2)."""
+        """Return the bits of n + shifter: n itself in the low ones, for |n| < 2^(fraction - 2)."""
         return (n + self.shifter).bits()
 
     @property
     def wide(self) -> Writer:
-        """The same lanes in double precision."""
+        """Return the same lanes in double precision."""
         return Writer(self.f, Vector("double", self.type.lanes), self.fma, wide=True)
 
     def rarely(self, mask: Mask, common: Sequence[Real], rare: Callable[[], Sequence[Real]]) -> list[Real]:
-        """Values that are `common` where the mask is false and `rare` where it is true; the latter
-        run only if some lane is."""
+        """Return values that are `common` where the mask is false and `rare` where it is true. The latter run only if
+        some lane is true.
+        """
         f = self.f
         before, there, after = f.block, f.fresh("rare"), f.fresh("after")
         f.branch(self.any(mask), there, after)
@@ -134,7 +134,7 @@ class Writer:
         ]
 
     def any(self, mask: Mask) -> str:
-        """An i1: whether some lane is true."""
+        """Return an i1 that is true if some lane is true."""
         n = self.type.lanes
         if n == 1:
             return mask.name
@@ -183,7 +183,7 @@ class Mask(_Value):
     @overload
     def choose(self, yes: Real | float, no: Real | float) -> Real: ...
     def choose(self, yes: Real | Bits | float, no: Real | Bits | float) -> Real | Bits:
-        """`yes` where true, else `no`."""
+        """Return `yes` where true, else `no`."""
         if isinstance(yes, Bits):
             w, bits = yes.w, yes.w.type.integer
             return Bits(w, w.set(f"select {w.type.mask} {self}, {bits} {yes}, {bits} {w.bits(no)}"))  # type: ignore[arg-type]
@@ -224,12 +224,12 @@ class Bits(_Value):
         return Mask(self.w, self.w.set(f"icmp eq {self.w.type.integer} {self}, {self.w.bits(other)}"))
 
     def real(self) -> Real:
-        """The float with these bits."""
+        """Return the float with these bits."""
         w = self.w
         return Real(w, w.set(f"bitcast {w.type.integer} {self} to {w.type}"))
 
     def scale(self) -> Real:
-        """2^n as a float, for a whole n in the low bits, of which those above the exponent's do not matter."""
+        """Return 2^n as a float, for an integer n in the low bits. Bits above the exponent's do not matter."""
         return ((self << self.w.fraction) + self.w.bits_of(1.0)).real()
 
 
@@ -290,30 +290,30 @@ class Real(_Value):
         return self._compare("une", other)
 
     def not_at_most(self, other: Real | float) -> Mask:
-        """Greater, or one of them NaN."""
+        """True if greater, or if one of them is NaN."""
         return self._compare("ugt", other)
 
     def not_at_least(self, other: Real | float) -> Mask:
-        """Less, or one of them NaN."""
+        """True if less, or if one of them is NaN."""
         return self._compare("ult", other)
 
     def is_nan(self) -> Mask:
         return self._compare("uno", self)
 
     def negative(self) -> Mask:
-        """The sign bit, also of -0 and of NaN."""
+        """Return the sign bit, also of -0 and of NaN."""
         return Mask(self.w, self.w.sign_bit(self))
 
     def bits(self) -> Bits:
         return Bits(self.w, self.w.set(f"bitcast {self.w.type} {self} to {self.w.type.integer}"))
 
     def wide(self) -> Real:
-        """In double precision."""
+        """Return the value in double precision."""
         wide = self.w.wide
         return self if not self.w.single else Real(wide, wide.set(f"fpext {self.w.type} {self} to {wide.type}"))
 
     def narrow(self) -> Real:
-        """Rounded to single precision."""
+        """Return the value rounded to single precision."""
         w = Writer(self.w.f, Vector("float", self.w.type.lanes), self.w.fma)
         return Real(w, w.set(f"fptrunc {self.w.type} {self} to {w.type}"))
 
@@ -322,7 +322,7 @@ class Real(_Value):
 
 
 def muladd(a: Real, b: Real | float, c: Real | float) -> Real:
-    """a b + c, rounded once where that is an instruction, else twice."""
+    """Return a b + c, rounded once if that is an instruction, else twice."""
     return a.w.intrinsic("fma", a, b, c) if a.w.fma else a * b + c
 
 
@@ -339,22 +339,22 @@ def sqrt(x: Real) -> Real:
 
 
 def lesser(x: Real, y: Real | float) -> Real:
-    """The lesser; y where x is NaN. One instruction."""
+    """Return the lesser; y where x is NaN. One instruction."""
     return (x < y).choose(x, y)
 
 
 def greater(x: Real, y: Real | float) -> Real:
-    """The greater; y where x is NaN. One instruction."""
+    """Return the greater; y where x is NaN. One instruction."""
     return (x > y).choose(x, y)
 
 
 def bounded(x: Real, low: float, high: float) -> Real:
-    """x within the bounds; a NaN becomes one of them."""
+    """Return x within the bounds; a NaN becomes one of them."""
     return lesser(greater(x, low), high)
 
 
 def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
-    """c0 + c1 x + c2 x^2 + ...: even and odd powers apart, so that half of the chain waits for the other half."""
+    """Return c0 + c1 x + c2 x^2 + ..., with even and odd powers separate, which shortens the dependency chain."""
     w = x.w
     if len(coefficients) <= 3:
         return _horner(x, coefficients)
@@ -375,10 +375,10 @@ def _horner(x: Real, coefficients: Sequence[float]) -> Real:
 
 
 def sign_of(x: Real) -> Bits:
-    """The sign bit alone."""
+    """Return the sign bit alone."""
     return x.bits() & x.w.bits_of(-0.0)
 
 
 def with_sign(x: Real, sign: Bits) -> Real:
-    """x with its sign turned where the bit is set."""
+    """Return x with its sign flipped where the bit is set."""
     return (x.bits() ^ sign).real()
