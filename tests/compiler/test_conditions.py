@@ -1,6 +1,4 @@
-"""Conditions on values in a function: a trace follows the outcome, each call checks it, and a few outcomes have a
-program each.
-"""
+"""Conditions on values: a trace follows the outcome, each call checks it, and a few outcomes have a program each."""
 
 from __future__ import annotations
 

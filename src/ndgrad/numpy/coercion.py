@@ -157,7 +157,7 @@ def values_of(x: ArrayLike) -> NDArray[Any]:
     if batch_dims(x):
         raise vmap_error("the values of a batched array decide what is computed")
     memory = memory_of(x)
-    known = memory.known if getattr(memory, "is_traced", False) else None  # constants of a trace
+    known = memory.constant_array if getattr(memory, "is_traced", False) else None  # constants of a trace
     return memory if known is None else known.copy()
 
 
