@@ -286,7 +286,7 @@ def vjp(
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ...]: ...
 
 
-# mypy: the implementation accepts the arguments of all overloads.
+# The implementation accepts the arguments of all overloads.
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:  # type: ignore[misc]
     """Return the output of `func`, and a function from cotangents of the output to a tuple of cotangents of the
     primals.
