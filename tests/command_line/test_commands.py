@@ -135,7 +135,7 @@ def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
         (["check", "model.py:los"], "Did you mean loss?"),
         (["check", "model.py:zzz"], "It has loss, pair"),
         (["check", "model.py:loss", "--shape", "a"], "is no shape"),
-        (["check", "model.py:loss", *["--shape", "2"] * 3], "3 shapes were given, and loss has 2 arguments"),
+        (["check", "model.py:loss", *["--shape", "2"] * 3], "3 shapes were given, but loss has 2 arguments"),
         (["check", "model.py:loss", "--inputs", "oops"], "raised NameError"),
         (["check", "model.py:number"], "there is no tensor of floating point"),
         (["check", "model.py:constant"], "does not depend on its arguments"),

@@ -141,7 +141,7 @@ def test_a_compiled_step_trains_a_model_as_eager_does(name: str, monkeypatch: py
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
     left: list[str] = []
     sizes: list[int] = []
-    group = native_program.grouped
+    group = native_program.group_instructions
 
     def note(program: Any) -> Any:
         groups = group(program)
@@ -149,7 +149,7 @@ def test_a_compiled_step_trains_a_model_as_eager_does(name: str, monkeypatch: py
         left.extend(step.instruction.op.name for step in groups.steps if isinstance(step, Call))
         return groups
 
-    monkeypatch.setattr(native_program, "grouped", note)
+    monkeypatch.setattr(native_program, "group_instructions", note)
     found, losses = trained(name, True)
     assert sizes
     assert not left

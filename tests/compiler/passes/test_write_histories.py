@@ -156,14 +156,14 @@ def test_every_part_has_the_same_bits(block: int) -> None:
 def looked_at(rounds: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many places are compared for a buffer that is written and read in so many rounds."""
     count = 0
-    disjoint = write_histories.disjoint
+    disjoint = write_histories.are_disjoint
 
     def counting(*indices: Any) -> bool:
         nonlocal count
         count += 1
         return disjoint(*indices)
 
-    monkeypatch.setattr(write_histories, "disjoint", counting)
+    monkeypatch.setattr(write_histories, "are_disjoint", counting)
     x = Value((rounds + 1,), np.dtype("f8"))
     writing = Writing([x])
     u = x

@@ -4,8 +4,8 @@ A kernel is written as a function of a `Row`: passes over its elements, and thei
 
     def softmax(row: Row) -> None:
         (top,) = row.reduce("maximum", lambda at: [at["x"]])
-        (total,) = row.reduce("sum", lambda at: [at.put("out", exp(at["x"] - top))])
-        row.each(lambda at: at.put("out", at["out"] / total))
+        (total,) = row.reduce("sum", lambda at: [at.write("out", exp(at["x"] - top))])
+        row.each(lambda at: at.write("out", at["out"] / total))
 
 Numbers of a row (`top`, `total`) are vectors with equal lanes, so formulas of numbers and of elements look alike. An
 incomplete vector at the end of a row uses masked loads and stores. Sums keep their errors: 64 vectors are added lane by
