@@ -292,7 +292,7 @@ def test_a_plain_argument_that_receives_gradients_is_refused() -> None:
         out[0] = t
 
     t = dnp.array(1.0).requires_grad_()
-    with pytest.raises(RuntimeError, match="wrote into an argument, a plain numpy.ndarray of shape .*, and the written value requires grad"):
+    with pytest.raises(RuntimeError, match="wrote into an argument, a plain numpy.ndarray of shape .*, and the written value requires"):
         ndgrad.lift(fill)(np.zeros(2), t)
     buffer = dnp.zeros(2)
     ndgrad.lift(fill)(buffer, t)
