@@ -138,6 +138,7 @@ bench: $(VENV)/.extra-bench ## time ndgrad beside torch, jax and HIPS autograd
 
 lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff, mypy --strict, and both type checkers over what users write
 	@$(PY) -m ruff check .
+	@$(PY) scripts/check_prose.py
 # pyright beside mypy: each takes one core, and what mypy knows of the package serves its second run.
 	@$(PY) scripts/check_types.py pyright & pyright=$$!; \
 	$(PY) -m mypy && $(PY) scripts/check_types.py mypy && (cd repobook && $(abspath $(PY)) -m mypy); mypy=$$?; \

@@ -23,8 +23,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/ndgrad", "tests", "benchmarks", "scripts", "examples", "demo", "repobook/src", "repobook/tests")
-#: Folders whose texts have not been rewritten yet. The list may only shrink.
-PENDING = SOURCES
+#: Folders and files whose texts have not been rewritten yet. The list may only shrink.
+PENDING = (
+    *(
+        f"src/ndgrad/{name}"
+        for name in (
+            "amp array_api as_torch.py autograd compat cuda distributed distributions functorch futures.py implicit nested nn "
+            "numpy onnx optim profiler safetensors.py scipy serialization sparse testing utils viz"
+        ).split()
+    ),
+    "tests",
+    "repobook",
+)
 
 #: Words that start no sentence of a docstring or comment.
 QUESTIONS = re.compile(r"(What|Where|Who|Whose|Which|How)\b(?!.*\?$)")
@@ -34,6 +44,8 @@ FRAGMENTS = re.compile(r"((in |for |to )?which|who|whose|whom|(so )?that|and|or|
 PERSONS = re.compile(
     r"\b(somebody|someone|nobody|whoever|anybody|anyone|everybody|everyone|whomever|those who|no one)\b", re.IGNORECASE
 )
+#: Public names of torch's, which stay.
+PUBLIC = frozenset(["put", "put_", "round", "to"])
 #: Names of functions that are no verbs: participles and prepositions.
 NAMES = frozenset(
     "above along among around at before behind below beside between beyond by for from in into of on onto out "
@@ -57,7 +69,8 @@ def findings(path: Path) -> Iterator[tuple[int, str]]:
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.strip("_") in NAMES:
+        is_function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if is_function and node.name.strip("_") in NAMES and node.name not in PUBLIC and node.name[:2] != "__":
             yield node.lineno, f"the function name {node.name!r} is no verb"
         if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             continue

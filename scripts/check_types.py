@@ -110,7 +110,7 @@ TOOLS: dict[str, Callable[[list[str], Path], list[Report]]] = {"mypy": mypy, "py
 
 
 def complaints(reports: list[Report], pages: dict[Path, Path]) -> list[str]:
-    """What is wrong: errors in programs, and lines of misspelt.py whose error was missed."""
+    """Return the mistakes: errors in programs, and lines of misspelt.py whose error was missed."""
     marked = {i for i, line in enumerate(MISSPELT.read_text().splitlines(), 1) if line.endswith("# error")}
     said = []
     for path, line, message in reports:

@@ -26,8 +26,8 @@ mp.mp.prec = 320
 
 
 class Fit(NamedTuple):
-    """What is approximated: `function` on an interval, errors counted times `weight`, and the
-    degrees for each precision."""
+    """An approximation problem: `function` on an interval, errors weighted by `weight`, and the degrees for each
+    precision."""
 
     formula: str
     function: Callable[[Any], Any]

@@ -71,7 +71,7 @@ def imports(module: str) -> dict[str, str]:
 
 
 def numpy_forms(signature: inspect.Signature) -> list[inspect.Signature]:
-    """How a function of torch's names is called with NumPy's: `axis=` and `keepdims=`, or a dim by
+    """Return the signatures of a torch function with NumPy's keywords: `axis=` and `keepdims=`, or a dim by
     position and `keepdims=`."""
     parameters = list(signature.parameters.values())
     names = [p.name for p in parameters]
@@ -192,7 +192,7 @@ class Stub:
             if len(forms) > 1:
                 self.lines.append(f"{indent}@overload")
             line = f"{indent}def {name}{self.signature(f, first, result, signature)}: ..."
-            self.lines += _wrapped(line, indent)
+            self.lines += _wrap_line(line, indent)
 
     def text(self) -> str:
         """The stub. A name that is imported from another is assigned, since a stub exports only what keeps its name."""
@@ -227,7 +227,7 @@ def _default(value: Any) -> str:
     return "..."
 
 
-def _wrapped(line: str, indent: str) -> list[str]:
+def _wrap_line(line: str, indent: str) -> list[str]:
     if len(line) <= WIDTH:
         return [line]
     head, _, rest = line.partition("(")

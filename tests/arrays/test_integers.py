@@ -41,7 +41,7 @@ def narrowed_again(given, made):
 
 
 def keeping_values(given, made):
-    """What numpy.unique returns: values in their own dtype, and places of the platform's."""
+    """Results of numpy.unique: values in their own dtype, and positions in the platform's integers."""
     return (made[0], *map(narrowed, made[1:])) if isinstance(made, tuple) else made
 
 

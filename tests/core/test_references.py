@@ -52,7 +52,7 @@ def test_a_gradient_that_nobody_holds_becomes_the_leafs_grad():
 
 
 @pytest.mark.parametrize("hook", [False, True])
-def test_a_gradient_that_somebody_holds_is_copied(held_gradients, hook):
+def test_a_gradient_with_another_reference_is_copied(held_gradients, hook):
     assert place_of_gradient(hook) != Doubled.place
     assert held_gradients[0].tolist() == [2.0] * 5
 

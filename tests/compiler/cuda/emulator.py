@@ -118,7 +118,7 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
 """
 
 
-#: What stands for the functions of ndgrad._src.compiler.cuda.tile_products that are a device's instructions.
+#: Replacements for the functions of ndgrad._src.compiler.cuda.tile_products that are instructions of a device.
 _TENSOR_CORES = r"""
 inline unsigned int pair(float x, float y) {
     S low, high;
