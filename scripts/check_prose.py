@@ -28,8 +28,8 @@ PENDING = (
     *(
         f"src/ndgrad/{name}"
         for name in (
-            "amp array_api as_torch.py autograd compat cuda distributed distributions functorch futures.py implicit nested nn "
-            "numpy onnx optim profiler safetensors.py scipy serialization sparse testing utils viz"
+            "amp array_api as_torch.py autograd compat cuda distributed distributions functorch futures.py implicit "
+            "nested nn numpy onnx optim profiler safetensors.py scipy serialization sparse testing utils viz"
         ).split()
     ),
     "tests",
