@@ -128,7 +128,7 @@ _ENTRY = re.compile(r"- \[?(`+) ?(.*?) ?\1")
 _PLACE = re.compile(r"#L(\d+)\)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _OPERATOR = re.compile(r"^operator\b")
-# What these name is text: modules, options, keys of data, names that a string registers.
+# Entries of these kinds are text: modules, options, keys of data, names that a string registers.
 _TEXT = ("Imports", "Flags", "Environment variables", "Keys", "Bindings", "Targets", "Rules", "Sections", "Labels")
 
 

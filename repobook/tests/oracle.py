@@ -27,7 +27,7 @@ Truth = dict[tuple[int, str], set[tuple[str, str]]]
 
 @dataclass
 class Agreement:
-    """How many references of each certainty are right and wrong, and how many of the other tool's are found."""
+    """Counts of right and wrong references by certainty, and of the references that the other tool knows."""
 
     right: Counter[int] = field(default_factory=Counter)
     wrong: Counter[int] = field(default_factory=Counter)

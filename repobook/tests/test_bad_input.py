@@ -209,7 +209,7 @@ def test_names_as_long_as_a_file_system_allows(make_repository: Make) -> None:
     repository = make_repository({name: f"def f{at}(): ...\n" for at, name in enumerate(names)})
     build_site(repository)
     assert list(check.dead_links(repository.output)) == []
-    assert list(check.stale(repository.db, repository.root, repository.output, repository.config)) == []
+    assert list(check.find_stale(repository.db, repository.root, repository.output, repository.config)) == []
     assert list(links.dead_links(repository.output / "html")) == []
     for at, name in enumerate(names):
         page = (repository.output / page_name(name)).read_text()
@@ -290,14 +290,14 @@ def test_a_question_to_a_damaged_or_missing_book_is_one_line(
 def test_a_reader_that_fails_on_a_file_does_not_end_the_build(
     make_repository: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = worker.read
+    original = worker.read_file
 
     def fail(source: bytes, path: str, *others: object) -> object:
         if path == "bad.py":
             raise KeyError("unexpected node")
         return original(source, path, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(worker, "read", fail)
+    monkeypatch.setattr(worker, "read_file", fail)
     repository = make_repository({"bad.py": "def f(): ...\n", "good.py": "def g(): ...\n"})
     assert repository.build().problems == ["bad.py: described, not parsed: KeyError: 'unexpected node'"]
     assert "its reader failed" in repository.page("bad.py_docs.md")

@@ -205,7 +205,9 @@ def test_an_interrupted_build_leaves_the_book_whole_and_goes_on(
     assert repository.pages().keys() >= before.keys(), "every page is there, old or new"
     repository.build()
     assert "Motor" in repository.page("pkg/core.py_docs.md")
-    assert not any(line for line in check.stale(repository.db, repository.root, repository.output, repository.config))
+    assert not any(
+        line for line in check.find_stale(repository.db, repository.root, repository.output, repository.config)
+    )
     assert list(check.dead_links(repository.output)) == []
 
 

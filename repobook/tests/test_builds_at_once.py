@@ -43,7 +43,7 @@ def start_build(repository: Repository, *options: str) -> "subprocess.Popen[str]
 
 
 def assert_whole(repository: Repository) -> None:
-    assert list(check.stale(repository.db, repository.root, repository.output, repository.config)) == []
+    assert list(check.find_stale(repository.db, repository.root, repository.output, repository.config)) == []
     assert list(check.dead_links(repository.output)) == []
     assert repository.db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 

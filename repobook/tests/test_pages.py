@@ -60,7 +60,7 @@ def test_the_first_paragraph_explains_a_file(shop: Repository) -> None:
     assert "It builds on [`shelf.py`] (`Shelf`, `take`)." in till and "[`test_till.py`] tests it." in till
     tests = plain(shop.page("tests/test_till.py_docs.md").partition("\n## ")[0])
     assert "Tests of `till.py`: 2 tests." in tests
-    assert "Part of the tests that holds no test itself." in shop.page("tests/helper.py_docs.md")
+    assert "Part of the tests; no test was recognized in it." in shop.page("tests/helper.py_docs.md")
 
 
 def test_methods_are_full_entries(shop: Repository) -> None:

@@ -14,7 +14,7 @@ SAMPLES = Path(__file__).parent / "samples"
 Make = Callable[[Files], Repository]
 
 
-def built(make_repository: Make, sample: str) -> Repository:
+def build_sample(make_repository: Make, sample: str) -> Repository:
     repository = make_repository({})
     shutil.copytree(SAMPLES / sample, repository.root, dirs_exist_ok=True)
     repository.build()
@@ -23,7 +23,7 @@ def built(make_repository: Make, sample: str) -> Repository:
 
 def test_certain_references_of_cpp_agree_with_libclang(make_repository: Make) -> None:
     pytest.importorskip("clang.cindex")
-    repository = built(make_repository, "native")
+    repository = build_sample(make_repository, "native")
     agreement = Agreement()
     for path in ("shapes.h", "shapes.cpp", "use.cpp"):
         compare(repository.db, path, clang_truth(repository.root, path, []), agreement)
@@ -34,7 +34,7 @@ def test_certain_references_of_cpp_agree_with_libclang(make_repository: Make) ->
 
 def test_certain_references_of_python_agree_with_jedi(make_repository: Make) -> None:
     pytest.importorskip("jedi")
-    repository = built(make_repository, "python")
+    repository = build_sample(make_repository, "python")
     agreement = Agreement()
     for path in ("main.py", "shop/stock.py", "shop/prices.py", "shop/__init__.py"):
         compare(repository.db, path, jedi_truth(repository.root, path), agreement)

@@ -3,11 +3,11 @@
 import pytest
 
 from repobook.reading.macros import Macros
-from repobook.reading.reader import read
+from repobook.reading.reader import read_file
 
 
 def purpose(path: str, language: str, text: str) -> tuple[str, str]:
-    found = read(text.encode(), path, language, Macros())
+    found = read_file(text.encode(), path, language, Macros())
     return found.purpose, found.purpose_origin
 
 

@@ -1,14 +1,14 @@
-"""What each reader finds in a file: definitions, references, imports, notes."""
+"""Facts that each reader finds in a file: definitions, references, imports, notes."""
 
 import pytest
 
 from repobook.reading.facts import CALL, Facts, unpack
 from repobook.reading.macros import Macros, attribute_macros, definitions
-from repobook.reading.reader import read
+from repobook.reading.reader import read_file
 
 
 def facts(language: str, text: str, macros: Macros | None = None) -> Facts:
-    return read(text.encode(), "file", language, macros or Macros())
+    return read_file(text.encode(), "file", language, macros or Macros())
 
 
 def defined(found: Facts) -> set[tuple[str, str]]:

@@ -171,3 +171,14 @@ def test_colours_of_python_and_cpp() -> None:
     assert source.lines_of(SAMPLES["cpp"], "cpp")[0] == '<i class="d">#include</i> &lt;a&gt;'
     assert '<i class="n">1&#x27;000</i>' in source.lines_of(SAMPLES["cpp"], "cpp")[1]
     assert source.lines_of(SAMPLES["cpp"], "cpp")[3].startswith('<i class="s">&quot; )x&quot;</i>;')
+
+
+def test_a_new_model_removes_the_old_pages_of_the_site(make_repository: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = make_repository({"keep.py": "def keep():\n    pass\n", "zebra.py": "def zebra():\n    pass\n"})
+    site = build_site(repository)
+    assert (site / "zebra.py_docs.html").exists() and (site / "keywords_ze.html").exists()
+    (repository.root / "zebra.py").unlink()
+    monkeypatch.setattr("repobook.build.digest_code", lambda *packages: "newer readers")
+    build_site(repository)
+    assert sorted(path.name for path in site.glob("*ze*")) == []
+    assert list(links.dead_links(site)) == []

@@ -115,7 +115,7 @@ vm.runInContext(input.code + ";globalThis.repobook = repobook;", context);
 
 
 def ask(scripts: dict[str, str], *queries: str) -> dict[str, list[dict[str, object]]]:
-    """What the site's own script answers."""
+    """Return the answers of the site's own script."""
     code = (Path(search.__file__).parent / "assets/search.js").read_text()
     given = json.dumps({"scripts": scripts, "code": code, "queries": queries})
     done = subprocess.run(["node", "-e", _ENGINE], input=given, capture_output=True, text=True, check=True)

@@ -47,15 +47,15 @@ def repobook_documented(path):
     (docs / "conf.py").write_text(settings)
     (docs / "index.rst").write_text("Title\n=====\n")
 
-    def built() -> tuple[str, str]:
+    def build_pages() -> tuple[str, str]:
         arguments = (str(docs), str(docs), str(tmp_path / "out"), str(tmp_path / "trees"), "html")
         Sphinx(*arguments, status=None, warning=None, warningiserror=True).build()
         pages = tmp_path / "out" / "book" / "src"
         return (pages / "thing.py_docs.html").read_text(), (pages / "other.py_docs.html").read_text()
 
-    thing, other = built()
+    thing, other = build_pages()
     assert '<a href="../../reference/thing.html#thing.Engine"><code>thing.Engine</code></a>' in thing
     assert '<a href="../../index.html">Documentation</a>' in thing
     assert "In the documentation" not in other
     (docs / "conf.py").write_text(settings.replace("thing.html", "engines.html"))
-    assert "reference/engines.html#thing.Engine" in built()[0]
+    assert "reference/engines.html#thing.Engine" in build_pages()[0]

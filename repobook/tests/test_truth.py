@@ -11,6 +11,7 @@ from conftest import Files, Repository
 
 from repobook.model.schema import CANDIDATE, CERTAIN, LIKELY
 from repobook.reading.facts import unpack
+from repobook.resolving import update
 from repobook.resolving.edges import _scopes
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
@@ -313,3 +314,48 @@ def test_a_test_of_a_name_that_two_files_have_counts_for_the_one_it_imports(make
     assert "test_device.py" in repository.page("core/device.py_docs.md").partition("## Before a change")[2]
     assert "test_device.py" not in repository.page("other/device.py_docs.md").partition("## Before a change")[2]
     assert "tests/device.py" not in repository.page("core/device.py_docs.md").partition("## Before a change")[2]
+
+
+def test_a_namespace_that_no_include_reaches_hides_no_outer_one(make_repository: Make) -> None:
+    repository = make_repository(
+        {
+            "log.h": "namespace std {\nstruct tag {};\n}\n",
+            "defaults.h": "namespace at {\nnamespace detail {\nint get();\n}\n}\n",
+            "far.cuh": "namespace at {\nnamespace native {\nnamespace std {\nclass complex;\n}\nnamespace detail {\nint far();\n}\n}\n}\n",
+            "use.cpp": (
+                '#include "log.h"\n#include "defaults.h"\nnamespace at {\nnamespace native {\n'
+                "int f() { std::vector<int> v; std::tag t; return detail::get(); }\n}\n}\n"
+            ),
+            "none.cpp": "namespace at {\nnamespace native {\nint g() { std::vector<int> v; return 1; }\n}\n}\n",
+        }
+    )
+    repository.build()
+    found = resolve(repository)
+    assert {row for row in rows_of(found, "std") if row[0] == "use.cpp"} == {("use.cpp", 5, "std", "log.h")}
+    assert rows_of(found, "detail") == {("use.cpp", 5, "at::detail", "defaults.h")}
+    assert rows_of(found, "get") == {("use.cpp", 5, "at::detail::get", "defaults.h")}
+    assert not any(full == "at::native::std" for _, _, full, _ in rows_of(found, "std", CANDIDATE))
+
+
+def test_a_change_without_new_includes_resolves_the_changed_file_alone(
+    make_repository: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files: Files = {f"part{at}.h": f"#pragma once\nint part{at}();\n" for at in range(5)}
+    files["all.h"] = "".join(f'#include "part{at}.h"\n' for at in range(5))
+    files["engine.cpp"] = '#include "all.h"\nint run() { return part1(); }\n'
+    files["other.cpp"] = '#include "all.h"\nint walk() { return part2(); }\n'
+    repository = make_repository(files)
+    repository.build()
+    resolved: list[str] = []
+    original = update._resolve_affected
+
+    def note(db: object, affected: list[int], *rest: object) -> None:
+        resolved[:] = [dict(repository.db.execute("SELECT id, path FROM files"))[file] for file in affected]
+        original(db, affected, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(update, "_resolve_affected", note)
+    repository.write({"engine.cpp": "\n" + str(files["engine.cpp"]) + "// one line\n"}).build()
+    assert resolved == ["engine.cpp"]
+    repository.write({"engine.cpp": '#include "part0.h"\nint run() { return part1(); }\n'}).build()
+    assert "engine.cpp" in resolved
+    assert (("engine.cpp", 2, "part1", "part1", "part1.h", CERTAIN)) not in resolve(repository)

@@ -12,7 +12,7 @@ from repobook.workers import WorkerError
 ITEMS = list(range(200))
 
 
-def _ready() -> None:
+def _start() -> None:
     """Nothing to prepare."""
 
 
@@ -41,18 +41,18 @@ def _refuse() -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2, 500])
 def test_every_item_is_done_once(jobs: int) -> None:
-    assert sorted(workers.run(_square, ITEMS, jobs, _ready, (), 7)) == [number * number for number in ITEMS]
+    assert sorted(workers.run(_square, ITEMS, jobs, _start, (), 7)) == [number * number for number in ITEMS]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failing_task_is_reported_once_with_its_item(jobs: int) -> None:
     with pytest.raises(WorkerError, match=r"^repobook: internal error at item 77: ZeroDivisionError: .*$"):
-        list(workers.run(_fail_at_77, ITEMS, jobs, _ready, (), describe="item {}".format))
+        list(workers.run(_fail_at_77, ITEMS, jobs, _start, (), describe="item {}".format))
 
 
 def test_an_error_of_the_system_keeps_its_kind() -> None:
     with pytest.raises(FileNotFoundError):
-        list(workers.run(_missing, ITEMS, 2, _ready, ()))
+        list(workers.run(_missing, ITEMS, 2, _start, ()))
 
 
 def test_a_worker_that_cannot_start_is_reported_and_not_started_again() -> None:
@@ -64,14 +64,14 @@ def test_a_worker_that_cannot_start_is_reported_and_not_started_again() -> None:
 
 def test_a_worker_that_is_killed_ends_the_run() -> None:
     with pytest.raises(WorkerError, match="a worker process ended before its work did"):
-        list(workers.run(_end_at_77, ITEMS, 2, _ready, ()))
+        list(workers.run(_end_at_77, ITEMS, 2, _start, ()))
 
 
 def test_a_run_that_is_abandoned_leaves_no_worker() -> None:
-    found = workers.run(lambda _: os.getpid(), ITEMS, 1, _ready, ())
+    found = workers.run(lambda _: os.getpid(), ITEMS, 1, _start, ())
     assert next(found) == os.getpid()
     found.close()
-    running = workers.run(_pid, ITEMS, 2, _ready, ())
+    running = workers.run(_pid, ITEMS, 2, _start, ())
     worker = next(running)
     running.close()
     with pytest.raises(ProcessLookupError):

@@ -64,7 +64,9 @@ class Browser:
             raise AssertionError(f"{path}: {text[:500]}") from None
 
     def go(self, address: str) -> None:
+        """Open a page and wait until it is complete; on a busy machine the driver answers before that."""
         self._send("POST", "/url", {"url": address})
+        self.wait("document.readyState === 'complete'")
 
     def run(self, script: str, *arguments: object) -> Any:
         """The value of an asynchronous function's body."""

@@ -39,7 +39,7 @@ def search(db: sqlite3.Connection, words: str, budget: int = DEFAULT_BUDGET) -> 
     return fit([f"{row.path}:{row.line}: {row.kind} {row.qualified}" for row in found], budget, "matches")
 
 
-def _unknown(db: sqlite3.Connection, name: str) -> str:
+def _suggest_names(db: sqlite3.Connection, name: str) -> str:
     similar = ask.suggest(db, name)
     return f"no definition of {name!r} in this tree" + (f"; similar names: {', '.join(similar)}" if similar else "")
 
@@ -47,7 +47,7 @@ def _unknown(db: sqlite3.Connection, name: str) -> str:
 def definition(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> str:
     found = ask.find(db, name, 30)
     if not found:
-        return _unknown(db, name)
+        return _suggest_names(db, name)
     lines = []
     if len({row.qualified for row in found}) > 1:
         lines.append(
@@ -78,7 +78,7 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, budget: in
     if not found:
         places = ask.occurrences(db, name.rpartition("::")[2].rpartition(".")[2], 200)
         if not places:
-            return f"no use of {name!r} in this tree" if ask.find(db, name, 1) else _unknown(db, name)
+            return f"no use of {name!r} in this tree" if ask.find(db, name, 1) else _suggest_names(db, name)
         lines = [f"no use of {name!r} could be resolved; the name occurs at:"]
         lines += [f"{path}:{line}" for path, line in places]
     return fit(lines, budget, "uses")
@@ -88,7 +88,7 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
     """Impact of a change of a symbol: its users, their users, and the tests among them."""
     found = ask.find(db, name, 50)
     if not found:
-        return _unknown(db, name)
+        return _suggest_names(db, name)
     level = {row.id for row in found}
     seen = set(level)
     lines: list[str] = []
@@ -124,7 +124,7 @@ def touched(db: sqlite3.Connection, name: str, budget: int = DEFAULT_BUDGET) -> 
 def diff(db: sqlite3.Connection, root: Path, revision: str, budget: int = DEFAULT_BUDGET) -> str:
     """Impact of the changes since a revision. A comparison that git cannot make is an answer too."""
     try:
-        return fit(impact.of_revision(db, root, revision).text(), budget)
+        return fit(impact.measure_revision(db, root, revision).text(), budget)
     except ConfigError as error:
         return str(error).removeprefix("repobook: ")
 

@@ -52,10 +52,10 @@ def find(db: sqlite3.Connection, name: str, limit: int = 50) -> list[Definition]
         "f.test, f.path, s.line LIMIT ?",
         (last, limit if last == name else -1),
     )
-    return [Definition(*row) for row in rows if _ends(row[2], name)][:limit]
+    return [Definition(*row) for row in rows if _ends_with(row[2], name)][:limit]
 
 
-def _ends(qualified: str, name: str) -> bool:
+def _ends_with(qualified: str, name: str) -> bool:
     if qualified == name or ("." not in name and "::" not in name):
         return True
     return qualified.endswith(("::" + name, "." + name))
@@ -67,7 +67,7 @@ def uses(db: sqlite3.Connection, name: str, calls_only: bool = False, limit: int
     only = f"AND kind={CALLS}" if calls_only else ""
     most = -1 if last != name else _DEFINITIONS
     query = "SELECT id, qualified FROM symbols WHERE name=? AND kind<>'file' ORDER BY uses DESC LIMIT ?"
-    meant = [row for row in db.execute(query, (last, most)) if _ends(row[1], name)]
+    meant = [row for row in db.execute(query, (last, most)) if _ends_with(row[1], name)]
     # The sure ones of every definition before the less sure ones of any, and no more than are asked for: a name can
     # have a hundred thousand uses.
     chosen: list[tuple[int, int, int, str, int, int]] = []

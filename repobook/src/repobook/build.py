@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from repobook import history, workers
+from repobook.code_digest import digest_code
 from repobook.config import Config, ConfigError
 from repobook.discover import MARK, Entry, discover
 from repobook.languages import C_FAMILY, language_of
@@ -91,7 +92,7 @@ def build_model(
     """
     check_places(root, output)
     outcome = Outcome()
-    stamp = VERSION + repr(config)
+    stamp = VERSION + digest_code("reading", "model", "resolving") + repr(config)
     db = _open_current(output, stamp)
     listing = discover(root, config, output)
     outcome.problems += listing.problems
@@ -147,10 +148,10 @@ def _read_anew(
     db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int, outcome: Outcome, progress: Progress
 ) -> None:
     """Read and resolve the whole tree into an empty model."""
-    tasks = _with_macros(db, tasks, setting, jobs)
+    tasks = _find_all_macros(db, tasks, setting, jobs)
     store.drop_indexes(db)
     store.journal(db, False)
-    _read(db, tasks, setting, jobs, True, outcome, progress)
+    _read_files(db, tasks, setting, jobs, True, outcome, progress)
     outcome.read = len(tasks)
     progress("indexing", 0, 1)
     store.journal(db, True)
@@ -168,16 +169,16 @@ def _read_changes(
     progress: Progress,
 ) -> None:
     """Read the files that changed, and resolve the references that the change can touch."""
-    tasks = _with_macros(db, tasks, setting, jobs)
+    tasks = _find_all_macros(db, tasks, setting, jobs)
     known = {row[0] for row in db.execute("SELECT id FROM files")}
     new_files = [task for task in tasks if task.file not in known]
     outcome.folders = {"", *(task.path.rpartition("/")[0] for task in new_files)}
     for file in deleted:
         outcome.folders.add(str(db.execute("SELECT folder FROM files WHERE id=?", (file,)).fetchone()[0]))
-    before = Before.of(db, [task.file for task in tasks], deleted)
+    before = Before.load(db, [task.file for task in tasks], deleted)
     for file in deleted:
         store.remove(db, file, with_file=True)
-    read = _read(db, tasks, setting, jobs, False, outcome, progress)
+    read = _read_files(db, tasks, setting, jobs, False, outcome, progress)
     outcome.read, outcome.deleted = len(tasks), len(deleted)
     touched = resolve_changes(db, read, before, bool(deleted or new_files), jobs, progress)
     outcome.changed = touched.files
@@ -211,21 +212,31 @@ def _open_new(output: Path) -> sqlite3.Connection:
     remove_model(path)
     db = store.connect(path)
     # The pages of the old book are still known, so that those of deleted files can be removed.
-    db.executemany("INSERT INTO pages VALUES(?,?,?)", _known_pages(database(output)))
+    _insert_written(db, *_load_written(database(output)))
     return db
 
 
-def _known_pages(path: Path) -> list[tuple[object, ...]]:
+_Rows = list[tuple[object, ...]]
+
+
+def _load_written(path: Path) -> tuple[_Rows, _Rows]:
+    """The pages of the book and the files of its site that an earlier model knows, so that old ones are removed."""
     if not path.exists():
-        return []
+        return [], []
     try:
         db = store.connect(path)
         try:
-            return db.execute("SELECT path, file, digest FROM pages").fetchall()
+            pages = db.execute("SELECT path, file, digest FROM pages").fetchall()
+            return pages, db.execute("SELECT name, stamp FROM site").fetchall()
         finally:
             db.close()
     except sqlite3.DatabaseError:
-        return []
+        return [], []
+
+
+def _insert_written(db: sqlite3.Connection, pages: _Rows, site: _Rows) -> None:
+    db.executemany("INSERT INTO pages VALUES(?,?,?)", pages)
+    db.executemany("INSERT INTO site VALUES(?,?)", site)
 
 
 def _new_database(output: Path) -> Path:
@@ -239,11 +250,11 @@ def remove_model(path: Path) -> None:
 
 def forget_model(output: Path) -> None:
     """Remove a model that is damaged; keep the list of pages if it can still be read."""
-    pages = _known_pages(database(output))
+    written = _load_written(database(output))
     remove_model(database(output))
     db = store.connect(database(output))
     with db:
-        db.executemany("INSERT INTO pages VALUES(?,?,?)", pages)
+        _insert_written(db, *written)
     db.close()
 
 
@@ -291,7 +302,7 @@ def _digest(root: Path, entry: Entry) -> bytes:
         return b""
 
 
-def _read(
+def _read_files(
     db: sqlite3.Connection,
     tasks: list[Task],
     setting: Setting,
@@ -318,7 +329,7 @@ def _read(
     return read
 
 
-def _with_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int) -> list[Task]:
+def _find_all_macros(db: sqlite3.Connection, tasks: list[Task], setting: Setting, jobs: int) -> list[Task]:
     """Find the macros of the tree that matter to the parse. If they changed, the files that use them are read again."""
     sources = [task for task in tasks if language_of(task.path) in C_FAMILY]
     before = store.get_meta(db, "macros")

@@ -76,12 +76,12 @@ def dead_links(output: Path) -> Iterator[str]:
             with open(path, encoding="utf-8") as file:
                 text = strip_code(file.read())
             for target in set(_LINK.findall(text)):
-                problem = _broken(target, path, folder, pages)
+                problem = _find_problem(target, path, folder, pages)
                 if problem:
                     yield f"{os.path.relpath(path, output)}: {target}: {problem}"
 
 
-def _broken(target: str, path: str, folder: str, pages: Pages) -> str:
+def _find_problem(target: str, path: str, folder: str, pages: Pages) -> str:
     if target.startswith(("http://", "https://")):
         return ""
     place, _, anchor = target.partition("#")
@@ -97,7 +97,7 @@ def _broken(target: str, path: str, folder: str, pages: Pages) -> str:
     return ""
 
 
-def stale(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Iterator[str]:
+def find_stale(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> Iterator[str]:
     """One line per file that the book does not know as it is, and per page that is missing or was changed."""
     listing = discover(root, config, output)
     tasks, deleted = changes(db, listing.entries, root)
@@ -114,7 +114,7 @@ def stale(db: sqlite3.Connection, root: Path, output: Path, config: Config) -> I
             yield f"{page}: page is missing"
 
 
-def undocumented(db: sqlite3.Connection, prefix: str = "") -> Iterator[str]:
+def find_undocumented(db: sqlite3.Connection, prefix: str = "") -> Iterator[str]:
     """Public names without a doc comment: those of `__all__`, or those without a leading underscore."""
     rows = db.execute(
         "SELECT f.path, s.line, s.kind, s.qualified, s.name, f.exports FROM symbols s JOIN files f ON f.id=s.id>>20 "

@@ -53,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
 def _count(least: int, most: int | None = None) -> Callable[[str], int]:
     """The type of an option: a whole number in a range."""
 
-    def read(text: str) -> int:
+    def parse_count(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
@@ -63,7 +63,7 @@ def _count(least: int, most: int | None = None) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"expected a whole number {limits}, not {text!r}")
         return number
 
-    return read
+    return parse_count
 
 
 def _text(text: str) -> str:
@@ -273,11 +273,11 @@ def _check(arguments: argparse.Namespace) -> int:
     root, output, config = _places(arguments)
     open_model(arguments).close()
     db = store.connect(database(output), readonly=True)
-    problems = {"stale": list(check.stale(db, root, output, config))}
+    problems = {"stale": list(check.find_stale(db, root, output, config))}
     if not arguments.no_links:
         problems["dead links"] = [*check.dead_links(output), *links.dead_links(output / FOLDER)]
     if arguments.undocumented is not None:
-        problems["undocumented"] = list(check.undocumented(db, arguments.undocumented))
+        problems["undocumented"] = list(check.find_undocumented(db, arguments.undocumented))
     total = sum(map(len, problems.values()))
     if arguments.json:
         print(json.dumps(problems))
@@ -310,7 +310,7 @@ def _diff(arguments: argparse.Namespace) -> int:
     from repobook import impact
 
     root, _, _ = _places(arguments)
-    found = impact.of_revision(open_model(arguments), root, arguments.revision)
+    found = impact.measure_revision(open_model(arguments), root, arguments.revision)
     if arguments.json:
         print(json.dumps(found.row()))
     else:

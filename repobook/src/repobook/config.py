@@ -14,7 +14,7 @@ class Config:
     output: str = "book"
     include: tuple[str, ...] = ()  # folders or patterns; all where empty
     exclude: tuple[str, ...] = ()
-    source: str = "embed"  # or "link": whether a page holds the file's text
+    source: str = "embed"  # "embed" or "link": a page holds the text of its file, or a link to it
     embed_limit: int = 200_000  # bytes; larger files are linked
     max_file_size: int = 5_000_000  # bytes; larger files are read by their text, not parsed
     blank_macros: tuple[str, ...] = ()  # export macros that are defined outside the tree
@@ -30,11 +30,11 @@ class Config:
         table: dict[str, object] = {}
         for name in ("repobook.toml", ".repobook.toml"):
             if (root / name).is_file():
-                table = _read(root / name)
+                table = _load_toml(root / name)
                 break
         else:
             if (root / "pyproject.toml").is_file():
-                tool = _read(root / "pyproject.toml").get("tool", {})
+                tool = _load_toml(root / "pyproject.toml").get("tool", {})
                 found = tool.get("repobook", {}) if isinstance(tool, dict) else {}
                 table = found if isinstance(found, dict) else {}
         return cls.from_table(table, str(root))
@@ -70,7 +70,7 @@ class Config:
         return config
 
 
-def _read(path: Path) -> dict[str, object]:
+def _load_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

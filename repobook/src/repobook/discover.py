@@ -98,9 +98,9 @@ def _walk(
             folder = child.is_dir(follow_symlinks=False)
             if not folder and not child.is_file(follow_symlinks=False):
                 continue  # symlinks, sockets, devices
-            if name == ".git" or (name in _NEVER and folder):  # of a work tree or submodule it is a file
+            if name == ".git" or (name in _NEVER and folder):  # `.git` is a file in a submodule
                 continue
-            if _ignored(path, folder, ignores) or any(p.match(path + "/" if folder else path) for p in exclude):
+            if _is_ignored(path, folder, ignores) or any(p.match(path + "/" if folder else path) for p in exclude):
                 continue
             if folder:
                 if path != avoid:
@@ -112,7 +112,7 @@ def _walk(
             listing.problems.append(f"{path}: not read: {error.strerror}")
 
 
-def _ignored(path: str, folder: bool, ignores: list[Ignore]) -> bool:
+def _is_ignored(path: str, folder: bool, ignores: list[Ignore]) -> bool:
     for ignore in reversed(ignores):
         decided = ignore.decide(path, folder)
         if decided is not None:

@@ -77,7 +77,7 @@ def update(db: sqlite3.Connection, root: Path, limit: int) -> set[int]:
         records = _load(db, files)
     else:
         db.execute("DELETE FROM history")
-    changed = _read(root, span, limit, records) if head else set()
+    changed = _read_log(root, span, limit, records) if head else set()
     rows = []
     for path in changed:
         record = records[path]
@@ -109,7 +109,7 @@ def _load(db: sqlite3.Connection, files: dict[str, int]) -> dict[str, _Record]:
     }
 
 
-def _read(root: Path, span: str, limit: int, records: dict[str, _Record]) -> set[str]:
+def _read_log(root: Path, span: str, limit: int, records: dict[str, _Record]) -> set[str]:
     """Add the commits of a span, oldest first, to the records; returns the paths they touch."""
     text = git(
         root,
@@ -148,7 +148,7 @@ def _read(root: Path, span: str, limit: int, records: dict[str, _Record]) -> set
     return changed
 
 
-def shown(authors: str, companions: str) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+def choose_shown(authors: str, companions: str) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
     """The authors and companions that a page names; a companion counts from its second common change."""
     who = [(str(name), int(count)) for name, count in json.loads(authors)[:_AUTHORS]]
     along = [(str(path), int(count)) for path, count in json.loads(companions) if count > 1][:_COMPANIONS]

@@ -6,13 +6,13 @@ _ANYWHERE = "(?:.*/)?"
 _WILD = re.compile(r"[*?\[\\]")
 
 
-def _anchored(pattern: str) -> bool:
+def _is_anchored(pattern: str) -> bool:
     return "/" in pattern.removeprefix("**/").rstrip("/")
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """One gitignore pattern as a regular expression over paths relative to its folder (folders end with `/`)."""
-    anchored = _anchored(pattern)
+    anchored = _is_anchored(pattern)
     folder_only = pattern.endswith("/")
     body = pattern.strip("/") if anchored else pattern.strip("/").removeprefix("**/")
     pieces: list[str] = []

@@ -41,7 +41,7 @@ class Impact:
         return lines
 
 
-def of_revision(db: sqlite3.Connection, root: Path, revision: str) -> Impact:
+def measure_revision(db: sqlite3.Connection, root: Path, revision: str) -> Impact:
     if revision.startswith("-") or not revision.strip():
         raise ConfigError(f"repobook: {revision!r} is not a revision")
     options = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative", "-U0")
@@ -50,7 +50,7 @@ def of_revision(db: sqlite3.Connection, root: Path, revision: str) -> Impact:
     except GitError as error:
         reason = str(error).removeprefix("fatal: ").removeprefix("warning: ")
         raise ConfigError(f"repobook: cannot compare {root} with {revision!r}: {reason}") from None
-    return of_lines(db, changed_lines(text))
+    return measure_lines(db, changed_lines(text))
 
 
 def changed_lines(diff: str) -> dict[str, list[tuple[int, int]]]:
@@ -72,7 +72,7 @@ def changed_lines(diff: str) -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) -> Impact:
+def measure_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) -> Impact:
     impact = Impact(files=sorted(changed))
     pages: set[str] = set()
     users: dict[int, tuple[str, int, str, int]] = {}
@@ -81,7 +81,7 @@ def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) 
         if row is None:
             continue
         pages.update((page_name(path), page_name(path, "_kw.md")))
-        for symbol, kind, qualified, line in _touched(db, row[0], spans):
+        for symbol, kind, qualified, line in _find_touched(db, row[0], spans):
             impact.symbols.append(f"{path}:{line}: {kind} {qualified}")
             rows = db.execute(
                 f"SELECT e.src, f.path, e.line, s.qualified, f.test, e.certainty FROM edges e JOIN symbols s ON "
@@ -101,7 +101,7 @@ def of_lines(db: sqlite3.Connection, changed: dict[str, list[tuple[int, int]]]) 
     return impact
 
 
-def _touched(db: sqlite3.Connection, file: int, spans: list[tuple[int, int]]) -> list[tuple[int, str, str, int]]:
+def _find_touched(db: sqlite3.Connection, file: int, spans: list[tuple[int, int]]) -> list[tuple[int, str, str, int]]:
     """The innermost symbols on the changed lines."""
     symbols = db.execute(
         "SELECT id, kind, qualified, line, end_line FROM symbols WHERE id>? AND id<? AND kind NOT IN ('file', "

@@ -87,6 +87,8 @@ TITLES = {
     "csv": "CSV", "make": "Make", "docker": "Dockerfile",
 }  # fmt: skip
 C_FAMILY = frozenset({"c", "cpp", "cuda", "objc"})
+# The linker alone shows the symbols of a source file to other files, unless one of them includes it.
+SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".hip", ".m", ".mm", ".metal")
 
 
 def language_of(path: str, head: bytes = b"") -> str:

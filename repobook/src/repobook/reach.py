@@ -39,7 +39,7 @@ class Callers:
             users.extend([row[1] for row in batch])
         self._used, self._users = used, users
 
-    def of(self, symbol: int) -> list[int]:
+    def list_callers(self, symbol: int) -> list[int]:
         found = self._known.get(symbol)
         if found is not None:
             return found
@@ -63,7 +63,7 @@ def tests_of(
         found: dict[int, int] = {}
         following: dict[int, int] = {}
         for symbol in level:
-            for user in callers.of(symbol):
+            for user in callers.list_callers(symbol):
                 if user in seen:
                     continue
                 seen.add(user)

@@ -96,7 +96,7 @@ def symbol_link(context: Context, links: Links, use: Use) -> str:
     path = context.book.path(use.file)
     if not use.far & 0xFFFFF:
         return link(code(path), links.page(path) if use.file != context.file.id else "#")
-    qualified = context.book.named(use.far).qualified
+    qualified = context.book.find_symbol(use.far).qualified
     anchor = slug(qualified)
     return link(code(qualified), "#" + anchor if use.file == context.file.id else links.page(path, anchor))
 
@@ -104,7 +104,7 @@ def symbol_link(context: Context, links: Links, use: Use) -> str:
 def place_link(context: Context, links: Links, use: Use) -> str:
     """File and line of a reference."""
     path = context.book.path(use.file)
-    line = use.line or context.book.named(use.far).line
+    line = use.line or context.book.find_symbol(use.far).line
     return link(f"{escape(path.rpartition('/')[2])}:{line}", links.source(path, line))
 
 
@@ -251,7 +251,9 @@ def _edges(context: Context, links: Links, symbol: Symbol) -> list[str]:
     callees = [use for use in context.uses_of(symbol.id, CALLS) if use.far != symbol.id]
     for title, certainty in (("Calls", CERTAIN), ("Likely calls", LIKELY)):
         # Overloads, and the branches of an #if that define one macro, are one name to a reader.
-        named = {context.book.named(use.far).qualified: use for use in reversed(callees) if use.certainty == certainty}
+        named = {
+            context.book.find_symbol(use.far).qualified: use for use in reversed(callees) if use.certainty == certainty
+        }
         if named:
             shown = ", ".join(symbol_link(context, links, use) for use in list(named.values())[:-13:-1])
             more = f" and {len(named) - 12} more" if len(named) > 12 else ""
@@ -307,7 +309,7 @@ def _remarks(context: Context, links: Links) -> list[str]:
         for line, _, title, text, _ in notes:
             parts.append(
                 f"#### {escape('Note [ ' + title + ' ]')}\n\n{_line(context, links, line)}"
-                f"{_referring(context, links, title)}\n\n{_doc(text, NOTE_LIMIT)}"
+                f"{_list_referring(context, links, title)}\n\n{_doc(text, NOTE_LIMIT)}"
             )
     references = [row for row in context.remarks if row[1] == "note-reference"]
     if references:
@@ -337,7 +339,7 @@ def _remarks(context: Context, links: Links) -> list[str]:
     return parts
 
 
-def _referring(context: Context, links: Links, title: str) -> str:
+def _list_referring(context: Context, links: Links, title: str) -> str:
     places = context.book.note_references(title)
     if not places:
         return " · no file refers to it by title"

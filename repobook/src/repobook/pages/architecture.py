@@ -45,7 +45,7 @@ def architecture(context: Context, links: Links) -> str:
 
 def _class_diagram(context: Context) -> str:
     """Inheritance that touches this file, as a Mermaid diagram."""
-    named = context.book.named
+    named = context.book.find_symbol
     upward = [use for use in context.outgoing if use.kind == INHERITS]
     downward = [use for use in context.incoming if use.kind == INHERITS]
     pairs = [
@@ -95,7 +95,7 @@ def dependencies(context: Context, links: Links) -> str:
             + ")"
             for target, line in first.items()
         ]
-        parts.append("**Depends on, in this tree**:\n\n" + _capped(rows))
+        parts.append("**Depends on, in this tree**:\n\n" + _cap_rows(rows))
     outside: dict[str, int] = {}
     for line, kind, module, _, _, target in context.imports:
         if not target and kind in OUTSIDE:
@@ -105,18 +105,18 @@ def dependencies(context: Context, links: Links) -> str:
             f"- {code(module)} ({link(f'line {line}', links.source(context.file.path, line))})"
             for module, line in outside.items()
         ]
-        parts.append("**Depends on, outside this tree** (or generated):\n\n" + _capped(rows))
+        parts.append("**Depends on, outside this tree** (or generated):\n\n" + _cap_rows(rows))
     if context.importers:
         rows = sorted(
             f"- {file_name(context, links, file)} ({link(f'line {line}', links.source(context.book.path(file), line))})"
             for file, line in context.importers
             if file != context.file.id
         )
-        parts.append("**Imported by**:\n\n" + _capped(rows))
+        parts.append("**Imported by**:\n\n" + _cap_rows(rows))
     return "\n".join(parts) or "No imports, and no file of this tree imports it.\n"
 
 
-def _capped(rows: list[str]) -> str:
+def _cap_rows(rows: list[str]) -> str:
     more = f"\n- and {len(rows) - _SHOWN} more\n" if len(rows) > _SHOWN else "\n"
     return "\n".join(rows[:_SHOWN]) + more
 

@@ -29,8 +29,11 @@ def stem_of(path: str) -> str:
 
 def _bare_stem(path: str) -> str:
     """`tests/test_b.py` -> `b`"""
-    stem = stem_of(path).lower()
-    return stem.removeprefix("test_").removesuffix("_test").removesuffix("_tests").removesuffix("-test")
+    stem = stem_of(path).lower().removeprefix("test_")
+    for ending in ("_test", "_tests", "-test", "_unittest", "_unittests"):
+        stem = stem.removesuffix(ending)
+    # `StreamTest.cpp`: without the capital it is a word, as in `latest`.
+    return stem.removesuffix("test") if stem_of(path).endswith("Test") else stem
 
 
 def _is_named_test(path: str) -> bool:
@@ -110,7 +113,7 @@ class Book:
         """The files that import each other in a circle with this one."""
         return self._cycles.get(file.cycle, []) if file.cycle else []
 
-    def named(self, symbol: int) -> Named:
+    def find_symbol(self, symbol: int) -> Named:
         """A symbol by its id. Few pages name far fewer symbols than they count, so these are looked up one by one."""
         found = self._named.get(symbol)
         if found is None:
@@ -126,7 +129,7 @@ class Book:
 
     def qualified(self, symbol: int) -> str:
         """The qualified name of a symbol; the path for a file."""
-        return self.named(symbol).qualified if symbol & 0xFFFFF else self.path(symbol >> FILE_SHIFT)
+        return self.find_symbol(symbol).qualified if symbol & 0xFFFFF else self.path(symbol >> FILE_SHIFT)
 
     def test_of(self, symbol: int) -> str:
         """The test that a symbol is or belongs to, by its qualified name; '' if it belongs to none.
@@ -144,7 +147,7 @@ class Book:
             return ""
         if not symbol & 0xFFFFF:
             return file.path if file.language in _ANONYMOUS else ""
-        named = self.named(symbol)
+        named = self.find_symbol(symbol)
         if named.kind == "test" or file.language in _ANONYMOUS:
             return named.qualified
         if file.language in _ANNOTATED:
@@ -159,12 +162,11 @@ class Book:
     def is_test(self, symbol: int) -> bool:
         return symbol >> FILE_SHIFT in self.tests and bool(self.test_of(symbol))
 
-    def named_like(self, test: File) -> list[int]:
+    def find_subjects(self, test: File) -> list[int]:
         """The files that have the name of a test file."""
-        bare = _bare_stem(test.path)
-        return [file.id for file in self.files.values() if not file.test and stem_of(file.path).lower() == bare]
+        return self._files_by_stem.get(_bare_stem(test.path), [])
 
-    def tests_named(self, file: File) -> list[int]:
+    def find_named_tests(self, file: File) -> list[int]:
         """The test files that have the name of a file: `test_x.py`, `x_test.go`, `x.spec.ts`. A test of a name that
         several files have counts for those that it imports."""
         stem = stem_of(file.path).lower()
@@ -257,7 +259,7 @@ class Book:
         return store.records(Keyword, rows)
 
     @cached_property
-    def _used(self) -> dict[int, list[Keyword]]:
+    def _used_names(self) -> dict[int, list[Keyword]]:
         """The identifiers of each file that other files use, with the definition where it stands elsewhere."""
         found: dict[int, list[Keyword]] = {}
         rows = self.db.execute(
@@ -274,20 +276,20 @@ class Book:
                 known.append(row)
         return found
 
-    def used_in(self, file: int) -> list[Keyword]:
+    def list_used(self, file: int) -> list[Keyword]:
         """The types and functions of a file that other files use, most used first."""
-        return sorted([row for row in self._used.get(file, ()) if row.kind in TELLING], key=self.by_uses)
+        return sorted([row for row in self._used_names.get(file, ()) if row.kind in TELLING], key=self.by_uses)
 
     @cached_property
     def uses_of_file(self) -> dict[int, int]:
         """Number of references from other files to each file."""
-        return {file: sum(row.uses for row in rows) for file, rows in self._used.items()}
+        return {file: sum(row.uses for row in rows) for file, rows in self._used_names.items()}
 
     @cached_property
     def mains(self) -> list[int]:
         """The functions called `main` at the top of a file, in order of place."""
         rows = self.db.execute("SELECT id FROM symbols WHERE name='main' AND kind='function' AND declaration=0")
-        return sorted((row[0] for row in rows if self.named(row[0]).qualified.endswith("main")), key=self.place)
+        return sorted((row[0] for row in rows if self.find_symbol(row[0]).qualified.endswith("main")), key=self.place)
 
     @cached_property
     def commands(self) -> list[tuple[int, str, int]]:
@@ -312,12 +314,12 @@ class Book:
         definition is not among them."""
         found = self._most_used.get(folder)
         if found is None:
-            files = self.below(folder)
+            files = self.list_below(folder)
             inside = {file.id for file in files}
             rows = [
                 keyword
                 for file in files
-                for keyword in self._used.get(file.id, ())
+                for keyword in self._used_names.get(file.id, ())
                 if keyword[4] >> FILE_SHIFT not in inside
             ]
             # Overloads are one name: of the names that come first, a few more than are shown suffice.
@@ -335,11 +337,11 @@ class Book:
         """Place of a symbol in the order of the tree."""
         return self.rank[symbol >> FILE_SHIFT], symbol & 0xFFFFF
 
-    def below(self, folder: str) -> list[File]:
+    def list_below(self, folder: str) -> list[File]:
         """All files of a folder and of the folders below it."""
         found = list(self.in_folder(folder))
         for sub in self.subfolders.get(folder, []):
-            found += self.below(sub)
+            found += self.list_below(sub)
         return found
 
     def folders(self) -> list[str]:

@@ -43,10 +43,6 @@ class Part(NamedTuple):
         return sum(file.lines for file in self.files if file.status == "ok")
 
 
-def at(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
-
-
 def voice_of(book: Book, folder: str) -> File | None:
     """The file that states the purpose of a folder: its README, its package file, or the package comment of Go."""
     best: tuple[int, File] | None = None
@@ -72,7 +68,7 @@ def introduction(book: Book, folder: str, links: Links, root: str) -> list[str]:
         None,
     )
     if readme is not None:
-        paragraphs = opening_paragraphs(_read(root, readme.path))
+        paragraphs = opening_paragraphs(_read_text(root, readme.path))
         if paragraphs:
             source = link(code(readme.path.rpartition("/")[2]), links.page(readme.path))
             return [*(prose(paragraph) + "\n" for paragraph in paragraphs), f"From {source}.\n"]
@@ -83,7 +79,7 @@ def introduction(book: Book, folder: str, links: Links, root: str) -> list[str]:
     return [f"{prose(opening_sentence(voice.purpose))} (from {source})\n"]
 
 
-def _read(root: str, path: str) -> str:
+def _read_text(root: str, path: str) -> str:
     try:
         with open(os.path.join(root, path), "rb") as file:
             return file.read(_README).decode("utf-8", "replace").replace("\r\n", "\n")
@@ -108,18 +104,18 @@ def parts_of(book: Book, folder: str) -> list[Part]:
     own = book.in_folder(folder)
     code_here = sum(file.lines for file in own if file.status == "ok" and file.language not in _PROSE)
     found: list[Part] = [Part(folder, own)] if own and subs and (folder or code_here > 200) else []
-    sizes = {sub: sum(file.lines for file in book.below(sub) if file.status == "ok") for sub in subs}
+    sizes = {sub: sum(file.lines for file in book.list_below(sub) if file.status == "ok") for sub in subs}
     total = sum(sizes.values()) or 1
     for sub in subs:
         inner = book.subfolders.get(sub, [])
         if (len(inner) > 1 and sizes[sub] * 2 > total) or (len(inner) == 1 and not book.in_folder(sub)):
             found += parts_of(book, sub)
         else:
-            found.append(Part(sub, book.below(sub)))
+            found.append(Part(sub, book.list_below(sub)))
     return found
 
 
-def shown_parts(book: Book, folder: str) -> tuple[list[Part], int]:
+def choose_parts(book: Book, folder: str) -> tuple[list[Part], int]:
     """The largest parts in order of path, and how many are left out."""
     parts = parts_of(book, folder)
     largest = sorted(parts, key=lambda part: (-part.lines, part.folder))[:_MOST_PARTS]
@@ -153,7 +149,7 @@ class Roads:
                 found[start, end] += count
         return found
 
-    def of(self, folder: str) -> tuple[Counter[str], Counter[str]]:
+    def list_roads(self, folder: str) -> tuple[Counter[str], Counter[str]]:
         """The parts that a part depends on, and those that depend on it."""
         outward = Counter({end: count for (start, end), count in self.counts.items() if start == folder})
         inward = Counter({start: count for (start, end), count in self.counts.items() if end == folder})
@@ -162,7 +158,7 @@ class Roads:
 
 def part_chapter(book: Book, folder: str, links: Links) -> list[str]:
     """A paragraph for each part."""
-    parts, left = shown_parts(book, folder)
+    parts, left = choose_parts(book, folder)
     roads = Roads(book, parts, not folder)
     found = [_paragraph(book, part, roads, links) for part in parts]
     if left:
@@ -175,23 +171,23 @@ def _paragraph(book: Book, part: Part, roads: Roads, links: Links) -> str:
     sentences = []
     voice = voice_of(book, part.folder) if part.folder else None
     if voice is not None:
-        sentences.append(_stopped(prose(opening_sentence(voice.purpose))))
+        sentences.append(_end_sentence(prose(opening_sentence(voice.purpose))))
     main = most_used_files(book, part.files, 3)
     if main:
         named = [f"{_file(book, links, file.id)}{_types(book, file)}" for file in main]
         sentences.append(f"Other files use {join_words(named)} most.")
-    outward, inward = roads.of(part.folder)
+    outward, inward = roads.list_roads(part.folder)
     if outward:
         sentences.append(f"It {'imports from' if roads.by_imports else 'refers to'} {_folders(outward, links)}.")
     if inward:
         verb = "import from" if roads.by_imports else "refer to"
         verb = verb.replace(" ", "s ", 1) if len(inward) == 1 else verb
         sentences.append(f"{_folders(inward, links)} {verb} it.")
-    sentences.append(_weigh(part))
+    sentences.append(_describe_part(part))
     return f"### {_folder(part.folder, links)}\n\n{' '.join(sentences)}\n"
 
 
-def _weigh(part: Part) -> str:
+def _describe_part(part: Part) -> str:
     """The size of a part, its main language and its tests, as a sentence."""
     languages: Counter[str] = Counter()
     for file in part.files:
@@ -208,7 +204,7 @@ def _weigh(part: Part) -> str:
     return f"{size}{more}."
 
 
-def _stopped(sentence: str) -> str:
+def _end_sentence(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?", "…")) else sentence + "."
 
 
@@ -218,7 +214,7 @@ def _folders(weights: Counter[str], links: Links) -> str:
 
 
 def _folder(folder: str, links: Links) -> str:
-    return link(code((folder or ".") + "/"), links.at(at(folder, "doc.md")))
+    return link(code((folder or ".") + "/"), links.folder_page(folder, "doc.md"))
 
 
 def _file(book: Book, links: Links, file: int) -> str:
@@ -228,7 +224,7 @@ def _file(book: Book, links: Links, file: int) -> str:
 
 def used_names(book: Book, file: File, most: int) -> list[str]:
     """The types and functions of a file that other files use most."""
-    names = [row.qualified.rpartition("::")[2].rpartition(".")[2] for row in book.used_in(file.id)]
+    names = [row.qualified.rpartition("::")[2].rpartition(".")[2] for row in book.list_used(file.id)]
     return [code(name) for name in list(dict.fromkeys(names))[:most]]
 
 
@@ -239,7 +235,7 @@ def _types(book: Book, file: File) -> str:
 
 def picture(book: Book, folder: str) -> str:
     """The dependencies between the parts, as a Mermaid flowchart below a sentence; '' if there are none."""
-    parts, _ = shown_parts(book, folder)
+    parts, _ = choose_parts(book, folder)
     parts = sorted(parts, key=lambda part: (-part.lines, part.folder))[:_PICTURE]
     roads = Roads(book, parts, not folder)
     if not roads.counts:
@@ -280,7 +276,7 @@ def most_used_files(book: Book, files: list[File], most: int) -> list[File]:
 
 def entry_points(book: Book, folder: str, links: Links) -> list[str]:
     """Commands and `main` functions, and the files through which others import a package."""
-    inside = {file.id for file in book.below(folder)}
+    inside = {file.id for file in book.list_below(folder)}
     rows = []
     for file, name, line in book.commands:
         if file in inside:
@@ -290,10 +286,12 @@ def entry_points(book: Book, folder: str, links: Links) -> list[str]:
         file = symbol >> FILE_SHIFT
         if file in inside and not is_aside(book.files[file]):
             path = book.path(file)
-            target = link(code("main"), links.page(path, slug(book.named(symbol).qualified)))
-            rows.append(f"- {link(code(path), links.page(path))}: {target}{_said(book, book.files[file])}")
+            target = link(code("main"), links.page(path, slug(book.find_symbol(symbol).qualified)))
+            rows.append(f"- {link(code(path), links.page(path))}: {target}{_describe_purpose(book, book.files[file])}")
     for door in front_doors(book, folder):
-        rows.append(f"- {link(code(door.path), links.page(door.path))}: {_door(book, door)}{_said(book, door)}")
+        rows.append(
+            f"- {link(code(door.path), links.page(door.path))}: {_door(book, door)}{_describe_purpose(book, door)}"
+        )
     more = f"- and {len(rows) - _ENTRIES} more" if len(rows) > _ENTRIES else ""
     return [*rows[:_ENTRIES], more] if more else rows
 
@@ -303,7 +301,7 @@ def _door(book: Book, file: File) -> str:
     return "front door of its package" + (f", imported by {count_of(importers, 'file')}" if importers else "")
 
 
-def _said(book: Book, file: File) -> str:
+def _describe_purpose(book: Book, file: File) -> str:
     return f". {prose(opening_sentence(file.purpose))}" if book.states_purpose(file) else ""
 
 
@@ -311,7 +309,7 @@ def front_doors(book: Book, folder: str) -> list[File]:
     """The package files below a folder that lie in no other package of the tree."""
     doors = [
         file
-        for file in book.below(folder)
+        for file in book.list_below(folder)
         if file.path.rpartition("/")[2] in _FRONT_DOORS
         and book.has_page(file.id)
         and not is_aside(file)
@@ -334,7 +332,7 @@ def front_doors(book: Book, folder: str) -> list[File]:
 
 def files_to_read(book: Book, folder: str, links: Links) -> list[str]:
     """The files to read first, with the reason: entry points, then the files that most of the others rest on."""
-    files = [file for file in book.below(folder) if book.has_page(file.id) and not is_aside(file)]
+    files = [file for file in book.list_below(folder) if book.has_page(file.id) and not is_aside(file)]
     inside = {file.id for file in files}
     mains = [symbol >> FILE_SHIFT for symbol in book.mains if symbol >> FILE_SHIFT in inside]
     first = [file.id for file in front_doors(book, folder)[:2]]
@@ -345,7 +343,7 @@ def files_to_read(book: Book, folder: str, links: Links) -> list[str]:
     for file in (book.files[number] for number in chosen):
         said = opening_sentence(file.purpose) if book.states_purpose(file) else ""
         uses = book.uses_of_file.get(file.id, 0)
-        reasons = [_stopped(prose(said))] if said else []
+        reasons = [_end_sentence(prose(said))] if said else []
         named = _types(book, file)
         if named:
             reasons.append(f"Defines {named.strip(' ()')}, with {count_of(uses, 'reference')} from other files.")

@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from repobook.languages import SOURCES
 from repobook.model import store
-from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS, OVERRIDES
+from repobook.model.schema import CANDIDATE, CERTAIN, FILE_SHIFT, INHERITS, LIKELY, OVERRIDES
 from repobook.pages.book_facts import Book
 from repobook.pages.records import SPACES, File, Symbol, Use
 from repobook.reach import Reach, tests_of
@@ -23,7 +24,7 @@ class Context:
     book: Book
     file: File
     symbols: list[Symbol] = field(default_factory=list)
-    test_uses: list[Use] | None = None  # of `testing`, which several sections ask
+    test_uses: list[Use] | None = None  # kept by `testing` for several sections
 
     def __post_init__(self) -> None:
         low, high = self.range
@@ -51,11 +52,13 @@ class Context:
 
     @cached_property
     def incoming(self) -> list[Use]:
-        """Uses of the symbols of this file. Uses of the definition count for its declaration here too."""
+        """Uses of the symbols of this file. Uses of the definition count for its declaration here too, unless a source
+        file declares it for itself: no other file sees that declaration."""
         db = self.book.db
         found = db.execute(f"SELECT dst, src, {_IN} FROM edges WHERE dst>=? AND dst<?", self.range).fetchall()
+        is_source = self.file.path.endswith(SOURCES)
         for symbol in self.symbols:
-            if symbol.twin:
+            if symbol.twin and not (is_source and symbol.twin >> FILE_SHIFT != self.file.id):
                 found += db.execute(f"SELECT ?, src, {_IN} FROM edges WHERE dst=?", (symbol.id, symbol.twin))
         return store.records(Use, found)
 
@@ -85,14 +88,18 @@ class Context:
         )
         return found + store.records(Use, rows)
 
+    def is_space(self, symbol: int) -> bool:
+        """True for a namespace or package: many files open it, and a use of its name is no use of one of them."""
+        return self.book.find_symbol(symbol).kind in ("namespace", "package")
+
     @cached_property
     def references_to(self) -> dict[int, int]:
-        """Number of references of this file to each other file, candidates too."""
-        named = self.book.named
+        """Number of certain and likely references of this file to each other file."""
+        named = self.book.find_symbol
         places: dict[tuple[int, int, str], int] = {}
-        for near, far, _, _, _, times, file in self._outgoing:
+        for near, far, _, _, _, times, file in self.outgoing:
             key = (file, near, named(far).qualified)
-            if places.get(key, 0) < times:
+            if places.get(key, 0) < times and not self.is_space(far):
                 places[key] = times
         found: dict[int, int] = {}
         for (file, _, _), times in places.items():
@@ -101,18 +108,21 @@ class Context:
 
     @cached_property
     def references_between(self) -> dict[tuple[int, int, str], int]:
-        """Certain and likely references of this file and of others to each other: (other file, referring symbol, name)
-        -> places. A reference to a name with overloads counts once."""
-        named = self.book.named
+        """References of this file and of others to each other: (other file, referring symbol, name) -> places. A
+        reference to a name with overloads counts once. A likely one counts if one file imports the other."""
+        named = self.book.find_symbol
         found: dict[tuple[int, int, str], int] = {}
+        imported = {target for *_, target in self.imports} | {file for file, _ in self.importers}
         for near, far, _, certainty, _, times, file in self.outgoing:
-            if certainty > CANDIDATE:
+            least = LIKELY if file in imported else CERTAIN
+            if certainty >= least and not self.is_space(far):
                 key = (file, near, named(far).qualified)
                 if found.get(key, 0) < times:
                     found[key] = times
         symbols = self.symbols
         for near, far, _, certainty, _, times, file in self.incoming:
-            if certainty > CANDIDATE:
+            least = LIKELY if file in imported else CERTAIN
+            if certainty >= least and symbols[near & 0xFFFFF].kind not in ("namespace", "package"):
                 key = (file, far, symbols[near & 0xFFFFF].qualified)
                 if found.get(key, 0) < times:
                     found[key] = times
@@ -124,7 +134,7 @@ class Context:
         return self.book.rank[file] << 60 | line << 40 | (far & 0xFFFFF) << 20 | near & 0xFFFFF
 
     @cached_property
-    def _ordered(self) -> tuple[list[Use], list[Use]]:
+    def _ordered_uses(self) -> tuple[list[Use], list[Use]]:
         """Uses from other files and from this one, in order of place."""
         own = self.file.id
         ordered = sorted(self.incoming, key=self.place)
@@ -134,7 +144,7 @@ class Context:
     def outside_uses(self) -> dict[int, list[Use]]:
         """Uses from other files by symbol of this file."""
         found: dict[int, list[Use]] = {}
-        for use in self._ordered[0]:
+        for use in self._ordered_uses[0]:
             known = found.get(use[0])
             if known is None:
                 found[use[0]] = [use]
@@ -144,9 +154,11 @@ class Context:
 
     @cached_property
     def sure_uses(self) -> dict[int, list[Use]]:
-        """Of those, the certain and likely ones."""
+        """Of those, the certain and likely ones, but for uses of namespaces, which are no uses of this file."""
         found: dict[int, list[Use]] = {}
         for near, uses in self.outside_uses.items():
+            if self.symbols[near & 0xFFFFF].kind in ("namespace", "package"):
+                continue
             sure = [use for use in uses if use.certainty > 1]
             if sure:
                 found[near] = sure
@@ -223,7 +235,7 @@ class Context:
     def by_near(self) -> dict[int, list[Use]]:
         """Incoming edges by symbol of this file, those from elsewhere first."""
         found = {near: list(uses) for near, uses in self.outside_uses.items()}
-        for use in self._ordered[1]:
+        for use in self._ordered_uses[1]:
             found.setdefault(use[0], []).append(use)
         return found
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from datetime import UTC, datetime
 
-from repobook.history import shown
-from repobook.languages import title_of
+from repobook.history import choose_shown
+from repobook.languages import SOURCES, title_of
 from repobook.pages.analysis import detailed_analysis
 from repobook.pages.architecture import architecture, dependencies, related_files
 from repobook.pages.assurance import performance, safety
@@ -12,10 +12,9 @@ from repobook.pages.context import Context
 from repobook.pages.markdown import Links, code, escape, fenced, link, prose, slug
 from repobook.pages.records import SPACES
 from repobook.pages.summary import summary
-from repobook.pages.testing import before_a_change, testing
+from repobook.pages.testing import describe_change, testing
 from repobook.pages.wording import plural
 from repobook.reading.purpose import DERIVED
-from repobook.resolving.tables import SOURCES
 
 _FENCE = {
     "cpp": "cpp",
@@ -41,7 +40,7 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
     parts = [
         f"# {code(file.path)}\n",
         f"{link('Keywords', links.keywords(file.path))} · "
-        f"{link('folder', links.at(_join(file.folder, 'index.md')))} · "
+        f"{link('folder', links.folder_page(file.folder))} · "
         f"{link('source', links.source(file.path))}\n",
         summary(context, links),
         "## File metadata\n",
@@ -51,7 +50,7 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
         "## High-level overview\n",
         overview(context, links),
         "## Before a change\n",
-        before_a_change(context, links),
+        describe_change(context, links),
         "## Detailed analysis\n",
         unknown or detailed_analysis(context, links),
         "## Architecture & design\n",
@@ -68,10 +67,6 @@ def file_page(context: Context, links: Links, source: str | None) -> str:
         related_files(context, links),
     ]
     return "\n".join(parts)
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
 
 
 def metadata(context: Context, links: Links) -> str:
@@ -101,7 +96,7 @@ def metadata(context: Context, links: Links) -> str:
             f"- **Age**: since {_day(first)}; {commits} {'change' if commits == 1 else 'changes'} in the history "
             f"that was read"
         )
-        who, _ = shown(authors, "[]")
+        who, _ = choose_shown(authors, "[]")
         lines.append("- **Changed by**: " + ", ".join(f"{escape(name)} ({count})" for name, count in who))
     return "\n".join(lines) + "\n"
 

@@ -13,10 +13,6 @@ from repobook.pages.wording import count_of, first_sentence, join_words, opening
 _SHOWN = 30
 
 
-def _at(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
-
-
 def _title(folder: str) -> str:
     return code(folder + "/") if folder else "this repository"
 
@@ -26,9 +22,9 @@ def subfolders(book: Book, folder: str) -> list[str]:
 
 
 def _navigation(folder: str, links: Links, here: str) -> str:
-    pages = [link(name, links.at(_at(folder, name))) for name in ("index.md", "doc.md", "sub.md") if name != here]
+    pages = [link(name, links.folder_page(folder, name)) for name in ("index.md", "doc.md", "sub.md") if name != here]
     if folder:
-        pages.append(link("up", links.at(_at(folder.rpartition("/")[0], "index.md"))))
+        pages.append(link("up", links.folder_page(folder.rpartition("/")[0])))
     return " · ".join(pages) + "\n"
 
 
@@ -44,11 +40,11 @@ def index_parts(book: Book, folder: str, links: Links) -> list[str]:
     if subs:
         rows = []
         for sub in subs:
-            files = book.below(sub)
+            files = book.list_below(sub)
             voice = chapters.voice_of(book, sub)
             said = f". {prose(opening_sentence(voice.purpose))}" if voice is not None else ""
             rows.append(
-                f"- {link(code(sub.rpartition('/')[2] + '/'), links.at(_at(sub, 'index.md')))}: "
+                f"- {link(code(sub.rpartition('/')[2] + '/'), links.folder_page(sub))}: "
                 f"{count_of(len(files), 'file')}{said}"
             )
         parts.append("## Folders\n\n" + "\n".join(rows) + "\n")
@@ -88,7 +84,7 @@ def _describe(book: Book, file: File) -> str:
 
 def doc_page(book: Book, folder: str, links: Links, root: str) -> str:
     """doc.md: the folder in chapters."""
-    files = book.below(folder)
+    files = book.list_below(folder)
     parts = [f"# {_title(folder) if folder else 'This repository'}\n", _navigation(folder, links, "doc.md")]
     parts += chapters.introduction(book, folder, links, root)
     size = chapters.describe_size(files)
@@ -120,7 +116,7 @@ def doc_page(book: Book, folder: str, links: Links, root: str) -> str:
     for title, counter in (("Depends on", outward), ("Depended on by", inward)):
         if counter:
             rows = [
-                f"- {link(code(other + '/'), links.at(_at(other, 'index.md')))}: {count} {plural('import', count)}"
+                f"- {link(code(other + '/'), links.folder_page(other))}: {count} {plural('import', count)}"
                 for other, count in counter.most_common(_SHOWN)
                 if other
             ]
@@ -174,7 +170,8 @@ def keyword_index(book: Book, folder: str, links: Links) -> str:
             for row in book.most_used(sub)[:20]
         ]
         parts.append(
-            f"## {code(sub.rpartition('/')[2] + '/')}\n\n{link('all its keywords', links.at(_at(sub, 'sub.md')))}\n\n"
+            f"## {code(sub.rpartition('/')[2] + '/')}\n\n"
+            + f"{link('all its keywords', links.folder_page(sub, 'sub.md'))}\n\n"
             + "\n".join(rows)
             + "\n"
         )

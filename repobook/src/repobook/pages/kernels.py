@@ -33,7 +33,7 @@ def list_kernels(context: Context, links: Links) -> list[str]:
         rows.append(_kernel(context, links, name, kernels.get(name)))
         rows += _launches(context, links, launches.get(name, []))
         if name in kernels:
-            rows += _shared(context, links, kernels[name])
+            rows += _list_shared_memory(context, links, kernels[name])
         rows.append("")
     return ["### Kernels\n", "\n".join(rows)] if rows else []
 
@@ -81,7 +81,7 @@ def _split(given: str) -> list[tuple[str, str]]:
     return found
 
 
-def _shared(context: Context, links: Links, kernel: Symbol) -> list[str]:
+def _list_shared_memory(context: Context, links: Links, kernel: Symbol) -> list[str]:
     rows = []
     for line, section, rule, detail, _ in context.findings:
         if section == SECTION and rule == SHARED and kernel.line <= line <= kernel.end_line:

@@ -9,7 +9,7 @@ from repobook.pages.context import Context
 from repobook.pages.file_page import MOST_USED
 from repobook.pages.markdown import Links, code, escape, link, slug
 from repobook.pages.records import SPACES, Symbol
-from repobook.pages.testing import tested
+from repobook.pages.testing import list_tested
 from repobook.pages.used_names import used_names
 from repobook.pages.wording import plural
 from repobook.reading.custom_functions import CUSTOM_FUNCTION
@@ -59,7 +59,7 @@ def keyword_page(context: Context, links: Links) -> str:
     page = links.page(file.path)
     parts = [
         f"# Keywords of {code(file.path)}\n",
-        f"{link('Page', page)} · {link('folder', links.at((file.folder + '/' if file.folder else '') + 'index.md'))} · "
+        f"{link('Page', page)} · {link('folder', links.folder_page(file.folder))} · "
         f"{link('source', links.source(file.path))}\n",
         "## Identifiers\n",
     ]
@@ -169,9 +169,11 @@ def _concepts(context: Context, links: Links, page: str) -> str:
         if kind == "note"
     ]
     for term, count, line, files in context.concepts:
-        section = _explained(context, term, line)
+        section = _find_explanation(context, term, line)
         shared = (
-            f", in {link(f'{files} files', links.at(concept_page(term)) + '#' + slug(term))}" if files >= SHARED else ""
+            f", in {link(f'{files} files', links.locate(concept_page(term)) + '#' + slug(term))}"
+            if files >= SHARED
+            else ""
         )
         rows.append(
             f"- {link(escape(term), page + '#' + section) if section else escape(term)}: {count} "
@@ -183,7 +185,7 @@ def _concepts(context: Context, links: Links, page: str) -> str:
     )
 
 
-def _explained(context: Context, term: str, line: int) -> str:
+def _find_explanation(context: Context, term: str, line: int) -> str:
     """The definition that explains a term: its documentation has the term, or the term stands inside it."""
     for text, symbol in context.documented:
         if term in text:
@@ -227,7 +229,7 @@ def _section_map(context: Context, page: str) -> str:
     )
     if modules:
         rows.append(("Dependencies", "dependencies", modules))
-    reached = [s.name for s in tested(context)]
+    reached = [s.name for s in list_tested(context)]
     if reached:
         rows.append(("Testing & usage", "testing--usage", list(dict.fromkeys(reached))))
     if not rows:

@@ -93,14 +93,18 @@ class Links:
         """The documentation page of a file."""
         found = self._cache.get(path)
         if found is None:
-            found = self._cache[path] = self.at(page_name(path))
+            found = self._cache[path] = self.locate(page_name(path))
         return found + "#" + anchor if anchor else found
 
     def keywords(self, path: str) -> str:
         """The keyword page of a file."""
-        return self.at(page_name(path, "_kw.md"))
+        return self.locate(page_name(path, "_kw.md"))
 
-    def at(self, path: str) -> str:
+    def folder_page(self, folder: str, name: str = "index.md") -> str:
+        """A page of a folder; '' is the root."""
+        return self.locate(f"{folder}/{name}" if folder else name)
+
+    def locate(self, path: str) -> str:
         """Any page of the book by its path in the book."""
         folder, _, name = path.rpartition("/")
         if folder == self.folder:

@@ -14,6 +14,9 @@ _SKIPPED = re.compile(r"\s*(?:#|[|>$]|\.\. |:\w+:|\[!\[|!\[|\[[^\]]+\]:|<!--|\||
 _HEADING = re.compile(r"\s*(?:#{1,6}\s|<h[1-6][\s>])")
 _ASIDE = re.compile(r"licen[sc]ed?\b|copyright|changelog|sponsor", re.I)
 _SENTENCE = re.compile(r"\w[)\"'`]?[.!?](?:\s|$)")
+# `[Flask]` in prose is a link if a line `[Flask]: https://...` gives its target.
+_TARGET = re.compile(r"^ {0,3}\[([^\]\n]+)\]:", re.M)
+_SHORTCUT = re.compile(r"(?<![!\]])\[([^\]\[\n]+)\](?![:(\[])")
 _PARAGRAPHS = 3
 _LETTERS = 1200
 _ITEMS = 6
@@ -28,6 +31,8 @@ def opening_paragraphs(text: str) -> list[str]:
     """Up to three paragraphs that introduce a project: those of the first section that has any."""
     found: list[str] = []
     length = 0
+    labels = {label.casefold() for label in _TARGET.findall(text)}
+    text = _SHORTCUT.sub(lambda match: match[1] if match[1].casefold() in labels else match[0], text)
     blocks = list(_blocks(text))
     for at, block in enumerate(blocks):
         if block.kind == "heading" and found:

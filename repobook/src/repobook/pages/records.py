@@ -45,7 +45,7 @@ class Use(NamedTuple):
     certainty: int
     line: int
     times: int
-    file: int  # of the other end
+    file: int  # file of the other end
 
 
 class Named(NamedTuple):
@@ -55,6 +55,13 @@ class Named(NamedTuple):
     qualified: str
     kind: str
     line: int
+
+    @property
+    def short_name(self) -> str:
+        """The name as code writes it: `add` for the operator `add.Tensor`, `x` for `a::b.x`."""
+        if self.kind == "operator":
+            return self.qualified.partition(".")[0]
+        return self.qualified.rpartition("::")[2].rpartition(".")[2] or self.qualified
 
 
 class File(NamedTuple):
@@ -73,7 +80,7 @@ class File(NamedTuple):
     exports: str | None
     layer: int
     cycle: int
-    origin: str  # of the purpose: docstring, header, the name of a class, derived
+    origin: str  # source of the purpose: docstring, header, the name of a class, derived
 
 
 class Keyword(NamedTuple):
@@ -81,4 +88,4 @@ class Keyword(NamedTuple):
     qualified: str
     kind: str
     uses: int
-    definition: int  # of a name that is only declared here; 0 otherwise
+    definition: int  # definition of a name that is only declared here; 0 otherwise

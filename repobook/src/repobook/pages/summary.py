@@ -1,8 +1,9 @@
 """The first paragraph of a file's page: its purpose, main types, users, foundations and tests, in sentences."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from repobook.languages import title_of
+from repobook.languages import SOURCES, title_of
 from repobook.model.schema import CERTAIN, FILE_SHIFT, INHERITS
 from repobook.pages.context import Context
 from repobook.pages.kernels import kernels_of
@@ -35,17 +36,23 @@ def summary(context: Context, links: Links) -> str:
     return " ".join(sentence for sentence in sentences if sentence) + "\n"
 
 
-def file_label(path: str) -> str:
-    """The name of a file as a sentence names it; names that many files share with their folder."""
+def file_label(path: str, others: Iterable[str] = ()) -> str:
+    """The name of a file as a sentence names it; with its folder if many files or one of the others have that name."""
     folder, _, name = path.rpartition("/")
-    if name.partition(".")[0] in _SHARED and folder:
-        return f"{folder.rpartition('/')[2]}/{name}"
-    return name
+    is_shared = name.partition(".")[0] in _SHARED or any(
+        other != path and other.rpartition("/")[2] == name for other in others
+    )
+    return f"{folder.rpartition('/')[2]}/{name}" if is_shared and folder else name
 
 
-def _file(context: Context, links: Links, file: int) -> str:
-    path = context.book.path(file)
-    return link(code(file_label(path)), links.page(path) if context.book.has_page(file) else links.source(path))
+def _link_files(context: Context, links: Links, files: Sequence[int]) -> list[str]:
+    """Links to files that one sentence names."""
+    paths = [context.book.path(file) for file in files]
+    others = [*paths, context.file.path]
+    return [
+        link(code(file_label(path, others)), links.page(path) if context.book.has_page(file) else links.source(path))
+        for file, path in zip(files, paths, strict=True)
+    ]
 
 
 def _symbol(symbol: Symbol) -> str:
@@ -73,7 +80,7 @@ def _purpose(context: Context, links: Links) -> str:
         header = context.book.files[sibling]
         if context.book.states_purpose(header) and _implements(context, sibling):
             said = _sentence(opening_sentence(header.purpose))
-            return f"Implements {_file(context, links, sibling)}: {said}"
+            return f"Implements {_link_files(context, links, [sibling])[0]}: {said}"
     for symbol in top_symbols(context, _CLASSES)[:1]:
         said = opening_sentence(symbol.doc)
         if said:
@@ -118,20 +125,31 @@ def _describe_test(context: Context) -> str:
     else:
         tests = {name for symbol in context.symbols[1:] if (name := book.test_of(symbol.id))}
         if not tests:
-            return "Part of the tests that holds no test itself."
+            return "Part of the tests; no test was recognized in it."
         count = f": {count_of(len(tests), 'test')}"
-    subjects = _subjects(context)
-    return f"Tests{f' of {join_words(subjects)}' if subjects else ''}{count}."
+    used = _rank_used_files(context)
+    imported = {target for *_, target in context.imports}
+    subjects = [file for file in book.find_subjects(context.file) if file in used or file in imported]
+    subjects.sort(key=lambda file: (-used[file], book.rank[file]))
+    if subjects:
+        return f"Tests of {_name_files(context, subjects[:2])}{count}."
+    most = [file for file, _ in used.most_common(2)]
+    return f"Tests{count}." + (f" They use {_name_files(context, most)} most." if most else "")
 
 
-def _subjects(context: Context) -> list[str]:
-    """The files that a test uses most."""
+def _rank_used_files(context: Context) -> Counter[int]:
+    """The files that a test certainly uses, with the number of places, most first. Namespaces are no part of a file."""
     weight: Counter[int] = Counter()
     for use in context.outgoing:
-        if use.file != context.file.id and use.certainty > 1 and use.file not in context.book.tests:
+        is_other = use.file != context.file.id and use.file not in context.book.tests
+        if is_other and use.certainty == CERTAIN and not context.is_space(use.far):
             weight[use.file] += use.times
-    ordered = sorted(weight.items(), key=lambda row: (-row[1], context.book.rank[row[0]]))
-    return [code(file_label(context.book.path(file))) for file, _ in ordered[:2]]
+    return Counter(dict(sorted(weight.items(), key=lambda row: (-row[1], context.book.rank[row[0]]))))
+
+
+def _name_files(context: Context, files: list[int]) -> str:
+    paths = [context.book.path(file) for file in files]
+    return join_words([code(file_label(path, paths)) for path in paths])
 
 
 def _derive_from_contents(context: Context) -> str:
@@ -140,7 +158,11 @@ def _derive_from_contents(context: Context) -> str:
     title = escape(title_of(context.file.language))
     if headings:
         return f"{title[:1].upper() + title[1:]} text: “{prose(headings[0])}”, {count_of(len(headings), 'section')}."
-    keys = [symbol for symbol in context.symbols[1:] if not symbol.parent & 0xFFFFF]
+    keys = [
+        symbol
+        for symbol in context.symbols[1:]
+        if symbol.kind not in (*SPACES, "field") and context.symbols[symbol.parent & 0xFFFFF].kind in SPACES
+    ]
     if keys:
         names = list(dict.fromkeys(code(symbol.name) for symbol in keys))
         kind = f"{title[:1].upper() + title[1:]} file"
@@ -152,7 +174,7 @@ def _main_parts(context: Context) -> str:
     """The types of a file, or its functions; the most used of many."""
     if context.file.test:
         return ""
-    implemented = _implemented(context)
+    implemented = _find_implemented_types(context)
     classes = top_symbols(context, _CLASSES)
     shown = classes or [symbol for symbol in top_symbols(context, _FUNCTIONS) if symbol.kind != "method"]
     if implemented and not any(context.sure_uses.get(symbol.id) for symbol in classes):
@@ -171,7 +193,7 @@ def _main_parts(context: Context) -> str:
     return f"Of its {len(names)} {kind}s, the main ones are {join_words(chosen)}."
 
 
-def _implemented(context: Context) -> list[str]:
+def _find_implemented_types(context: Context) -> list[str]:
     """The types whose methods the file defines outside of them, if these are most of its functions."""
     owners: Counter[str] = Counter()
     functions = 0
@@ -190,10 +212,12 @@ def _implemented(context: Context) -> list[str]:
 
 def _definitions(context: Context, links: Links) -> str:
     """The files with the definitions of a header's declarations."""
+    if context.file.path.endswith(SOURCES):
+        return ""
     counts = Counter(symbol.twin >> FILE_SHIFT for symbol in context.symbols if symbol.twin)
     counts.pop(context.file.id, None)
     homes = sorted(counts, key=lambda file: (-counts[file], context.book.rank[file]))[:2]
-    return f"The definitions stand in {join_words([_file(context, links, file) for file in homes])}." if homes else ""
+    return f"The definitions stand in {join_words(_link_files(context, links, homes))}." if homes else ""
 
 
 def _launches(context: Context) -> str:
@@ -216,7 +240,7 @@ def _users(context: Context, links: Links) -> str:
         if not users:
             return "It is an entry point: it defines `main`." if _has_main(context) else ""
     ordered = sorted(users, key=lambda file: (-users[file], context.book.rank[file]))
-    names = [_file(context, links, file) for file in ordered[:_NAMED]]
+    names = _link_files(context, links, ordered[:_NAMED])
     if len(ordered) > _NAMED:
         return f"{len(ordered)} files use it, most of all {join_words(names)}."
     return f"{join_words(names)} {'uses' if len(names) == 1 else 'use'} it."
@@ -235,10 +259,10 @@ def _foundations(context: Context, links: Links) -> str:
     names: dict[int, Counter[tuple[bool, str]]] = {}
     seen: set[tuple[int, str]] = set()
     for use in context.outgoing:
-        named = context.book.named(use.far)
+        named = context.book.find_symbol(use.far)
         if use.file in hidden or use.certainty != CERTAIN or named.kind in SPACES:
             continue
-        last = named.qualified.rpartition("::")[2].rpartition(".")[2]
+        last = named.short_name
         if (use.near, named.qualified) in seen:
             continue  # another overload
         seen.add((use.near, named.qualified))
@@ -248,12 +272,13 @@ def _foundations(context: Context, links: Links) -> str:
     if not ordered:
         return ""
     shown = [
-        f"{_file(context, links, file)} ({', '.join(code(name) for name in _telling(names[file]))})" for file in ordered
+        f"{linked} ({', '.join(code(name) for name in _choose_names(names[file]))})"
+        for file, linked in zip(ordered, _link_files(context, links, ordered), strict=True)
     ]
     return f"It builds on {join_words(shown)}."
 
 
-def _telling(names: Counter[tuple[bool, str]]) -> list[str]:
+def _choose_names(names: Counter[tuple[bool, str]]) -> list[str]:
     """The two names that say most: types and functions before members, often used ones before others."""
     ordered = sorted(names.items(), key=lambda row: (not row[0][0], -row[1], row[0][1]))
     return list(dict.fromkeys(name for (_, name), _ in ordered))[:2]
@@ -263,9 +288,11 @@ def _tests(context: Context, links: Links) -> str:
     if context.file.test:
         return ""
     found, how = test_files(context)
+    if context.own_tests and (not found or how in (BY_NAME, SAME_NAME)):
+        return "The file tests itself."
     if not found:
-        return "The file tests itself." if context.own_tests else ""
-    names = [_file(context, links, file.id) for file, _ in found[:2]]
+        return ""
+    names = _link_files(context, links, [file.id for file, _ in found[:2]])
     more = f" and {len(found) - 2} more" if len(found) > 2 else ""
     verb = "test" if len(found) > 1 else "tests"
     if how == SAME_NAME:

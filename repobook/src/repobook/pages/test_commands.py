@@ -36,7 +36,7 @@ def _go(book: Book, paths: list[str]) -> list[str]:
 def _rust(book: Book, paths: list[str]) -> list[str]:
     found = []
     for path in paths:
-        crate = _above(book, path, "Cargo.toml")
+        crate = _find_above(book, path, "Cargo.toml")
         if crate is None:
             continue
         place = f" --manifest-path {shlex.quote(crate + '/Cargo.toml')}" if crate else ""
@@ -66,7 +66,7 @@ def _java(book: Book, paths: list[str]) -> list[str]:
     return []
 
 
-def _above(book: Book, path: str, name: str) -> str | None:
+def _find_above(book: Book, path: str, name: str) -> str | None:
     """The nearest folder at or above a file that holds a build file."""
     folder = path.rpartition("/")[0]
     while True:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from repobook.history import shown
+from repobook.history import choose_shown
 from repobook.languages import C_FAMILY
 from repobook.model.schema import BINDS, CALLS, CERTAIN, FILE_SHIFT, LIKELY
 from repobook.pages.analysis import place_link, symbol_link
@@ -24,9 +24,9 @@ REACHED, SAME_NAME = "they reach it through other code", "they have its name"
 
 def list_places(context: Context, links: Links, uses: list[Use], most: int = _MOST_PLACES) -> str:
     """Uses of the file's symbols, one of each user; those of tests under the name of the test."""
-    best = _one_each(context, uses)
+    best = _choose_one_each(context, uses)
     rows = []
-    for use in _chosen(context, best, most):
+    for use in _spread_uses(context, best, most):
         near = context.symbols[use.near & 0xFFFFF]
         used = near.qualified or context.file.path.rpartition("/")[2]
         rows.append(
@@ -49,7 +49,7 @@ def _key(context: Context, use: Use) -> tuple[int, str]:
     return use.file, context.book.test_of(use.far) or str(use.far)
 
 
-def _one_each(context: Context, uses: list[Use]) -> list[Use]:
+def _choose_one_each(context: Context, uses: list[Use]) -> list[Use]:
     """Of each user one use: of the symbol with the fewest uses, which says most about the user."""
     counts = Counter([use.near for use in uses])
     best: dict[tuple[int, str], Use] = {}
@@ -61,7 +61,7 @@ def _one_each(context: Context, uses: list[Use]) -> list[Use]:
     return list(best.values())
 
 
-def _chosen(context: Context, uses: list[Use], most: int) -> list[Use]:
+def _spread_uses(context: Context, uses: list[Use], most: int) -> list[Use]:
     """Of many uses, some of each symbol before more of the same; in order of place."""
     ordered = sorted(uses, key=context.place)
     if len(ordered) <= most:
@@ -74,7 +74,7 @@ def _chosen(context: Context, uses: list[Use], most: int) -> list[Use]:
     return [ordered[at] for at in sorted(at for _, at in sorted(ranked)[:most])]
 
 
-def _sure(context: Context) -> list[Use]:
+def _list_sure_uses(context: Context) -> list[Use]:
     return [use for uses in context.sure_uses.values() for use in uses if use.kind != BINDS]
 
 
@@ -82,17 +82,17 @@ def tests_using(context: Context) -> list[Use]:
     """Uses of the file by tests. An alias that a test names says nothing about the classes and functions beside it,
     so aliases count only if there is nothing else."""
     if context.test_uses is None:
-        tests = [use for use in _sure(context) if context.book.is_test(use.far)]
+        tests = [use for use in _list_sure_uses(context) if context.book.is_test(use.far)]
         direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
         context.test_uses = direct or tests
     return context.test_uses
 
 
-def tested(context: Context) -> list[Symbol]:
+def list_tested(context: Context) -> list[Symbol]:
     """The symbols whose tests *Testing & usage* shows."""
     if context.file.test:
         return []
-    near = {use.near for use in _chosen(context, _one_each(context, tests_using(context)), _MOST_PLACES)}
+    near = {use.near for use in _spread_uses(context, _choose_one_each(context, tests_using(context)), _MOST_PLACES)}
     return [symbol for symbol in context.symbols[1:] if symbol.id in near]
 
 
@@ -102,7 +102,7 @@ def _reach_tests(context: Context, symbol: Symbol) -> Reach:
     return tests_of([symbol.twin or symbol.id], book.callers, book.is_test, book.place)
 
 
-def _own(context: Context) -> list[Symbol]:
+def _list_own(context: Context) -> list[Symbol]:
     return [symbol for symbol in context.symbols[1:] if symbol.kind not in _MINOR]
 
 
@@ -120,7 +120,7 @@ def test_files(context: Context) -> tuple[list[tuple[File, int]], str]:
         counts = Counter(test >> FILE_SHIFT for test, _ in context.reach.tests)
         how = REACHED
     if not counts:
-        counts = Counter(dict.fromkeys(book.tests_named(context.file), 0))
+        counts = Counter(dict.fromkeys(book.find_named_tests(context.file), 0))
         how = SAME_NAME
     ordered = sorted(counts.items(), key=lambda row: (-row[1], book.rank[row[0]]))
     return [(book.files[file], count) for file, count in ordered], how
@@ -128,11 +128,13 @@ def test_files(context: Context) -> tuple[list[tuple[File, int]], str]:
 
 def testing(context: Context, links: Links) -> str:
     book = context.book
-    uses = _sure(context)
+    uses = _list_sure_uses(context)
     parts: list[str] = []
     if context.file.test:
         own = {name for symbol in context.symbols[1:] if (name := book.test_of(symbol.id))}
-        if own:
+        if book.test_of(context.file.id << FILE_SHIFT):
+            parts.append("This file is a test.\n")  # its tests have no names to count
+        elif own:
             parts.append(f"This file is a test: {count_of(len(own), 'test function')}.\n")
     else:
         parts += _tests(context, links, uses)
@@ -151,17 +153,17 @@ def _tests(context: Context, links: Links, uses: list[Use]) -> list[str]:
     tests = tests_using(context)
     direct = [use for use in tests if context.symbols[use.near & 0xFFFFF].kind not in _MINOR]
     if not direct:
-        parts += _reached(context, links, context.reach, "Tests that reach it")
+        parts += _list_reaching_tests(context, links, context.reach, "Tests that reach it")
     if tests:
         title = f"**Tests that use it** ({len({_key(context, use) for use in tests})}):\n\n"
         parts.append(title + list_places(context, links, tests, _MOST_PLACES if direct else 5))
     if direct:
         # Another language tests the functions that it calls, even if a test calls their neighbours by name.
         known = {use.near for use in direct}
-        for symbol in _registered(context):
+        for symbol in _list_registered(context):
             if symbol.id not in known:
                 found = _reach_tests(context, symbol)
-                parts += _reached(context, links, found, f"Tests that reach {code(symbol.qualified)}", 4)
+                parts += _list_reaching_tests(context, links, found, f"Tests that reach {code(symbol.qualified)}", 4)
     own = context.own_tests
     if own:
         parts.append(f"**Its own tests**: {count_of(own, 'function')} in the module `tests` of this file.\n")
@@ -172,7 +174,7 @@ def _tests(context: Context, links: Links, uses: list[Use]) -> list[str]:
     return parts
 
 
-def _registered(context: Context) -> list[Symbol]:
+def _list_registered(context: Context) -> list[Symbol]:
     """The functions that the file registers for another language and that code in that language calls."""
     if context.file.language not in C_FAMILY:
         return []
@@ -180,13 +182,13 @@ def _registered(context: Context) -> list[Symbol]:
     return [symbol for symbol in context.symbols[1:] if symbol.id in bound and symbol.id in context.sure_uses][:_SHOWN]
 
 
-def _reached(context: Context, links: Links, reach: Reach, title: str, most: int = _SHOWN) -> list[str]:
+def _list_reaching_tests(context: Context, links: Links, reach: Reach, title: str, most: int = _SHOWN) -> list[str]:
     """Tests that reach the file through other code, if no test uses it directly."""
     if not reach.tests:
         given_up = f"{title}: none was found near; the search ends after six steps or 600 users.\n"
-        return [] if reach.complete or not _own(context) else [given_up]
+        return [] if reach.complete or not _list_own(context) else [given_up]
     rows = []
-    named: dict[tuple[str, int], int] = {}  # of a test, the symbol below it
+    named: dict[tuple[str, int], int] = {}  # test -> symbol of this file that it reaches
     for test, via in reach.tests:
         named.setdefault((context.book.test_of(test) or context.book.qualified(test), test >> FILE_SHIFT), via)
     for (name, file), via in list(named.items())[:most]:
@@ -199,7 +201,7 @@ def _reached(context: Context, links: Links, reach: Reach, title: str, most: int
     return [f"**{title}**, {steps} ({len(named)}):\n\n" + "\n".join(rows) + more + "\n"]
 
 
-def before_a_change(context: Context, links: Links) -> str:
+def describe_change(context: Context, links: Links) -> str:
     """The files that depend on this one, the tests to run, and the files that changed with it."""
     parts = [_dependents(context, links), _tests_to_run(context, links), _companions(context, links)]
     found = [part for part in parts if part]
@@ -269,7 +271,7 @@ def _companions(context: Context, links: Links) -> str:
     if context.history is None:
         return ""
     commits, _, _, _, authors, companions = context.history
-    along = [(path, count) for path, count in shown(authors, companions)[1] if path in context.book.by_path]
+    along = [(path, count) for path, count in choose_shown(authors, companions)[1] if path in context.book.by_path]
     if not along:
         return ""
     rows = [

@@ -117,8 +117,8 @@ def book_page(book: Book, title: str, links: Links, root: str) -> str:
     """comprehensive_book.md: the tree in chapters."""
     numbered: list[tuple[str, list[str]]] = [
         ("What it is", _what_it_is(book, links, root)),
-        ("Entry points", [_listed(chapters.entry_points(book, "", links))]),
-        ("Ten files to read first", [_listed(chapters.files_to_read(book, "", links))]),
+        ("Entry points", [_join_rows(chapters.entry_points(book, "", links))]),
+        ("Ten files to read first", [_join_rows(chapters.files_to_read(book, "", links))]),
         ("The parts", chapters.part_chapter(book, "", links)),
         ("How the parts depend on each other", [chapters.picture(book, "")]),
         ("The words of the project", [_words(book)]),
@@ -128,7 +128,7 @@ def book_page(book: Book, title: str, links: Links, root: str) -> str:
     found = [(name, texts) for name, texts in found if texts]
     head = [f"# {escape(title)}: the book\n", f"{link('Index', 'index.md')} · {link('keywords', 'keywords.md')}\n"]
     titles = [f"{at}. {name}" for at, (name, _) in enumerate(found, 1)]
-    head.append(_listed([f"- {link(title, '#' + heading_anchor(title))}" for title in titles]))
+    head.append(_join_rows([f"- {link(title, '#' + heading_anchor(title))}" for title in titles]))
     chapter_texts = [[f"## {title}\n", *texts] for title, (_, texts) in zip(titles, found, strict=True)]
     return "\n".join(head + [text for texts in chapter_texts for text in texts])
 
@@ -138,7 +138,7 @@ def heading_anchor(title: str) -> str:
     return "".join(char for char in title.lower() if char.isalnum() or char in "- _").replace(" ", "-")
 
 
-def _listed(rows: list[str]) -> str:
+def _join_rows(rows: list[str]) -> str:
     return "\n".join(rows) + "\n" if rows else ""
 
 
@@ -164,7 +164,7 @@ def _notes(book: Book, links: Links) -> str:
         "SELECT title, file, line FROM remarks WHERE kind='note' ORDER BY title COLLATE NOCASE"
     ).fetchall()
     notes.sort(key=lambda row: (row[0].lower(), book.rank[row[1]], row[2]))
-    return _listed(
+    return _join_rows(
         [
             f"- {link(escape(note), links.page(book.path(file), 'notes'))} "
             f"({link(escape(book.path(file)), links.source(book.path(file), line))})"

@@ -29,7 +29,7 @@ def plural(kind: str, count: int) -> str:
         return kind
     if kind.endswith("s"):
         return kind + "es"
-    if kind.endswith("y"):
+    if kind.endswith("y") and kind[-2:-1] not in "aeiou":
         return kind[:-1] + "ies"
     return kind + "s"
 
@@ -47,10 +47,10 @@ def join_words(words: list[str], most: int = 0, more: str = "more") -> str:
 
 def first_sentence(text: str) -> str:
     """The first sentence of the first paragraph of a text."""
-    return _cut(" ".join(text.strip().partition("\n\n")[0].split()))
+    return _cut_sentence(" ".join(text.strip().partition("\n\n")[0].split()))
 
 
-def _cut(paragraph: str) -> str:
+def _cut_sentence(paragraph: str) -> str:
     end = _SENTENCE_END.search(paragraph)
     if end is not None and end.start() < _LONGEST:
         return paragraph[: end.start() + 1]
@@ -75,7 +75,7 @@ def opening_sentence(text: str) -> str:
             if kept and _ITEM.match(line):
                 break
             kept.append(line.strip())
-        sentence = _cut(strip_markup(" ".join(" ".join(kept).split())))
+        sentence = _cut_sentence(strip_markup(" ".join(" ".join(kept).split())))
         if is_prose(sentence) and not (_LICENCE.search(sentence) and len(sentence) < 120):
             return sentence
     return ""

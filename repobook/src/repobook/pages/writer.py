@@ -6,11 +6,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 
 from repobook import workers
 from repobook.build import Outcome, database, way_to_source
+from repobook.code_digest import digest_code
 from repobook.config import Config
 from repobook.discover import MARK
 from repobook.model import store
@@ -36,9 +36,9 @@ class _Desk:
     output: str
     book: Book
     known: dict[str, bytes]  # digests of the pages on disk
-    names: dict[str, list[str]] = field(default_factory=dict)  # of each keyword group
+    names: dict[str, list[str]] = field(default_factory=dict)  # keyword group -> names
     made: set[str] = field(default_factory=set)  # folders that exist
-    links: dict[str, Links] = field(default_factory=dict)  # of the folders that were written last
+    links: dict[str, Links] = field(default_factory=dict)  # folder -> links, for the folders that were written last
 
     def links_of(self, folder: str) -> Links:
         found = self.links.get(folder)
@@ -79,7 +79,7 @@ def write_atomically(path: str, data: bytes, spare: str) -> None:
         raise
 
 
-def _put(page: str, text: str) -> Written:
+def _write_page(page: str, text: str) -> Written:
     """Write one page if it differs from the page on disk."""
     data = text.encode("utf-8", "replace")
     digest = hashlib.blake2b(data, digest_size=16).digest()
@@ -107,8 +107,8 @@ def _write_file(file_id: int) -> list[Written]:
         except OSError:
             source = None
     return [
-        _put(page_name(file.path), file_page(context, links, source)),
-        _put(page_name(file.path, "_kw.md"), keyword_page(context, links)),
+        _write_page(page_name(file.path), file_page(context, links, source)),
+        _write_page(page_name(file.path, "_kw.md"), keyword_page(context, links)),
     ]
 
 
@@ -117,17 +117,17 @@ def _write_folder(folder: str) -> list[Written]:
     links = _desk.links_of(folder)
     prefix = folder + "/" if folder else ""
     pages = [
-        _put(prefix + "doc.md", folder_pages.doc_page(book, folder, links, _desk.root)),
-        _put(prefix + "sub.md", folder_pages.keyword_index(book, folder, links)),
+        _write_page(prefix + "doc.md", folder_pages.doc_page(book, folder, links, _desk.root)),
+        _write_page(prefix + "sub.md", folder_pages.keyword_index(book, folder, links)),
     ]
     if folder:
-        pages.append(_put(prefix + "index.md", folder_pages.index_page(book, folder, links)))
+        pages.append(_write_page(prefix + "index.md", folder_pages.index_page(book, folder, links)))
     return pages
 
 
 def _write_group(group: str) -> list[Written]:
     text = tree_pages.group_text(_desk.book, group, _desk.names[group], _desk.links_of(""))
-    return [_put(tree_pages.group_page(group), text)]
+    return [_write_page(tree_pages.group_page(group), text)]
 
 
 def _write_task(task: str) -> list[Written]:
@@ -199,11 +199,7 @@ def write_pages(
 
 def _maker() -> str:
     """A stamp of the code that writes pages, so that a newer repobook writes them anew."""
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(files("repobook.pages").iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".py"):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return digest_code("pages")
 
 
 def _remove_spare(output: Path) -> None:
@@ -249,7 +245,7 @@ def _write_tops(db: sqlite3.Connection, book: Book, title: str, names: dict[str,
 
 def _write_here(db: sqlite3.Connection, pages: dict[str, str], outcome: Outcome) -> None:
     for page, text in pages.items():
-        row = _put(page, text)
+        row = _write_page(page, text)
         outcome.written += row[2]
         db.execute("INSERT OR REPLACE INTO pages VALUES(?, NULL, ?)", row[:2])
 
@@ -284,7 +280,7 @@ def _add_neighbours(book: Book, outcome: Outcome) -> None:
     for file in [book.files[number] for number in outcome.changed if number in book.files]:
         outcome.changed.update(book.siblings(file))
         if file.test:
-            outcome.changed.update(book.named_like(file))
+            outcome.changed.update(book.find_subjects(file))
 
 
 def _reopen(path: str, parent: int) -> None:

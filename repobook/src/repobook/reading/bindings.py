@@ -72,7 +72,7 @@ _CLASS_MADE = re.compile(r"""(?:class_|enum_|exception)\b[^"]*"(\w+)\"""", re.S)
 
 def read_bindings(found: dict[str, list[Node]], source: bytes, scopes: Scopes, facts: Facts) -> None:
     for row in engine.in_order(found.get("row", [])):
-        local = scopes.at(row.start_byte)
+        local = scopes.find_owner(row.start_byte)
         table = facts.symbols[local]
         kind = next((title for word, title in _TABLES.items() if word in table.signature), None)
         if kind is None:
@@ -166,7 +166,7 @@ def read_pyo3(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> 
         item = _ITEM.search(source, match.end())
         if item is None:
             continue
-        local = scopes.at(item.end())
+        local = scopes.find_owner(item.end())
         symbol = facts.symbols[local]
         if match.group(1).endswith(b"pymethods"):
             for method in members.get(local, ()):

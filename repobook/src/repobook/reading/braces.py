@@ -42,12 +42,12 @@ def find_scopes(source: bytes, holes: list[Span]) -> list[Scope]:
     opened: list[Scope | None] = []
     branches: list[tuple[list[Scope | None], list[Scope | None] | None]] = []
     directives = [match.span() for match in _DIRECTIVE.finditer(code)]
-    text = _without(code, directives)
+    text = _blank_spans(code, directives)
     for match in _TOKEN.finditer(code):
         token = match.group()
         if token == b"{":
             if text[match.start()] == token[0]:
-                opened.append(_opening(text, match.start()))
+                opened.append(_read_opening(text, match.start()))
         elif token == b"}":
             if text[match.start()] == token[0] and opened:
                 scope = opened.pop()
@@ -77,7 +77,7 @@ def _follow_branch(
     return opened
 
 
-def _opening(text: bytes, brace: int) -> Scope | None:
+def _read_opening(text: bytes, brace: int) -> Scope | None:
     """The namespace or class that a brace opens, None for any other block."""
     start = max(0, brace - _LOOK_BACK)
     head = text[start:brace]
@@ -95,7 +95,7 @@ def _opening(text: bytes, brace: int) -> Scope | None:
     return None
 
 
-def _without(code: bytearray, spans: list[Span]) -> bytes:
+def _blank_spans(code: bytearray, spans: list[Span]) -> bytes:
     """The code with some spans as spaces."""
     text = bytearray(code)
     for start, end in spans:

@@ -111,24 +111,24 @@ def _remarks(block: Block, lines: list[int], scopes: Scopes, facts: Facts) -> No
     lower = text.lower()
     local = -1
     if "[" in text and ("note" in lower or "]\n" in text):
-        local = scopes.at(lines[block.first - 1])
+        local = scopes.find_owner(lines[block.first - 1])
         _notes(block, text, local, facts)
     if "TODO" in text or "FIXME" in text or "XXX" in text or "HACK" in text or "BUG" in text:
-        local = scopes.at(lines[block.first - 1]) if local < 0 else local
+        local = scopes.find_owner(lines[block.first - 1]) if local < 0 else local
         for offset, line in enumerate(block.texts):
             match = _TODO.search(line)
             if match:
                 title = match.group(1) + (match.group(2) or "").replace(" ", "")
-                said = _goes_on(match.group(3).strip(), block.texts[offset + 1 :])
+                said = _extend_remark(match.group(3).strip(), block.texts[offset + 1 :])
                 facts.remarks.append(Remark(block.first + offset, "todo", title, said, local))
     if len(text) > 20 and _INVARIANT_WORDS.search(lower) and _INVARIANT.search(text):
-        local = scopes.at(lines[block.first - 1]) if local < 0 else local
+        local = scopes.find_owner(lines[block.first - 1]) if local < 0 else local
         for offset, sentence in _sentences(block.texts):
             if _INVARIANT.search(sentence) and not _LICENSE.search(sentence) and not _TODO.match(sentence):
                 facts.remarks.append(Remark(block.first + offset, "invariant", "", sentence[:400], local))
 
 
-def _goes_on(text: str, below: list[str]) -> str:
+def _extend_remark(text: str, below: list[str]) -> str:
     """A remark to its end: the lines below belong to it up to a blank line, another remark or a full stop."""
     for line in below:
         bare = line.strip()
@@ -139,7 +139,7 @@ def _goes_on(text: str, below: list[str]) -> str:
     return text
 
 
-def _whole(text: str) -> str:
+def _shorten_note(text: str) -> str:
     """A note, with a mark where it is cut."""
     return text if len(text) <= NOTE_LIMIT else text[:NOTE_LIMIT].rpartition("\n")[0] + "\n…"
 
@@ -162,11 +162,13 @@ def _notes(block: Block, text: str, local: int, facts: Facts) -> None:
         if not body:
             facts.remarks.append(Remark(line, "note-reference", _title(match.group(1)), "", local))
             continue
-        facts.remarks.append(Remark(line, "note", _title(match.group(1)), _whole(body), local))
+        facts.remarks.append(Remark(line, "note", _title(match.group(1)), _shorten_note(body), local))
 
     for match in _UNDERLINED.finditer(text):
         line = block.first + text.count("\n", 0, match.start())
-        facts.remarks.append(Remark(line, "note", _title(match.group(1)), _whole(text[match.end() :].strip()), local))
+        facts.remarks.append(
+            Remark(line, "note", _title(match.group(1)), _shorten_note(text[match.end() :].strip()), local)
+        )
 
 
 def _title(text: str) -> str:
@@ -198,7 +200,7 @@ def attach_docs(blocks: list[Block], source: bytes, lines: list[int], facts: Fac
     """A comment that ends on the line above a definition, or follows it on its line, documents it; one that is marked
     as documentation does so over a blank line too."""
 
-    def _blank(line: int) -> bool:
+    def _is_blank(line: int) -> bool:
         return not source[lines[line - 1] : lines[line]].strip()
 
     above = {block.last: block for block in blocks if not block.trailing}
@@ -209,7 +211,7 @@ def attach_docs(blocks: list[Block], source: bytes, lines: list[int], facts: Fac
         block = above.get(symbol.start_line - 1)
         if block is None:
             block = above.get(symbol.start_line - 2)
-            if block is not None and (not block.marked or not _blank(symbol.start_line - 1)):
+            if block is not None and (not block.marked or not _is_blank(symbol.start_line - 1)):
                 block = None
         if block is None and symbol.kind in ("field", "enumerator", "variable", "macro"):
             block = beside.get(symbol.line)

@@ -48,7 +48,9 @@ def _load_reading(language: str) -> engine.Reading:
     return engine.Reading(loaded, queries.text(f"{family}.refs.scm"), queries.text(f"{family}.scm"))
 
 
-def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
+def read_native(original: bytes, path: str, language: str, macros: Macros) -> Facts:
+    if b"import" in original:
+        original = _IMPORT.sub(rb"\1include", original)
     source, blanked = macros.blank(original)
     parsed, strings = hide_statements(source)
     objective = any(mark in source for mark in _OBJECTIVE)
@@ -82,10 +84,10 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     scopes = engine.nest(captures, source, lines, facts, "::")
     _mark_internal(engine.spans(found.get("anonymous", [])), source, captures, facts)
     for one in facts.imports:
-        one.local = scopes.at(lines[one.line - 1])
+        one.local = scopes.find_owner(lines[one.line - 1])
     references.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED)
     for macro, at in blanked:
-        line, owner = bisect_right(lines, at), scopes.at(at)
+        line, owner = bisect_right(lines, at), scopes.find_owner(at)
         facts.references.setdefault((macro, ""), []).append(pack(line, owner, 0))
         rule = RULES.names.get(macro.encode())
         answer = rule("", False, _count_no_loop, at) if rule is not None else None
@@ -98,7 +100,7 @@ def read(original: bytes, path: str, language: str, macros: Macros) -> Facts:
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
     attach_docs(blocks, source, lines, facts)
     for at, binding in bindings:
-        binding.local = scopes.at(at)
+        binding.local = scopes.find_owner(at)
         facts.bindings.append(binding)
     read_bindings(found, source, scopes, facts)
     read_settings(source, lines, scopes, facts)
@@ -159,6 +161,8 @@ def _count_no_loop(position: int) -> int:
 # ----- declarators ------------------------------------------------------------------------------------------
 
 
+# `#import <x.h>` of Objective-C as `#include<x.h>`, which has the same length.
+_IMPORT = re.compile(rb"^([ \t]*#[ \t]*)import[ \t](?=[<\"])", re.M)
 _OBJECTIVE = (b"@interface", b"@implementation", b"@protocol")
 # `[d setObject:x forKey:k]`: words of a message, which name no function of C++.
 _SELECTOR = re.compile(rb"(?<=[\w\])\"]\s)(?<!case\s)([A-Za-z_]\w*):(?!:)")
@@ -488,7 +492,7 @@ def _find_expressions(
             if kind == "cast" and not _pointer_cast(node):
                 continue
             line = node.start_point[0] + 1
-            facts.findings.append(Finding(line, "safety", rule, detail, scopes.at(node.start_byte)))
+            facts.findings.append(Finding(line, "safety", rule, detail, scopes.find_owner(node.start_byte)))
 
 
 _RAW = (

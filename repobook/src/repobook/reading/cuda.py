@@ -33,7 +33,7 @@ def read_cuda(
         if name == "__global__":
             _kernel(at, lines, facts)
         elif name == "__shared__":
-            _shared(source, at + len(name), lines, scopes, facts)
+            _add_shared_memory(source, at + len(name), lines, scopes, facts)
     if b"<<<" not in source:
         return
     starts = [start for start, _ in comments]
@@ -62,7 +62,7 @@ def _kernel(at: int, lines: list[int], facts: Facts) -> None:
         facts.findings.append(Finding(line, SECTION, KERNEL, facts.symbols[local].qualified, local))
 
 
-def _shared(source: bytes, at: int, lines: list[int], scopes: Scopes, facts: Facts) -> None:
+def _add_shared_memory(source: bytes, at: int, lines: list[int], scopes: Scopes, facts: Facts) -> None:
     match = _VARIABLE.match(source, at)
     if match is not None:
         text = " ".join(match.group(1).decode("utf-8", "replace").split())
@@ -72,7 +72,7 @@ def _shared(source: bytes, at: int, lines: list[int], scopes: Scopes, facts: Fac
 
 
 def _add(at: int, rule: str, detail: str, lines: list[int], scopes: Scopes, facts: Facts) -> None:
-    facts.findings.append(Finding(bisect_right(lines, at), SECTION, rule, detail, scopes.at(at)))
+    facts.findings.append(Finding(bisect_right(lines, at), SECTION, rule, detail, scopes.find_owner(at)))
 
 
 def _split(source: bytes, start: int) -> list[str]:

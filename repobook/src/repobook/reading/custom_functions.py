@@ -62,7 +62,7 @@ def _read_uses(
 ) -> None:
     kept: dict[tuple[int, str], list[tuple[int, str, bool]]] = {}  # (class, attribute) -> line, method, whether set
     for match in _USE.finditer(source):
-        method = scopes.at(match.start())
+        method = scopes.find_owner(match.start())
         while method and method not in contexts:
             method = facts.symbols[method].parent
         if not method or match.group(1).decode("utf-8", "replace") != contexts[method][1]:

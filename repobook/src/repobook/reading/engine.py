@@ -60,7 +60,7 @@ class Scopes:
     starts: list[int]
     owners: list[int]
 
-    def at(self, position: int) -> int:
+    def find_owner(self, position: int) -> int:
         return self.owners[bisect_right(self.starts, position) - 1]
 
 
@@ -170,7 +170,7 @@ def measure(captures: Captures, scopes: Scopes, facts: Facts) -> None:
     counts: dict[int, int] = {}
     deepest: dict[int, int] = {}
     stack: list[tuple[int, int]] = []
-    at = scopes.at
+    at = scopes.find_owner
     for start, end in sorted(captures.branches, key=lambda span: (span[0], -span[1])):
         owner = at(start)
         while owner and symbols[owner].kind not in FUNCTIONS:
@@ -228,13 +228,16 @@ def text_of(node: Node, source: bytes) -> str:
 
 
 def first_error(root: Node) -> int:
-    """The line of the first syntax error that the parser recovered from, 0 where there is none."""
+    """The line of the first syntax error that the parser recovered from, 0 where there is none.
+
+    A token that is missing at the end of a text stands behind its last newline, where no line is."""
+    if not root.has_error:
+        return 0
     node = root
-    while node.has_error:
-        if node.is_error or node.is_missing:
-            return node.start_point[0] + 1
+    while not (node.is_error or node.is_missing):
         found = next((child for child in node.children if child.has_error), None)
         if found is None:
-            return node.start_point[0] + 1
+            break
         node = found
-    return 0
+    row, column = root.end_point
+    return min(node.start_point[0] + 1, max(1, row + (column > 0)))

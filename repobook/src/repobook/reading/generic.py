@@ -30,7 +30,7 @@ _SHARED = {"tsx": "typescript"}
 _SEPARATOR = {"rust": "::"}
 _SELF = {"rust": frozenset({b"self"}), "java": frozenset({b"this"})}
 _SELF_DEFAULT = frozenset({b"this", b"self"})
-_RESERVED = {"rust": frozenset({b"super", b"crate"})}
+_RESERVED = {"rust": frozenset({b"super", b"crate", b"_"}), "go": frozenset({b"_"})}
 _NONE: frozenset[bytes] = frozenset()
 _NOT_KINDS = frozenset({"name", "body", "scope", "command", "key"})
 _DATA = frozenset({"json", "toml", "yaml"})
@@ -54,7 +54,7 @@ def _cursors(language: str) -> tuple[Parser, QueryCursor, QueryCursor]:
     )
 
 
-def read(source: bytes, path: str, language: str) -> Facts:
+def read_generic(source: bytes, path: str, language: str) -> Facts:
     parser, definitions, names = _cursors(language)
     root = parser.parse(source).root_node
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
@@ -78,12 +78,15 @@ def read(source: bytes, path: str, language: str) -> Facts:
     )
     for node in engine.in_order(found.get("import", [])):
         _import(node, source, language, facts)
-    _required(found, source, language, facts)
+    _add_required(found, source, language, facts)
     for node in engine.in_order(found.get("typed", [])):
-        _typed(node, source, language, captures)
+        _record_type(node, source, language, captures)
+    if language in ("go", "rust"):
+        # `var _ Writer = file{}` is checked by the compiler and defines nothing.
+        captures.definitions = [one for one in captures.definitions if one.name != "_"]
     scopes = engine.nest(captures, source, lines, facts, _SEPARATOR.get(language, "."))
     for one in facts.imports:
-        one.local = scopes.at(lines[one.line - 1])
+        one.local = scopes.find_owner(lines[one.line - 1])
         if language == "rust" and one.module.startswith("super") and _is_inline(one.local, facts):
             one.module = "self" + one.module.removeprefix("super")
     if language not in _DATA:
@@ -105,7 +108,7 @@ def read(source: bytes, path: str, language: str) -> Facts:
                 "safety",
                 "unsafe block",
                 "the compiler does not check it",
-                scopes.at(node.start_byte),
+                scopes.find_owner(node.start_byte),
             )
         )
     blocks = read_comments(captures.comments, source, lines, scopes, facts)
@@ -132,7 +135,7 @@ def _simple_type(text: str) -> str:
     return match.group(1) if match else ""
 
 
-def _typed(node: Node, source: bytes, language: str, captures: Captures) -> None:
+def _record_type(node: Node, source: bytes, language: str, captures: Captures) -> None:
     """The type of a parameter or local: stated, or that of the literal or call it is set to."""
     name = node.child_by_field_name("name") or node.child_by_field_name("pattern") or node.child_by_field_name("left")
     declared = node.child_by_field_name("type")
@@ -147,12 +150,12 @@ def _typed(node: Node, source: bytes, language: str, captures: Captures) -> None
             text = ""
     else:
         value = node.child_by_field_name("right") or node.child_by_field_name("value")
-        text = _made(value, source) if value is not None else ""
+        text = _find_made_type(value, source) if value is not None else ""
     if name is not None and name.type == "identifier" and text:
         captures.types.append((name.start_byte, engine.text_of(name, source), text))
 
 
-def _made(value: Node, source: bytes) -> str:
+def _find_made_type(value: Node, source: bytes) -> str:
     """The type of `&T{}`, `T{}`, `new T()` or `f()`."""
     while value.type in ("expression_list", "unary_expression") and value.named_child_count == 1:
         inner = value.named_child(0)
@@ -214,10 +217,10 @@ def _definitions(
             seen[name.start_byte] = definition
     captures.definitions = list(seen.values())
     if language == "cmake" or language == "bash":
-        _once(captures)
+        _keep_first_assignments(captures)
 
 
-def _once(captures: Captures) -> None:
+def _keep_first_assignments(captures: Captures) -> None:
     """A variable that is set again and again is defined where it is first set."""
     seen: set[str] = set()
     kept = []
@@ -337,15 +340,15 @@ def _use_paths(text: str) -> list[tuple[str, str, str]]:
     return [path for part in parts if part for path in _use_paths(head.strip() + part)]
 
 
-def _required(found: dict[str, list[Node]], source: bytes, language: str, facts: Facts) -> None:
+def _add_required(found: dict[str, list[Node]], source: bytes, language: str, facts: Facts) -> None:
     kind = {"bash": "source", "cmake": "source", "starlark": "load"}.get(language, "require")
     for node in engine.in_order(found.get("module", [])):
         text = engine.text_of(node, source).strip("\"'`")
         if text:
-            facts.imports.append(Import(node.start_point[0] + 1, kind, text, "", _required_as(node, source)))
+            facts.imports.append(Import(node.start_point[0] + 1, kind, text, "", _find_required_name(node, source)))
 
 
-def _required_as(node: Node, source: bytes) -> str:
+def _find_required_name(node: Node, source: bytes) -> str:
     """`mime` of `const mime = require("mime-types")`."""
     call = node.parent.parent if node.parent is not None else None
     declared = call.parent if call is not None and call.type == "call_expression" else None

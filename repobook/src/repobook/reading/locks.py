@@ -27,7 +27,9 @@ def native_locks(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) 
         for match in _NATIVE.finditer(source):
             for lock in match.group(1).decode("utf-8", "replace").split(","):
                 if "std::" not in lock and lock.strip():
-                    taken.append((match.start(), _function(scopes.at(match.start()), facts.symbols), lock.strip()))
+                    taken.append(
+                        (match.start(), _function(scopes.find_owner(match.start()), facts.symbols), lock.strip())
+                    )
     _order([(one, two) for one, two in _pairs(taken) if _same_block(source[one[0] : two[0]])], lines, scopes, facts)
 
 
@@ -39,7 +41,7 @@ def python_locks(source: bytes, lines: list[int], scopes: Scopes, facts: Facts) 
         if head is None:
             continue
         at = match.start(1)
-        taken.append((at, _function(scopes.at(at), facts.symbols), match.group(1).decode("utf-8", "replace")))
+        taken.append((at, _function(scopes.find_owner(at), facts.symbols), match.group(1).decode("utf-8", "replace")))
         margin[at] = len(head.group(1))
     nested = [
         (one, two)
@@ -88,7 +90,9 @@ def _order(nested: list[tuple[_Held, _Held]], lines: list[int], scopes: Scopes, 
         other = first.get((two[2], one[2]))
         if other is not None:
             detail += f"; line {other} takes them the other way round"
-        facts.findings.append(Finding(bisect_right(lines, two[0]), "safety", "lock order", detail, scopes.at(two[0])))
+        facts.findings.append(
+            Finding(bisect_right(lines, two[0]), "safety", "lock order", detail, scopes.find_owner(two[0]))
+        )
 
 
 # ----- exceptions -------------------------------------------------------------------------------------------
@@ -105,13 +109,13 @@ def native_exceptions(found: dict[str, list[Node]], source: bytes, scopes: Scope
     for node in engine.in_order(found.get("throw", [])):
         if node.named_child_count == 0:
             continue  # it passes the exception on
-        symbol = facts.symbols[_function(scopes.at(node.start_byte), facts.symbols)]
+        symbol = facts.symbols[_function(scopes.find_owner(node.start_byte), facts.symbols)]
         where = ""
         if symbol.name.startswith("~"):
             where = "a destructor"
         elif "noexcept" in symbol.signature and "noexcept(" not in symbol.signature.replace(" ", ""):
             where = "a noexcept function"
-        if where and not _caught(node):
+        if where and not _is_caught(node):
             _add(node, f"throws in {where}: the program ends", scopes, facts)
 
 
@@ -127,7 +131,7 @@ def python_exceptions(found: dict[str, list[Node]], source: bytes, scopes: Scope
             _add(node, f"drops every {name}", scopes, facts)
 
 
-def _caught(node: Node) -> bool:
+def _is_caught(node: Node) -> bool:
     above = node.parent
     while above is not None and above.type not in ("function_definition", "lambda_expression"):
         if above.type == "try_statement":
@@ -138,5 +142,5 @@ def _caught(node: Node) -> bool:
 
 def _add(node: Node, detail: str, scopes: Scopes, facts: Facts) -> None:
     facts.findings.append(
-        Finding(node.start_point[0] + 1, "safety", "exception safety", detail, scopes.at(node.start_byte))
+        Finding(node.start_point[0] + 1, "safety", "exception safety", detail, scopes.find_owner(node.start_byte))
     )

@@ -164,16 +164,16 @@ class Macros:
             pieces.append(source[at:])
             source = b"".join(pieces)
         if b"GUARDED_BY(" in source:
-            source = _GUARDED.sub(_blanked, source)
+            source = _GUARDED.sub(_blank_text, source)
         if b"<metal_" in source:
-            source = _METAL.sub(_blanked, source)
+            source = _METAL.sub(_blank_text, source)
         if b"NAMESPACE_" in source:
             source = _CLOSES.sub(lambda match: b"}".ljust(len(match.group())), _OPENS.sub(_namespace, source))
         if b"${" in source:
             source = _ALONE.sub(lambda match: b" " * len(match.group()), source)
             source = _FILLED_IN.sub(lambda match: b"_" * len(match.group()), source)
         if b"::inline " in source:
-            source = _NESTED_INLINE.sub(_blanked, source)
+            source = _NESTED_INLINE.sub(_blank_text, source)
         # The grammar does not know a base class that is named from the global namespace.
         return _GLOBAL_BASE.sub(rb"\1  ", source), places
 
@@ -214,7 +214,7 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
     The strings inside them come back too, because no node of the tree says where they are."""
     strings: list[tuple[int, int]] = []
     if b"__launch_bounds__" in source:
-        source = _BOUNDS.sub(_blanked, source)
+        source = _BOUNDS.sub(_blank_text, source)
     if b"#if" in source:
         source = _hide_templates(source)
     source = _CONDITION.sub(_hide_condition, _EMPTY_DEFAULT.sub(b"= 00", source))
@@ -242,7 +242,7 @@ def hide_statements(source: bytes) -> tuple[bytes, list[tuple[int, int]]]:
 
 def hide_interfaces(source: bytes) -> bytes:
     """The source without the declarations of Objective-C, which the grammar of C++ takes for variables."""
-    return _INTERFACE.sub(_blanked, source)
+    return _INTERFACE.sub(_blank_text, source)
 
 
 def _hide_templates(source: bytes) -> bytes:
@@ -251,13 +251,13 @@ def _hide_templates(source: bytes) -> bytes:
     at = 0
     for match in _TEMPLATES.finditer(source):
         end, directive = match.end(), match.span(1)
-        pieces += source[at : match.start()], _blanked(match), source[end : directive[0]]
+        pieces += source[at : match.start()], _blank_text(match), source[end : directive[0]]
         pieces.append(b" " * (directive[1] - directive[0]))
         at = directive[1]
     return b"".join([*pieces, source[at:]]) if pieces else source
 
 
-def _blanked(match: re.Match[bytes]) -> bytes:
+def _blank_text(match: re.Match[bytes]) -> bytes:
     """Spaces in the place of a text, with its lines."""
     return b"\n".join(b" " * len(line) for line in match.group().split(b"\n"))
 

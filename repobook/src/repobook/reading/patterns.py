@@ -34,7 +34,7 @@ def read_settings(source: bytes, lines: list[int], scopes: Scopes, facts: Facts)
 
 def _add(at: int, rule: str, name: bytes, lines: list[int], scopes: Scopes, facts: Facts) -> None:
     facts.findings.append(
-        Finding(bisect_right(lines, at), "name", rule, name.decode("utf-8", "replace"), scopes.at(at))
+        Finding(bisect_right(lines, at), "name", rule, name.decode("utf-8", "replace"), scopes.find_owner(at))
     )
 
 
@@ -45,16 +45,16 @@ def read_patterns(facts: Facts) -> None:
         members.setdefault(symbol.parent, {}).setdefault(symbol.name, symbol)
     for local, symbol in enumerate(facts.symbols):
         if symbol.kind in CLASSES:
-            _of_class(local, symbol, members.get(local, {}), facts)
+            _add_class_patterns(local, symbol, members.get(local, {}), facts)
         elif symbol.kind in ("function", "method"):
-            _of_function(local, symbol, members.get(local, {}), facts)
-    for local in sorted(_wrapping(facts)):
+            _add_function_patterns(local, symbol, members.get(local, {}), facts)
+    for local in sorted(_find_wrappers(facts)):
         symbol = facts.symbols[local]
         if any(inner.kind == "function" for inner in members.get(local, {}).values()):
-            _found(facts, symbol, local, "decorator", f"{symbol.qualified} wraps the function it is given")
+            _add_pattern(facts, symbol, local, "decorator", f"{symbol.qualified} wraps the function it is given")
 
 
-def _wrapping(facts: Facts) -> set[int]:
+def _find_wrappers(facts: Facts) -> set[int]:
     """The functions that call functools.update_wrapper."""
     places = facts.references.get(("update_wrapper", ""), []) + facts.references.get(
         ("update_wrapper", "functools"), []
@@ -62,18 +62,18 @@ def _wrapping(facts: Facts) -> set[int]:
     return {unpack(place)[1] for place in places}
 
 
-def _found(facts: Facts, symbol: Symbol, local: int, rule: str, detail: str) -> None:
+def _add_pattern(facts: Facts, symbol: Symbol, local: int, rule: str, detail: str) -> None:
     facts.findings.append(Finding(symbol.line, "pattern", rule, detail, local))
 
 
-def _of_class(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Facts) -> None:
+def _add_class_patterns(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Facts) -> None:
     name = symbol.qualified
     if "__enter__" in members and "__exit__" in members:
-        _found(facts, symbol, local, "context manager", f"{name} has __enter__ and __exit__")
+        _add_pattern(facts, symbol, local, "context manager", f"{name} has __enter__ and __exit__")
     if "__get__" in members and ("__set__" in members or "__set_name__" in members):
-        _found(facts, symbol, local, "descriptor", f"{name} has __get__")
+        _add_pattern(facts, symbol, local, "descriptor", f"{name} has __get__")
     if "__iter__" in members and "__next__" in members:
-        _found(facts, symbol, local, "iterator", f"{name} has __iter__ and __next__")
+        _add_pattern(facts, symbol, local, "iterator", f"{name} has __iter__ and __next__")
     destructor = members.get("~" + symbol.name)
     if (
         destructor is not None
@@ -81,7 +81,7 @@ def _of_class(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Fac
         and "= default" not in destructor.signature
         and "virtual" not in destructor.signature
     ):
-        _found(
+        _add_pattern(
             facts,
             symbol,
             local,
@@ -90,20 +90,22 @@ def _of_class(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Fac
         )
     visits = [member for member in members if member.startswith(("visit_", "visit")) and len(member) > 6]
     if len(visits) > 1 or symbol.name.endswith("Visitor"):
-        _found(facts, symbol, local, "visitor", f"{name}" + (f" with {len(visits)} visit methods" if visits else ""))
+        _add_pattern(
+            facts, symbol, local, "visitor", f"{name}" + (f" with {len(visits)} visit methods" if visits else "")
+        )
     if symbol.name.lower().endswith(("registry", "registerer", "registrar")):
-        _found(facts, symbol, local, "registry", name)
+        _add_pattern(facts, symbol, local, "registry", name)
 
 
-def _of_function(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Facts) -> None:
+def _add_function_patterns(local: int, symbol: Symbol, members: dict[str, Symbol], facts: Facts) -> None:
     signature = symbol.signature
     if _SINGLETON.match(symbol.name) and ("&" in signature or "cls" in signature or "static" in signature):
-        _found(facts, symbol, local, "singleton", f"{symbol.qualified} gives the one instance")
+        _add_pattern(facts, symbol, local, "singleton", f"{symbol.qualified} gives the one instance")
     if "contextmanager" in signature.partition("def ")[0]:
-        _found(facts, symbol, local, "context manager", f"{symbol.qualified} is a generator with @contextmanager")
+        _add_pattern(facts, symbol, local, "context manager", f"{symbol.qualified} is a generator with @contextmanager")
     for inner in members.values():
         if inner.kind == "function" and "wraps(" in inner.signature.partition("def ")[0]:
-            _found(facts, symbol, local, "decorator", f"{symbol.qualified} wraps the function it is given")
+            _add_pattern(facts, symbol, local, "decorator", f"{symbol.qualified} wraps the function it is given")
             break
     if symbol.name.startswith(("register_", "Register")) and not symbol.declaration:
-        _found(facts, symbol, local, "registry", f"{symbol.qualified} registers")
+        _add_pattern(facts, symbol, local, "registry", f"{symbol.qualified} registers")

@@ -21,7 +21,7 @@ _ADMONITIONS = frozenset(
 )
 # A paragraph that begins so is a badge, a picture, a line of a table, a comment or a target of a link.
 _NO_PROSE = re.compile(r"\[!|[!<|:%]|https?://|\([\w.:-]+\)=")
-_SHORT = 40  # of a paragraph that states the purpose of a document
+_SHORT = 40  # least length of a paragraph that states the purpose of a document
 _HEAD = 80  # lines of a document that can say so
 
 
@@ -32,7 +32,7 @@ def _reading(language: str) -> tuple[Parser, QueryCursor]:
     return Parser(loaded), QueryCursor(Query(loaded, queries.text(f"{language}.scm")))
 
 
-def read(source: bytes, path: str, language: str) -> Facts:
+def read_prose(source: bytes, path: str, language: str) -> Facts:
     text = source.decode("utf-8", "replace")
     lines = text.splitlines()
     facts = Facts(symbols=[Symbol(path, "file", 1, len(lines))], lines=len(lines))
@@ -48,7 +48,9 @@ def _document(source: bytes, language: str, facts: Facts) -> None:
     styles: list[bytes] = []
     pieces: list[tuple[int, str]] = []
     for node in engine.in_order(found.get("heading", [])):
-        title, level = _atx_or_setext(node, source) if language == "markdown" else _adorned(node, source, styles)
+        title, level = (
+            _read_heading(node, source) if language == "markdown" else _read_adorned_title(node, source, styles)
+        )
         if title:
             line = node.start_point[0] + 1
             facts.remarks.append(Remark(line, "heading", title, str(level)))
@@ -56,24 +58,24 @@ def _document(source: bytes, language: str, facts: Facts) -> None:
     paragraphs = engine.in_order(found.get("paragraph", []))
     facts.purpose = _purpose(paragraphs, source)
     facts.purpose_origin = "header" if facts.purpose else ""
-    told = [node for node in found.get("told", []) if _admonishes(node, source)]
+    told = [node for node in found.get("told", []) if _holds_prose(node, source)]
     pieces += [(node.start_point[0] + 1, engine.text_of(node, source)) for node in (*paragraphs, *told)]
     facts.words = terms(sorted(pieces))
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     return " ".join(text.split())
 
 
-def _atx_or_setext(node: Node, source: bytes) -> tuple[str, int]:
+def _read_heading(node: Node, source: bytes) -> tuple[str, int]:
     """The title and level of a Markdown heading."""
     content = node.child_by_field_name("heading_content")
     mark = next((match for child in node.children if (match := _LEVEL.search(child.type))), None)
-    title = _one_line(engine.text_of(content, source)) if content is not None else ""
+    title = _join_lines(engine.text_of(content, source)) if content is not None else ""
     return _CLOSING.sub("", title), int(mark.group(1)) if mark else 1
 
 
-def _adorned(node: Node, source: bytes, styles: list[bytes]) -> tuple[str, int]:
+def _read_adorned_title(node: Node, source: bytes, styles: list[bytes]) -> tuple[str, int]:
     """The title of a section of reStructuredText; its level is the order in which its adornment was first used."""
     below = source[node.end_byte :].lstrip(b"\r\n \t")[:1]
     above = source[: node.start_byte].rstrip(b"\r\n \t")
@@ -81,10 +83,10 @@ def _adorned(node: Node, source: bytes, styles: list[bytes]) -> tuple[str, int]:
     style = below + (below if above.endswith(below * 2) and above.rpartition(b"\n")[2].strip(below) == b"" else b"")
     if style not in styles:
         styles.append(style)
-    return _one_line(engine.text_of(node, source)), styles.index(style) + 1
+    return _join_lines(engine.text_of(node, source)), styles.index(style) + 1
 
 
-def _admonishes(node: Node, source: bytes) -> bool:
+def _holds_prose(node: Node, source: bytes) -> bool:
     """True if the text of a directive (`.. note::`, or a fence with `{note}`) is prose."""
     fence = node.prev_named_sibling
     while fence is not None and fence.type != "info_string":
@@ -102,7 +104,7 @@ def _purpose(paragraphs: list[Node], source: bytes) -> str:
             break
         if node.parent is None or node.parent.type not in ("document", "section"):
             continue  # an item of a list, a quotation
-        text = _one_line(engine.text_of(node, source))
+        text = _join_lines(engine.text_of(node, source))
         if _NO_PROSE.match(text):
             continue
         if len(text) > _SHORT:

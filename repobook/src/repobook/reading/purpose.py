@@ -26,6 +26,12 @@ _NO_PURPOSE = re.compile(
     r"(?:adapted|copied|ported|taken|borrowed|based on|originally|derived)\b)",
     re.I,
 )
+# A paragraph that begins so tells where code came from.
+_ORIGIN = re.compile(
+    r"\s*(?:this (?:file|code|module) (?:is|was) )?(?:mostly |largely |originally )?"
+    r"(?:adapted|copied|ported|taken|borrowed|derived) from\b",
+    re.I,
+)
 # A docstring that begins so is a list of remarks.
 _REMARK = re.compile(r"(?:NOTES?|Notes?|TODO|FIXME|XXX)\b\s*:")
 _RULE = re.compile(r"[\W_]*")
@@ -38,13 +44,14 @@ _BEFORE_CODE = re.compile(
 _FIRST_IMPORT = re.compile(rb"^[ \t]*(?:#[ \t]*include\b|#[ \t]*import\b|import\b|from\b|use\b)", re.M)
 _GUARD = re.compile(r"(?:_H|_HPP|_CUH|_INCLUDED|_H_|_HPP_)_*$")
 _EXPOSED_TYPE = re.compile(rb'PyModule_AddObject(?:Ref)?\(\s*[\w.>-]+\s*,\s*"(\w+)"')
+_PYBIND = re.compile(rb"\bpy::|\bpybind11\b")
 _KEY = re.compile(r"TORCH_LIBRARY_IMPL\(\s*(\w+)\s*,\s*(\w+)")
 _NAMED = 4
 
 
 def find_purpose(facts: Facts, blocks: list[Block], path: str, source: bytes, docstring: str = "") -> None:
     """Set the purpose of a file and where it comes from."""
-    stated = _before_licence(docstring)
+    stated = _strip_licence(docstring)
     if stated and not _REMARK.match(stated):
         facts.purpose, facts.purpose_origin = stated[:DOC_LIMIT], "docstring"
         return
@@ -84,13 +91,14 @@ def _header(facts: Facts, blocks: list[Block], source: bytes) -> str:
     return ""
 
 
-def _before_licence(text: str) -> str:
-    """The paragraphs of a docstring above its licence; many end with one."""
+def _strip_licence(text: str) -> str:
+    """The paragraphs of a docstring above its licence, which ends many; without the origin of the code."""
     kept: list[str] = []
     for paragraph in text.strip().split("\n\n"):
         if is_licence(paragraph):
             break
-        kept.append(paragraph)
+        if not _ORIGIN.match(paragraph):
+            kept.append(paragraph)
     return "\n\n".join(kept).strip()
 
 
@@ -117,7 +125,7 @@ def _paragraphs(texts: list[str]) -> str:
     return "\n\n".join(said).strip()
 
 
-def _plain(name: str) -> str:
+def _strip_underscores(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
 
 
@@ -129,29 +137,36 @@ def _main_class(facts: Facts, path: str) -> Symbol | None:
         for symbol in symbols[1:]
         if symbol.kind in CLASSES and symbols[symbol.parent].kind in ("file", "namespace", "module", "package")
     ]
-    stem = _plain(PurePosixPath(path).name.partition(".")[0])
-    named = [symbol for symbol in tops if _plain(symbol.name) == stem]
+    stem = _strip_underscores(PurePosixPath(path).name.partition(".")[0])
+    named = [symbol for symbol in tops if _strip_underscores(symbol.name) == stem]
     if named:
         return named[0]
     functions = [s for s in symbols[1:] if s.kind == "function" and symbols[s.parent].kind in ("file", "namespace")]
     return tops[0] if len(tops) == 1 and not functions else None
 
 
-def _listed(names: list[str], most: int = _NAMED) -> str:
+def _list_names(names: list[str], most: int = _NAMED) -> str:
     names = list(dict.fromkeys(names))
     shown = ", ".join(f"`{name}`" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _derive(facts: Facts, path: str, source: bytes) -> str:
-    for derive in (_tests, _binds, _registers, _operators, _implements, _defines):
+    for derive in (
+        _describe_tests,
+        _describe_bindings,
+        _describe_registrations,
+        _describe_operators,
+        _describe_methods,
+        _describe_definitions,
+    ):
         text = derive(facts, source)
         if text:
             return text
     return ""
 
 
-def _binds(facts: Facts, source: bytes) -> str:
+def _describe_bindings(facts: Facts, source: bytes) -> str:
     """Names that another language sees."""
     rows = [row for row in facts.bindings if row.kind not in ("operator", "kernel", "dispatch key")]
     functions = sum(symbol.kind in ("function", "method") for symbol in facts.symbols)
@@ -160,31 +175,31 @@ def _binds(facts: Facts, source: bytes) -> str:
     tables = list(dict.fromkeys(row.kind.partition(",")[0] for row in rows))
     types = list(dict.fromkeys(match.decode() for match in _EXPOSED_TYPE.findall(source)))
     owners = types or list(dict.fromkeys(row.owner for row in rows if row.owner))
-    of = f" of {_listed(owners, 2)}" if owners else ""
-    return f"Binds {_listed([row.exposed for row in rows])} for Python: {' and '.join(tables[:2])}{of}."
+    if b"torch::class_<" in source and not _PYBIND.search(source):
+        tables, owners = ["custom class of TorchScript"], []  # its first string is a namespace
+    of = f" of {_list_names(owners, 2)}" if owners else ""
+    return f"Binds {_list_names([row.exposed for row in rows])} for Python: {' and '.join(tables[:2])}{of}."
 
 
-def _registers(facts: Facts, source: bytes) -> str:
+def _describe_registrations(facts: Facts, source: bytes) -> str:
     """Kernels that are registered for dispatch keys."""
     blocks = [symbol for symbol in facts.symbols if symbol.kind == "registration"]
     keys = [match.group(2) for symbol in blocks if (match := _KEY.search(symbol.name))]
     if not keys:
         return ""
     operators = [row.exposed for row in facts.bindings if row.kind == "dispatch key"]
-    named = f" of {_listed(operators)}" if operators else ""
-    return f"Registers kernels{named} for the dispatch key {_listed(keys, 3)}."
+    named = f" of {_list_names(operators)}" if operators else ""
+    return f"Registers kernels{named} for the dispatch key {_list_names(keys, 3)}."
 
 
-def _tests(facts: Facts, source: bytes) -> str:
-    tests = [
-        symbol.name
-        for symbol in facts.symbols
-        if symbol.kind == "test" or (symbol.kind in ("function", "method") and symbol.name.startswith("test_"))
-    ]
-    return f"Tests: {_listed(tests)}." if len(tests) > 1 else ""
+def _describe_tests(facts: Facts, source: bytes) -> str:
+    """Tests, if they are a good part of the functions; `test_client` can be a method of an application."""
+    functions = [symbol for symbol in facts.symbols if symbol.kind in ("function", "method", "test")]
+    tests = [symbol.name for symbol in functions if symbol.kind == "test" or symbol.name.startswith("test_")]
+    return f"Tests: {_list_names(tests)}." if len(tests) > 1 and 3 * len(tests) >= len(functions) else ""
 
 
-def _operators(facts: Facts, source: bytes) -> str:
+def _describe_operators(facts: Facts, source: bytes) -> str:
     operators = [symbol for symbol in facts.symbols if symbol.kind == "operator"]
     if not operators:
         return ""
@@ -193,7 +208,7 @@ def _operators(facts: Facts, source: bytes) -> str:
     return f"Table of {what} of {len(operators):,} operators."
 
 
-def _implements(facts: Facts, source: bytes) -> str:
+def _describe_methods(facts: Facts, source: bytes) -> str:
     """Methods that are defined outside their class, most often declared in a header."""
     classes = Counter(
         symbol.qualified.rpartition("::")[0]
@@ -210,11 +225,11 @@ def _implements(facts: Facts, source: bytes) -> str:
         for symbol in facts.symbols
         if symbol.kind == "function" and not symbol.declaration and not symbol.name.startswith("_")
     ]
-    rest = f", and defines {_listed(functions, 3)}" if functions else ""
-    return f"Implements {_listed(chosen, 3)}{rest}."
+    rest = f", and defines {_list_names(functions, 3)}" if functions else ""
+    return f"Implements {_list_names(chosen, 3)}{rest}."
 
 
-def _defines(facts: Facts, source: bytes) -> str:
+def _describe_definitions(facts: Facts, source: bytes) -> str:
     """The types of a file, else its functions, else its other definitions."""
     symbols = facts.symbols
     tops = [s for s in symbols[1:] if symbols[s.parent].kind in ("file", "namespace", "module", "package")]
@@ -223,13 +238,17 @@ def _defines(facts: Facts, source: bytes) -> str:
     declared = [s.name for s in tops if s.kind == "function" and s.declaration]
     parts = []
     if classes:
-        parts.append(f"defines {_listed(classes)}")
+        parts.append(f"defines {_list_names(classes)}")
     if functions:
-        parts.append(("" if classes else "defines ") + f"the {_words('function', functions)} {_listed(functions, 3)}")
+        parts.append(
+            ("" if classes else "defines ") + f"the {_words('function', functions)} {_list_names(functions, 3)}"
+        )
     if declared and not functions:
-        parts.append(f"declares the {_words('function', declared)} {_listed(declared, 3)}")
+        parts.append(f"declares the {_words('function', declared)} {_list_names(declared, 3)}")
     if not parts:
-        parts = _others([symbol for symbol in tops if not _GUARD.search(symbol.name)]) or _collects(facts)
+        parts = _describe_others([symbol for symbol in tops if not _GUARD.search(symbol.name)]) or _describe_imports(
+            facts
+        )
     text = " and ".join(parts)
     return text[:1].upper() + text[1:] + "." if text else ""
 
@@ -238,15 +257,15 @@ def _words(word: str, names: list[str]) -> str:
     return word if len(set(names)) == 1 else word + "s"
 
 
-def _collects(facts: Facts) -> list[str]:
+def _describe_imports(facts: Facts) -> list[str]:
     """A file that only imports others."""
     rows = [one for one in facts.imports if one.kind in ("include", "import", "from", "export")]
     modules = [one.module.strip('<>"') for one in rows]
     verb = "includes" if rows and rows[0].kind == "include" else "imports"
-    return [f"{verb} {_listed(modules)}"] if modules else []
+    return [f"{verb} {_list_names(modules)}"] if modules else []
 
 
-def _others(tops: list[Symbol]) -> list[str]:
+def _describe_others(tops: list[Symbol]) -> list[str]:
     for kind, word in (
         ("macro", "macro"), ("type", "type"), ("variable", "variable"), ("constant", "constant"), ("target", "target"),
         ("entry", "entry"), ("key", "key"), ("section", "section"), ("enumerator", "enumerator"),
@@ -254,5 +273,5 @@ def _others(tops: list[Symbol]) -> list[str]:
         names = [symbol.name for symbol in tops if symbol.kind == kind]
         if names:
             plural = word if len(set(names)) == 1 else word.removesuffix("y") + "ies" if word == "entry" else word + "s"
-            return [f"{'has' if kind in ('key', 'entry', 'section') else 'defines'} the {plural} {_listed(names)}"]
+            return [f"{'has' if kind in ('key', 'entry', 'section') else 'defines'} the {plural} {_list_names(names)}"]
     return []

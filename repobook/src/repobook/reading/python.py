@@ -32,7 +32,7 @@ def _reading() -> engine.Reading:
     return engine.Reading(language, queries.text("python.refs.scm"), queries.text("python.scm"))
 
 
-def read(source: bytes, path: str) -> Facts:
+def read_python(source: bytes, path: str) -> Facts:
     root, found, definitions = _reading().parse(source)
     facts = Facts(symbols=[Symbol(path, "file", 1, 1)], errors=engine.first_error(root))
     lines = engine.line_starts(source)
@@ -51,7 +51,7 @@ def read(source: bytes, path: str) -> Facts:
     scopes = engine.nest(captures, source, lines, facts, ".")
     _fields(members, source, lines, scopes, facts, captures)
     for one in facts.imports:
-        one.local = scopes.at(lines[one.line - 1])
+        one.local = scopes.find_owner(lines[one.line - 1])
     references.collect_references(captures, source, lines, scopes, facts, RULES, _SELF, _RESERVED, scoped=False)
     engine.measure(captures, scopes, facts)
     facts.symbols[0].doc = _docstring(root, source)
@@ -192,7 +192,7 @@ def _fields(
     symbols = facts.symbols
     known = {(symbol.parent, symbol.name) for symbol in symbols}
     for start, name_start, name_end, stated in members:
-        owner = scopes.at(start)
+        owner = scopes.find_owner(start)
         while owner and symbols[owner].kind not in CLASSES:
             owner = symbols[owner].parent
         name = source[name_start:name_end].decode("utf-8", "replace")

@@ -6,14 +6,14 @@ from repobook.reading.facts import Facts
 from repobook.reading.macros import Macros
 
 
-def read(source: bytes, path: str, language: str, macros: Macros) -> Facts:
+def read_file(source: bytes, path: str, language: str, macros: Macros) -> Facts:
     if language == "python":
-        return python.read(source, path)
+        return python.read_python(source, path)
     if language in C_FAMILY:
-        return cpp.read(source, path, language, macros)
+        return cpp.read_native(source, path, language, macros)
     if language in generic.LANGUAGES:
-        return generic.read(source, path, language)
-    return prose.read(source, path, language)
+        return generic.read_generic(source, path, language)
+    return prose.read_prose(source, path, language)
 
 
 def is_binary(head: bytes) -> bool:

@@ -37,7 +37,7 @@ def names_outside(source: bytes, holes: list[Span], windows: Sequence[Span] = ()
 
     A window is code inside a hole, such as the braces of an f-string. A node object for every identifier of a
     large tree costs more than its parse; words cost a tenth of it, and a split of the text half of a search.
-    What is a keyword and no name is told by the word.
+    A word decides by itself whether it is a keyword.
     """
     code = bytearray(source)
     if windows:
@@ -69,7 +69,7 @@ def _visible_locals(
 ) -> tuple[list[frozenset[bytes] | None], dict[int, dict[bytes, str]]]:
     """Per local symbol, the names bound in it and in the functions around it; and the declared types among them."""
     own: dict[int, set[bytes]] = {}
-    at = scopes.at
+    at = scopes.find_owner
     for start, end in captures.locals:
         owner = _function_at(at(start), symbols)
         if owner in own:
@@ -94,7 +94,7 @@ def _declared_types(
     captures: Captures, source: bytes, scopes: Scopes, symbols: list[Symbol], own: dict[int, set[bytes]]
 ) -> dict[int, dict[bytes, str]]:
     """Per function, the types of its local names. A name that two blocks declare with different types has none."""
-    at = scopes.at
+    at = scopes.find_owner
     declared_times: dict[tuple[int, bytes], int] = {}
     typed = {name.encode() for _, name, declared in captures.types if not captures.annotated or declared[0] == RESULT}
     for start, end in captures.locals:
@@ -147,7 +147,7 @@ def _result_type(
         if name in own.get(owner, ()):
             return ""
         if not owner:
-            return root + way if called else root + dot + steps  # of a module, perhaps
+            return root + way if called else root + dot + steps  # perhaps a member of a module
         owner = _function_at(symbols[owner].parent, symbols)
 
 

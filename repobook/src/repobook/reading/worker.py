@@ -13,7 +13,7 @@ from repobook.reading import macros as macro_reader
 from repobook.reading.facts import LINE_MASK, Facts, Symbol
 from repobook.reading.macros import Macros
 from repobook.reading.purpose import DERIVED
-from repobook.reading.reader import is_binary, read
+from repobook.reading.reader import is_binary, read_file
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
         except UnicodeDecodeError as error:
             problem = f"{task.path}: not UTF-8 (byte {error.start}): read with replacement characters"
         try:
-            facts = read(source, task.path, language, setting.macros)
+            facts = read_file(source, task.path, language, setting.macros)
         except RecursionError:
             problem = f"{task.path}: nested too deep: described, not parsed"
             status = "unparsed"
@@ -90,7 +90,7 @@ def read_task(task: Task) -> tuple[store.Row, store.Rows, str]:
     if text is not None and status == "large":
         facts = Facts(symbols=[Symbol(task.path, "file", 1, text.lines)], lines=text.lines, code=text.filled)
         # The head of a file states its purpose.
-        head = read(source[:_HEAD].rpartition(b"\n")[0], task.path, language, setting.macros)
+        head = read_file(source[:_HEAD].rpartition(b"\n")[0], task.path, language, setting.macros)
         if head.purpose_origin != DERIVED:
             facts.purpose, facts.purpose_origin = head.purpose, head.purpose_origin
     row = store.file_row(task.file, task.path, language, task.size, task.mtime, digest, status, test, facts)

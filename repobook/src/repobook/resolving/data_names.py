@@ -29,14 +29,14 @@ class DataNames:
             language = self.tables.language
             found = [
                 sym
-                for sym in self.tables.named(name.rpartition("::")[2])
+                for sym in self.tables.find_named(name.rpartition("::")[2])
                 if sym.kind == "target" and language[sym.file] == language[file]
             ]
             if not found:
                 return NOTHING
             return found[:CANDIDATES], CERTAIN if len(found) == 1 else CANDIDATE
         if qualifier == SOURCE:
-            target = self.names.modules.beside(name, self.tables.path[file])
+            target = self.names.modules.find_beside(name, self.tables.path[file])
             return (self.tables.symbols(self.tables.by_path[target])[:1], CERTAIN) if target else NOTHING
         return self._function(name, qualifier)
 
@@ -58,7 +58,7 @@ class DataNames:
             found = [sym for sym in by_qualified.get(f"{inner}::{name}" if inner else name, ()) if _is_function(sym)]
             if found:
                 return self.names.definitions(found)[:CANDIDATES], CERTAIN
-        generated = self.names.generated(name, space or "at")
+        generated = self.names.find_generated(name, space or "at")
         if generated:
             return generated, CERTAIN
         found = [sym for sym in self.tables.native(name) if sym.kind == "function"]

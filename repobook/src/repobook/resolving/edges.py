@@ -106,7 +106,7 @@ def _add_classes(names: Names, file: int, found: _Edges) -> None:
         for parent in names.bases(sym):
             edge = found.setdefault((sym.id, parent.id), [INHERITS, CERTAIN, 0, 0])
             edge[0] = INHERITS
-        for method, above in names.overridden(sym):
+        for method, above in names.list_overridden(sym):
             if method.id != above.id:
                 found.setdefault((method.id, above.id), [OVERRIDES, NO_USE, 0, 0])
 
@@ -129,7 +129,7 @@ def twins_of(tables: Tables, file: int) -> list[tuple[int, int]]:
             continue
         found = [
             other
-            for other in tables.named(sym.name)
+            for other in tables.find_named(sym.name)
             if not other.declaration
             and other.qualified == sym.qualified
             and other.kind == sym.kind

@@ -28,7 +28,7 @@ _SCRIPT = (
 class Modules:
     def __init__(self, paths: dict[str, int], root_package: str = "") -> None:
         self.paths = paths
-        self._root_package = root_package  # of Go, at the top of the tree
+        self._root_package = root_package  # Go's package at the top of the tree
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._bases: dict[str, list[str]] = defaultdict(list)
         self._folders: dict[str, list[str]] = defaultdict(list)
@@ -75,7 +75,7 @@ class Modules:
             found = self._python_at(posixpath.join(folder, relative))
             if found is not None:
                 return found
-        for base in sorted(bases, key=lambda base: (-_shared(base, folder), base.count("/"), base)):
+        for base in sorted(bases, key=lambda base: (-_count_shared_folders(base, folder), base.count("/"), base)):
             # A module beside a script elsewhere in the tree is not on this file's path.
             if posixpath.join(base, first) + ".py" in self.paths and base and not folder.startswith(base):
                 continue
@@ -112,9 +112,9 @@ class Modules:
         found = [path for path in named if path.endswith(ending)]
         if not found:
             return _template(target, named)
-        if "/" not in target and len(found) > 1 and not any(_shared(path, folder) for path in found):
+        if "/" not in target and len(found) > 1 and not any(_count_shared_folders(path, folder) for path in found):
             return None
-        return max(found, key=lambda path: (_shared(path, importer), -path.count("/"), path))
+        return max(found, key=lambda path: (_count_shared_folders(path, importer), -path.count("/"), path))
 
     # ----- others -------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Modules:
                 return stem + ending
         return None
 
-    def dotted(self, text: str, extension: str) -> str | None:
+    def find_dotted(self, text: str, extension: str) -> str | None:
         """Java: the package path ends a file's path."""
         parts = text.split(".")
         for stop in range(len(parts), max(0, len(parts) - 2), -1):
@@ -231,7 +231,7 @@ class Modules:
                     return base + ending
         return None
 
-    def beside(self, text: str, importer: str) -> str | None:
+    def find_beside(self, text: str, importer: str) -> str | None:
         """Shell `source`, CMake `include`, Starlark `load`: a path from the file or from the root."""
         text = text.strip("\"' ")
         if text.startswith("//"):
@@ -262,13 +262,13 @@ class Modules:
         if language in ("javascript", "typescript", "tsx"):
             return self.script(module, importer)
         if language == "java":
-            return self.dotted(module, ".java")
+            return self.find_dotted(module, ".java")
         if language == "go":
             return self.go(module)
         if language == "rust":
             return self.rust(module, importer)
         if kind in ("source", "load"):
-            return self.beside(module, importer)
+            return self.find_beside(module, importer)
         return None
 
 
@@ -282,7 +282,7 @@ def _template(target: str, named: Sequence[str]) -> str | None:
     return templates[0] if len(templates) == 1 else None
 
 
-def _shared(path: str, other: str) -> int:
+def _count_shared_folders(path: str, other: str) -> int:
     """Number of leading folders that two paths have in common."""
     count = 0
     for one, two in zip(path.split("/"), other.split("/"), strict=False):

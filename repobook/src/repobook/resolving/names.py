@@ -1,6 +1,6 @@
 """References to definitions: the entry to the rules of each language, and their common parts.
 
-Where the rules of scope do not decide, all candidates are given; see `answer`, Note [ Certainty ].
+If the rules of scope do not decide, an answer holds all candidates; see `answer`, Note [ Certainty ].
 """
 
 from repobook.languages import C_FAMILY
@@ -99,7 +99,9 @@ class Names:
                 return None
             held = arrow or at < len(steps) - 1
             name = step.removesuffix("()")
-            found = self.own_member(owner, name) or self.generated(name, owner.qualified) or self.member(owner, name)
+            found = (
+                self.own_member(owner, name) or self.find_generated(name, owner.qualified) or self.member(owner, name)
+            )
             if not found:
                 return None
             if not step.endswith("()"):
@@ -152,7 +154,7 @@ class Names:
             found = self.tables.native_by_qualified(name).get(f"{owner.qualified}::{name}")
         return found or []
 
-    def overridden(self, owner: Sym) -> list[tuple[Sym, Sym]]:
+    def list_overridden(self, owner: Sym) -> list[tuple[Sym, Sym]]:
         """(method as its class declares it, definition of the method of a base that it overrides) of a class."""
         found = []
         for name, members in self.tables.members(owner).items():
@@ -162,11 +164,11 @@ class Names:
             for base in self.bases(owner) if methods else ():
                 above = [sym for sym in self.member(base, name) if sym.kind == "method"]
                 if above:
-                    found.append((methods[0], self._defined(above)))
+                    found.append((methods[0], self._find_definition(above)))
                     break
         return found
 
-    def _defined(self, methods: list[Sym]) -> Sym:
+    def _find_definition(self, methods: list[Sym]) -> Sym:
         """The definition of a method, which can stand outside its class."""
         everywhere = methods
         if methods[0].declaration and self.tables.language[methods[0].file] in C_FAMILY:
@@ -190,7 +192,7 @@ class Names:
             language, path = self.tables.language, self.tables.path
             found = [
                 sym
-                for sym in self.tables.named(name)
+                for sym in self.tables.find_named(name)
                 if sym.kind in ("method", "field", "property")
                 and language[sym.file] == "python"
                 and ".pyi" not in path[sym.file]
@@ -198,7 +200,7 @@ class Names:
             ]
             found = choose_accessor(found, assigned)
             # A receiver without a type can be a module too.
-            found += self.registered(name, OBJECT, assigned) or self.registered(name, MODULE)
+            found += self.find_registered(name, OBJECT, assigned) or self.find_registered(name, MODULE)
             answer = self.weigh(found)
             # Classes of one name in several modules are several classes.
             if len({sym.file for sym in found if language[sym.file] == "python"}) > 1:
@@ -219,7 +221,7 @@ class Names:
             return self.definitions(found), CANDIDATE
         return NOTHING
 
-    def registered(self, name: str, place: str = "", assigned: bool = False) -> list[Sym]:
+    def find_registered(self, name: str, place: str = "", assigned: bool = False) -> list[Sym]:
         """The functions that are registered under a name for another language: for a module, for objects, or for both.
 
         `assigned`: the setter of a property instead of its getter."""
@@ -249,7 +251,7 @@ class Names:
             return place != MODULE
         return place != MODULE or row.owner not in self.tables.type_tables
 
-    def generated(self, name: str, owner: str) -> list[Sym]:
+    def find_generated(self, name: str, owner: str) -> list[Sym]:
         """The operators behind a function or method that the build generates from a table of operators."""
         variant = GENERATED.get(owner)
         if variant is None:

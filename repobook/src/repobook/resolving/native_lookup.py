@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from repobook.languages import SOURCES
 from repobook.reading.engine import CLASSES
 from repobook.resolving.includes import Includes
-from repobook.resolving.tables import SOURCES, Sym, Tables
+from repobook.resolving.tables import Sym, Tables
 
 TYPES = CLASSES | {"type", "concept"}
 # Kinds that can stand before `::`; a macro can expand to one of the others.
@@ -47,17 +48,22 @@ class Lookup:
 
     # ----- plain names --------------------------------------------------------------------------------------
 
-    def visible(self, place: Place, name: str) -> _Hit:
+    def find_visible(self, place: Place, name: str) -> _Hit:
         """The symbols that a plain name means in a scope."""
+        return self._choose_reached(place, self._walk_visible(place, name))
+
+    def _choose_reached(self, place: Place, hits: Iterator[_Hit]) -> _Hit:
+        """The innermost hit that an include reaches; else the innermost of all. A namespace that no include reaches
+        does not hide an outer one: `namespace a::std` of another file leaves `std` as it is."""
         unreached = _NO_HIT
-        for hit in self._visible(place, name):
-            if hit[1][0].kind == "namespace" or self.includes.sees(place.file, hit[1]):
+        for hit in hits:
+            if self.includes.sees(place.file, hit[1]):
                 return hit
-            if not unreached[1]:
+            if not unreached[1] or unreached[1][0].kind == "namespace":
                 unreached = hit
         return unreached
 
-    def _visible(self, place: Place, name: str) -> Iterator[_Hit]:
+    def _walk_visible(self, place: Place, name: str) -> Iterator[_Hit]:
         """The symbols of a name, from the inside out."""
         file, scope, before_scope = place
         mark = ":" if before_scope else ""
@@ -65,35 +71,35 @@ class Lookup:
             full = f"{prefix}::{name}" if prefix else name
             if full.endswith(f"::{name}::{name}") or full == f"{name}::{name}":
                 continue  # inside a class its name means the class, not the constructor
-            chosen = self.at(place, name, full)
+            chosen = self.find_at(place, name, full)
             if chosen:
-                yield full + mark, self._with_overloads(place, prefix, name, chosen)
-            inherited = self._inherited(place, prefix, name) if prefix else []
+                yield full + mark, self._add_overloads(place, prefix, name, chosen)
+            inherited = self._find_inherited(place, prefix, name) if prefix else []
             if inherited:
                 yield f"{prefix}>{name}{mark}", inherited
-            taken = self._taken_in(place, self._spaces.get(prefix), prefix, name)
+            taken = self._find_taken_in(place, self._spaces.get(prefix), prefix, name)
             if taken:
                 yield f"{prefix}<{name}{mark}", taken
-        taken = self._taken_in(place, self._using(file)[0], scope, name)
+        taken = self._find_taken_in(place, self._using(file)[0], scope, name)
         if taken:
             yield f"{file}<{name}{mark}", taken
 
-    def _with_overloads(self, place: Place, prefix: str, name: str, chosen: list[Sym]) -> list[Sym]:
+    def _add_overloads(self, place: Place, prefix: str, name: str, chosen: list[Sym]) -> list[Sym]:
         """The functions of a scope, and the overloads that `using` adds from another namespace."""
         using = self._spaces.get(prefix)
         if using is None or name not in using[1] or chosen[0].kind != "function":
             return chosen
-        return chosen + self._taken_in(place, ([], using[1]), prefix, name)
+        return chosen + self._find_taken_in(place, ([], using[1]), prefix, name)
 
-    def at(self, place: Place, name: str, full: str) -> list[Sym]:
+    def find_at(self, place: Place, name: str, full: str) -> list[Sym]:
         """The symbols of a qualified name that a file can see or link to, and that suit its place."""
         found = self.tables.native_by_qualified(name).get(full, [])
         private = self.tables.private(place.file)
         if private and full in private:
             found = private[full] + found
-        return suitable(found, place.before_scope)
+        return keep_suitable(found, place.before_scope)
 
-    def _inherited(self, place: Place, class_name: str, name: str) -> list[Sym]:
+    def _find_inherited(self, place: Place, class_name: str, name: str) -> list[Sym]:
         """A member that a class gets from its bases. The constructors of a base have its name, which alone means the
         class."""
         derived = self._derived.get(class_name)
@@ -111,9 +117,9 @@ class Lookup:
         if not self.tables.seen_from(derived[0], place.file):
             return []
         found = [sym for sym in self._members(derived[0], name) if not sym.qualified.endswith(f"{name}::{name}")]
-        return suitable(found, place.before_scope)
+        return keep_suitable(found, place.before_scope)
 
-    def _taken_in(self, place: Place, using: _Using | None, prefix: str, name: str, depth: int = 0) -> list[Sym]:
+    def _find_taken_in(self, place: Place, using: _Using | None, prefix: str, name: str, depth: int = 0) -> list[Sym]:
         """The symbols that `using` brings into a scope under a name."""
         if using is None or depth > _DEPTH:
             return []
@@ -121,54 +127,48 @@ class Lookup:
         full = by_name.get(name)
         if full is not None:
             for outer in scopes_around(prefix):
-                found = self.at(place, name, f"{outer}::{full}" if outer else full)
+                found = self.find_at(place, name, f"{outer}::{full}" if outer else full)
                 if found:
                     return found
             space, _, last = full.rpartition("::")
             if space and last == name:
-                return self._taken_in(place, self._spaces.get(space), space, name, depth + 1)
+                return self._find_taken_in(place, self._spaces.get(space), space, name, depth + 1)
         inner = [f"{outer}::{space}" if outer else space for space in spaces for outer in scopes_around(prefix)]
         for space in inner:
-            found = self.at(place, name, f"{space}::{name}")
+            found = self.find_at(place, name, f"{space}::{name}")
             if found:
                 return found
         for space in inner:
             if space != prefix:
-                found = self._taken_in(place, self._spaces.get(space), space, name, depth + 1)
+                found = self._find_taken_in(place, self._spaces.get(space), space, name, depth + 1)
                 if found:
                     return found
         return []
 
     # ----- qualified names ----------------------------------------------------------------------------------
 
-    def scoped(self, place: Place, name: str, qualifier: str) -> _Hit:
+    def find_scoped(self, place: Place, name: str, qualifier: str) -> _Hit:
         """The symbols that `qualifier::name` means in a scope."""
         qualifier = qualifier.removeprefix("::")
         if not qualifier:
-            return self.visible(place, name)
-        unreached = _NO_HIT
-        for hit in self._scoped(place, name, qualifier):
-            if hit[1][0].kind == "namespace" or self.includes.sees(place.file, hit[1]):
-                return hit
-            if not unreached[1]:
-                unreached = hit
-        return unreached
+            return self.find_visible(place, name)
+        return self._choose_reached(place, self._walk_scoped(place, name, qualifier))
 
-    def _scoped(self, place: Place, name: str, qualifier: str) -> Iterator[_Hit]:
+    def _walk_scoped(self, place: Place, name: str, qualifier: str) -> Iterator[_Hit]:
         mark = ":" if place.before_scope else ""
         spaces = self._spaces
         for prefix in scopes_around(place.scope):
             space = f"{prefix}::{qualifier}" if prefix else qualifier
-            found = self.at(place, name, f"{space}::{name}")
+            found = self.find_at(place, name, f"{space}::{name}")
             if found:
                 yield f"{space}::{name}{mark}", found
-            taken = self._taken_in(place, spaces[space], space, name) if space in spaces else []
+            taken = self._find_taken_in(place, spaces[space], space, name) if space in spaces else []
             if taken:
                 yield f"{space}<{name}{mark}", taken
         first, _, rest = qualifier.partition("::")
         for space in self._spaces_of(place, first):
             full = f"{space}::{rest}::{name}" if rest else f"{space}::{name}"
-            found = self.at(place, name, full)
+            found = self.find_at(place, name, full)
             if found:
                 yield full + mark, found
 
@@ -236,7 +236,7 @@ class Lookup:
         return known
 
 
-def suitable(found: list[Sym], before_scope: bool) -> list[Sym]:
+def keep_suitable(found: list[Sym], before_scope: bool) -> list[Sym]:
     """Of the symbols with a name, those that can stand before `::`, if the name does."""
     if not before_scope or not found:
         return found

@@ -13,7 +13,7 @@ from repobook.reading.engine import CLASSES
 from repobook.reading.facts import ARROW, HOLDS, MEMBER, OPAQUE, SCOPE, STEP, TYPED
 from repobook.resolving.answer import CANDIDATES, NOTHING, Answer, identity
 from repobook.resolving.includes import Includes
-from repobook.resolving.native_lookup import TYPES, Lookup, Place, scopes_around, suitable
+from repobook.resolving.native_lookup import TYPES, Lookup, Place, keep_suitable, scopes_around
 from repobook.resolving.tables import Sym
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class NativeNames:
             return self._qualified(place, name, qualifier)
         if qualifier:
             # A member of a template or of a type parameter, such as `numeric_limits<T>::max`: any class can be meant.
-            return _at_most(self._member_of_unknown(file, name), CANDIDATE)
-        return self._plain(place, name)
+            return _limit_certainty(self._member_of_unknown(file, name), CANDIDATE)
+        return self._find_plain(place, name)
 
     def _enter(self, file: int) -> None:
         self._file = file
@@ -72,14 +72,14 @@ class NativeNames:
 
     # ----- plain and qualified names ------------------------------------------------------------------------
 
-    def _plain(self, place: Place, name: str) -> Answer:
+    def _find_plain(self, place: Place, name: str) -> Answer:
         found = self.tables.native(name)
         if not found:
             return NOTHING
-        key, chosen = self.lookup.visible(place, name)
+        key, chosen = self.lookup.find_visible(place, name)
         if chosen:
             return self._decide(key, chosen, place.file)
-        same = suitable(self._own.get(name, []), place.before_scope)
+        same = keep_suitable(self._own.get(name, []), place.before_scope)
         if same:
             # Another scope of this file has it: through `using` of a kind that is not followed, most often.
             return self.names.definitions(same), LIKELY
@@ -90,37 +90,38 @@ class NativeNames:
         around = scopes_around(place.scope)
         free = [
             sym
-            for sym in suitable(free, place.before_scope)
-            if (sym.kind == "macro" or self._enumerated_in(sym) in around) and self.tables.seen_from(sym, place.file)
+            for sym in keep_suitable(free, place.before_scope)
+            if (sym.kind == "macro" or self._find_enumeration_scope(sym) in around)
+            and self.tables.seen_from(sym, place.file)
         ]
         key = "#" + " ".join(sorted({sym.qualified for sym in free}))
         return self._decide(key, free, place.file) if free else NOTHING
 
-    def _enumerated_in(self, sym: Sym) -> str | None:
+    def _find_enumeration_scope(self, sym: Sym) -> str | None:
         """The scope that sees an enumerator without the name of its enumeration; None for `enum class`."""
         enumeration = self.tables.symbols(sym.file)[sym.parent & 0xFFFFF]
         return None if enumeration.signature == "scoped" else sym.qualified.rpartition("::")[0].rpartition("::")[0]
 
     def _qualified(self, place: Place, name: str, qualifier: str) -> Answer:
         qualifier = self.lookup.expand_alias(place.file, qualifier)
-        key, chosen = self.lookup.scoped(place, name, qualifier)
+        key, chosen = self.lookup.find_scoped(place, name, qualifier)
         if chosen:
             # The tree adds overloads to namespaces from outside; most references mean the others.
             outside = qualifier.partition("::")[0] in _OUTSIDE and chosen[0].kind != "namespace"
-            return _at_most(self._decide(key, chosen, place.file, True), CANDIDATE if outside else CERTAIN)
+            return _limit_certainty(self._decide(key, chosen, place.file, True), CANDIDATE if outside else CERTAIN)
         owner = self.class_of(place.file, qualifier, place.scope)
         if owner is not None:
             answer, certainty = self._member_of_class(place.file, owner, name)
-            answer = suitable(answer, place.before_scope)
+            answer = keep_suitable(answer, place.before_scope)
             return (answer, certainty) if answer and certainty == CERTAIN else NOTHING
-        generated = self.names.generated(name, qualifier.removeprefix("::"))
+        generated = self.names.find_generated(name, qualifier.removeprefix("::"))
         if generated:
             return generated, CERTAIN
         if qualifier.partition("::")[0] in _OUTSIDE:
             return NOTHING
-        return self._ending(place, name, qualifier)
+        return self._find_ending(place, name, qualifier)
 
-    def _ending(self, place: Place, name: str, qualifier: str) -> Answer:
+    def _find_ending(self, place: Place, name: str, qualifier: str) -> Answer:
         """The symbols whose qualified name ends with a qualified name: a namespace that `using` takes in from a place
         which is not followed."""
         ending = f"::{qualifier}::{name}"
@@ -129,8 +130,8 @@ class NativeNames:
             self._endings[ending] = [
                 sym for full, syms in by_qualified.items() if full.endswith(ending) for sym in syms
             ]
-        ends_so = suitable(self._endings[ending], place.before_scope)
-        return _at_most(self._decide("*" + ending, ends_so, place.file), LIKELY) if ends_so else NOTHING
+        ends_so = keep_suitable(self._endings[ending], place.before_scope)
+        return _limit_certainty(self._decide("*" + ending, ends_so, place.file), LIKELY) if ends_so else NOTHING
 
     # ----- members ------------------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class NativeNames:
             found = defining[0] if defining else []
         else:
             found = self.names.own_member(owner, name)
-        found = found or self.names.generated(name, owner.qualified) or self.names.member(owner, name)
+        found = found or self.names.find_generated(name, owner.qualified) or self.names.member(owner, name)
         if found:
             return self.names.definitions(found), CERTAIN
         if not owner.bases:
@@ -185,7 +186,7 @@ class NativeNames:
         """A member of a receiver that is no local: a field of the class around it, or a global variable."""
         if qualifier and qualifier != OPAQUE:
             root, *steps = qualifier.split(".")
-            _, found = self.lookup.visible(Place(place.file, place.scope), root)
+            _, found = self.lookup.find_visible(Place(place.file, place.scope), root)
             holders = [sym for sym in found if sym.kind in ("field", "variable")]
             if holders and "[" not in qualifier:
                 owner = self.names.type_of(holders[0], held=arrow or bool(steps))
@@ -211,7 +212,9 @@ class NativeNames:
         seen = [sym for sym in found if sym[0] >> FILE_SHIFT in reach]
         distinct = {identity(sym) for sym in seen}
         if not seen:
-            return _at_most(self.names.weigh([sym for sym in found if self.tables.seen_elsewhere(sym)]), CANDIDATE)
+            return _limit_certainty(
+                self.names.weigh([sym for sym in found if self.tables.seen_elsewhere(sym)]), CANDIDATE
+            )
         everywhere = seen + [
             sym for sym in found if not sym.declaration and sym.qualified in distinct and sym not in seen
         ]
@@ -249,19 +252,19 @@ class NativeNames:
         text = inner if mark and held and inner else pointer
         text = text.strip().removeprefix("const ").strip(" &*").partition("<")[0].strip()
         if text.endswith("()"):
-            return self._returned(file, text[:-2], scope, depth)
+            return self._find_result_class(file, text[:-2], scope, depth)
         if not text or depth > _DEPTH:
             return None
         space, _, last = text.rpartition("::")
-        _, named = self.lookup.scoped(Place(file, scope, True), last, space)
+        _, named = self.lookup.find_scoped(Place(file, scope, True), last, space)
         chosen = [sym for sym in named if sym.kind in CLASSES and not sym.declaration]
         if not chosen:
-            return self._aliased(file, named, depth)
+            return self._follow_alias(file, named, depth)
         if len(chosen) > 1:
             chosen = self.includes.nearest(file, chosen)
         return chosen[0] if len({sym.qualified for sym in chosen}) == 1 else None
 
-    def _aliased(self, file: int, named: list[Sym], depth: int) -> Sym | None:
+    def _follow_alias(self, file: int, named: list[Sym], depth: int) -> Sym | None:
         """The class behind `using Variable = at::Tensor`."""
         for alias in self.includes.nearest(file, [sym for sym in named if sym.kind == "type"])[:3]:
             target = alias.signature.partition("=")[2].strip(" ;") if "=" in alias.signature else ""
@@ -271,7 +274,7 @@ class NativeNames:
                     return found
         return None
 
-    def _returned(self, file: int, text: str, scope: str, depth: int) -> Sym | None:
+    def _find_result_class(self, file: int, text: str, scope: str, depth: int) -> Sym | None:
         """The class that a call of a function gives; a call of a class makes one of it."""
         if depth > _DEPTH:
             return None
@@ -279,10 +282,10 @@ class NativeNames:
         if made is not None:
             return made
         space, _, last = text.rpartition("::")
-        _, found = self.lookup.scoped(Place(file, scope), last, space)
+        _, found = self.lookup.find_scoped(Place(file, scope), last, space)
         if not found and space:
             owner = self.class_of(file, space, scope, depth + 1)
-            found = self.names.member(owner, last) if owner is not None else self.names.generated(last, space)
+            found = self.names.member(owner, last) if owner is not None else self.names.find_generated(last, space)
         return self.result_of(found, depth)
 
     def result_of(self, found: list[Sym], depth: int = 0, held: bool = True) -> Sym | None:
@@ -306,7 +309,7 @@ class NativeNames:
 
     def _decision(self, found: list[Sym], file: int, qualified: bool) -> Answer:
         if found[0].kind == "namespace":
-            return self._opening(found, file), CERTAIN
+            return self._choose_opening(found, file), CERTAIN
         definitions = self.names.definitions(found)
         own = [sym for sym in definitions if sym[0] >> FILE_SHIFT == file]
         if own:
@@ -314,8 +317,8 @@ class NativeNames:
         reach = self.includes.reach(file)
         seen = [sym for sym in found if sym[0] >> FILE_SHIFT in reach]
         if not seen:
-            return _at_most(self._unreached(found, definitions), LIKELY if qualified else CANDIDATE)
-        return self._reached(seen, definitions, file)
+            return _limit_certainty(self._decide_unreached(found, definitions), LIKELY if qualified else CANDIDATE)
+        return self._decide_reached(seen, definitions, file)
 
     def _own_definitions(self, own: list[Sym]) -> Answer:
         """The definitions of a name in its own file. A template stands for its specialisations."""
@@ -323,7 +326,7 @@ class NativeNames:
             return own[:1], LIKELY if len({sym.parent for sym in own}) == 1 else CERTAIN
         return own, CERTAIN
 
-    def _opening(self, found: list[Sym], file: int) -> list[Sym]:
+    def _choose_opening(self, found: list[Sym], file: int) -> list[Sym]:
         """One place where a namespace is opened: in the file, in the nearest header, or anywhere. Some namespaces are
         opened in thousands of files, so their first openings are kept by file."""
         full = found[0].qualified
@@ -337,7 +340,7 @@ class NativeNames:
         near = min(openings.keys() & reach.keys(), key=lambda home: (reach[home], path[home]), default=None)
         return [openings[near]] if near is not None else found[:1]
 
-    def _reached(self, seen: list[Sym], definitions: list[Sym], file: int) -> Answer:
+    def _decide_reached(self, seen: list[Sym], definitions: list[Sym], file: int) -> Answer:
         """The definitions of the symbols that a file sees declared or defined."""
         named = {sym.qualified for sym in seen}
         if len(named) == 1 and seen[0].kind in TYPES and seen[-1].kind in TYPES:
@@ -355,11 +358,12 @@ class NativeNames:
             return NOTHING
         if len(named) > 1 or (files > 1 and any(sym.kind == "macro" for sym in answer)):
             return answer, CANDIDATE
-        # Functions of one name in several files are overloads, or variants of which a build chooses one.
-        several = files > 1 and any(sym.kind == "function" and not sym.declaration for sym in answer)
+        # Functions of one name in several files are overloads, or variants of which a build chooses one. Variables of
+        # one name belong to several programs.
+        several = files > 1 and any(sym.kind in ("function", "variable") and not sym.declaration for sym in answer)
         return answer, LIKELY if several else CERTAIN
 
-    def _unreached(self, found: list[Sym], definitions: list[Sym]) -> Answer:
+    def _decide_unreached(self, found: list[Sym], definitions: list[Sym]) -> Answer:
         """The definitions of symbols that no include reaches. Another file sees a variable of a source file only if
         something declares it."""
         declared = {sym.qualified for sym in found if sym.declaration}
@@ -380,7 +384,7 @@ class NativeNames:
         return NOTHING
 
 
-def _at_most(answer: Answer, certainty: int) -> Answer:
+def _limit_certainty(answer: Answer, certainty: int) -> Answer:
     return (answer[0], min(answer[1], certainty)) if answer[0] else NOTHING
 
 

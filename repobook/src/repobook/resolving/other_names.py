@@ -44,39 +44,41 @@ class OtherNames:
 
     def resolve(self, file: int, name: str, qualifier: str, local: int, flags: int) -> Answer:
         language = self.tables.language[file]
-        found = self._named(language, name)
+        found = self._find_named(language, name)
         if flags & CALL and language in ("rust", "java"):
             found = [sym for sym in found if sym.kind != "field"]  # their calls never mean a field
         if flags & SCOPE:
             found = [sym for sym in found if sym.kind in _BEFORE_SCOPE]
         if not qualifier:
-            return self._renamed(file, name) or self._plain(file, name, found)
+            return self._find_renamed(file, name) or self._find_plain(file, name, found)
         if not found:
             return NOTHING
         if qualifier.startswith(TYPED):
-            return self._of_type(file, name, qualifier, found)
+            return self._find_typed_member(file, name, qualifier, found)
         if qualifier == OPAQUE:
-            return _of_unknown(file, name, found)
-        return self._of_text(file, name, qualifier, local, found, flags)
+            return _weigh_unknown(file, name, found)
+        return self._find_by_text(file, name, qualifier, local, found, flags)
 
-    def _renamed(self, file: int, name: str) -> Answer | None:
+    def _find_renamed(self, file: int, name: str) -> Answer | None:
         """The symbol behind `import { a as name }`; None where no import renames."""
         for row in self.tables.imports(file):
             if row.alias == name and row.target and row.name not in ("*", "default"):
                 origin = row.name or row.module.rpartition("::")[2]
-                reached = self._imported([row._replace(name="*")], self._named(self.tables.language[file], origin))
+                reached = self._find_imported(
+                    [row._replace(name="*")], self._find_named(self.tables.language[file], origin)
+                )
                 if reached:
                     return _one_name(reached)
         return None
 
-    def _named(self, language: str, name: str) -> list[Sym]:
+    def _find_named(self, language: str, name: str) -> list[Sym]:
         family = _FAMILIES.get(language, (language,))
         language_of = self.tables.language
-        return [sym for sym in self.tables.named(name) if language_of[sym.file] in family and sym.kind != "impl"]
+        return [sym for sym in self.tables.find_named(name) if language_of[sym.file] in family and sym.kind != "impl"]
 
     # ----- plain names --------------------------------------------------------------------------------------
 
-    def _plain(self, file: int, name: str, found: list[Sym]) -> Answer:
+    def _find_plain(self, file: int, name: str, found: list[Sym]) -> Answer:
         """A name without a receiver: of this file, of its imports, of its package."""
         language = self.tables.language[file]
         if language != "java":
@@ -89,7 +91,7 @@ class OtherNames:
         imports = [row for row in self.tables.imports(file) if _binds(row, name, language)]
         if any(not row.target for row in imports):
             return NOTHING  # it comes from outside the tree
-        reached = self._imported(imports, found) or self._imported(self._wildcards(file, language), found)
+        reached = self._find_imported(imports, found) or self._find_imported(self._wildcards(file, language), found)
         if reached:
             return _one_name(reached)
         if language in _PACKAGED:
@@ -109,24 +111,24 @@ class OtherNames:
             and (row.name == "*" or (not row.name and language not in (*_SCRIPTS, "rust", "go")))
         ]
 
-    def _imported(self, imports: list[Imported], found: list[Sym]) -> list[Sym]:
+    def _find_imported(self, imports: list[Imported], found: list[Sym]) -> list[Sym]:
         """Of the symbols, those that imports reach, through files that export them again."""
         reached: list[Sym] = []
         for row in imports:
             if not row.target:
                 continue
             wanted = row.name if row.name not in ("", "*", "default") else ""
-            here = [sym for sym in found if not wanted or sym.name == wanted] or self._elsewhere(row, found)
-            reached += self._exported(row.target, here)
+            here = [sym for sym in found if not wanted or sym.name == wanted] or self._follow_rename(row, found)
+            reached += self._find_exported(row.target, here)
         return list(dict.fromkeys(reached))
 
-    def _elsewhere(self, row: Imported, found: list[Sym]) -> list[Sym]:
+    def _follow_rename(self, row: Imported, found: list[Sym]) -> list[Sym]:
         """The symbols behind `import { a as b }`: those of the name a."""
         if not found or not row.name:
             return []
-        return self._named(self.tables.language[found[0].file], row.name)
+        return self._find_named(self.tables.language[found[0].file], row.name)
 
-    def _exported(self, target: int, found: list[Sym], depth: int = 0) -> list[Sym]:
+    def _find_exported(self, target: int, found: list[Sym], depth: int = 0) -> list[Sym]:
         """Of the symbols, those that a file defines or exports again from another."""
         own = [sym for sym in found if sym.file == target and sym.kind not in ("method", "field")]
         if own or depth > DEPTH or not found:
@@ -137,39 +139,41 @@ class OtherNames:
         names = {sym.name for sym in found}
         for row in self.tables.imports(target):
             if row.kind == "export" and row.target and (row.name in ("", "*") or row.name in names):
-                own = self._exported(row.target, found, depth + 1)
+                own = self._find_exported(row.target, found, depth + 1)
                 if own:
                     return own
         return []
 
     # ----- names with a receiver ----------------------------------------------------------------------------
 
-    def _of_type(self, file: int, name: str, qualifier: str, found: list[Sym]) -> Answer:
+    def _find_typed_member(self, file: int, name: str, qualifier: str, found: list[Sym]) -> Answer:
         """A member of a receiver of a known type, perhaps after some fields."""
         kind, *steps = qualifier[1:].split(STEP)
         owner, at = self._result(file, kind) if kind.endswith("()") else (kind, file)
         for step in steps:
             if not owner:
                 break
-            held = self._members(at, owner, step.removesuffix("()"), self._named(self.tables.language[file], step))
+            held = self._members(at, owner, step.removesuffix("()"), self._find_named(self.tables.language[file], step))
             if not held or not held[0].bases:
-                return _of_unknown(file, name, found)
+                return _weigh_unknown(file, name, found)
             owner, at = held[0].bases, held[0].file
         if not owner:
-            return _of_unknown(file, name, found)
+            return _weigh_unknown(file, name, found)
         exact = self._members(at, owner, name, found)
         if exact:
             return _one_name(exact)
         last = owner.replace("::", ".").rpartition(".")[2]
-        if not steps and not any(sym.kind in _TYPES for sym in self._named(self.tables.language[file], last)):
+        if not steps and not any(sym.kind in _TYPES for sym in self._find_named(self.tables.language[file], last)):
             return NOTHING  # a type from outside the tree
-        return _guess(_of_unknown(file, name, found))
+        return _make_guess(_weigh_unknown(file, name, found))
 
     def _result(self, file: int, call: str) -> tuple[str, int]:
         """The type that a function of this file, its imports or its package returns, and the file that says so."""
         name = call[:-2].replace("::", ".").rpartition(".")[2]
-        functions = [sym for sym in self._named(self.tables.language[file], name) if sym.kind in ("function", "method")]
-        found, certainty = self._plain(file, name, functions)
+        functions = [
+            sym for sym in self._find_named(self.tables.language[file], name) if sym.kind in ("function", "method")
+        ]
+        found, certainty = self._find_plain(file, name, functions)
         if certainty != CERTAIN or len({sym.bases for sym in found}) != 1:
             return "", file
         return found[0].bases, found[0].file
@@ -193,7 +197,7 @@ class OtherNames:
                 return inherited
         return []
 
-    def _of_text(self, file: int, name: str, qualifier: str, local: int, found: list[Sym], flags: int) -> Answer:
+    def _find_by_text(self, file: int, name: str, qualifier: str, local: int, found: list[Sym], flags: int) -> Answer:
         """A name behind a module, a class or a variable."""
         language = self.tables.language[file]
         root = qualifier.partition(".")[0].partition("::")[0]
@@ -212,14 +216,16 @@ class OtherNames:
         if exact:
             return _one_name(exact)
         if imports and "." not in qualifier and "::" not in qualifier:
-            reached = self._imported([row._replace(name="*") for row in imports], found)
+            reached = self._find_imported([row._replace(name="*") for row in imports], found)
             if reached:
                 return _one_name(reached)
             if language == "go" or any(row.name == "*" for row in imports):
                 return NOTHING  # the module has no such name
         if flags & MEMBER:
-            return _of_unknown(file, name, found)
-        return NOTHING if root in ("std", "core", "alloc", "fmt", "io") else _guess(_of_unknown(file, name, found))
+            return _weigh_unknown(file, name, found)
+        return (
+            NOTHING if root in ("std", "core", "alloc", "fmt", "io") else _make_guess(_weigh_unknown(file, name, found))
+        )
 
     def _outside_inline_modules(self, file: int, local: int, qualifier: str) -> str:
         """A path of Rust as the top of its file would write it: inside `mod tests {`, `super` is the file itself."""
@@ -236,13 +242,13 @@ class OtherNames:
         """The class that a type names: of this file, its imports or its package; else the only one of the tree."""
         name = text.replace("::", ".").rpartition(".")[2].partition("<")[0].strip()
         language = self.tables.language[file]
-        found = [sym for sym in self._named(language, name) if sym.kind in CLASSES]
+        found = [sym for sym in self._find_named(language, name) if sym.kind in CLASSES]
         near = [sym for sym in found if sym.file == file]
         if not near and language in _PACKAGED:
             folder = _folder(self.tables.path[file])
             near = [sym for sym in found if _folder(self.tables.path[sym.file]) == folder]
         if not near:
-            near = self._imported([row for row in self.tables.imports(file) if _binds(row, name, language)], found)
+            near = self._find_imported([row for row in self.tables.imports(file) if _binds(row, name, language)], found)
         chosen = near or (found if len(found) == 1 else [])
         return chosen[0] if chosen else None
 
@@ -252,7 +258,7 @@ def _one_name(found: list[Sym]) -> Answer:
     return found[:CANDIDATES], CERTAIN if len({sym.qualified for sym in found}) == 1 else CANDIDATE
 
 
-def _of_unknown(file: int, name: str, found: list[Sym]) -> Answer:
+def _weigh_unknown(file: int, name: str, found: list[Sym]) -> Answer:
     """A member of an unknown receiver; one that the language's own types have too is a guess."""
     # The definitions of a module of tests inside a file are private to that file.
     members = [sym for sym in found if sym.kind in _MEMBERS and (sym.file == file or "tests::" not in sym.qualified)]
@@ -262,7 +268,7 @@ def _of_unknown(file: int, name: str, found: list[Sym]) -> Answer:
     return members, LIKELY if sure else CANDIDATE
 
 
-def _guess(answer: Answer) -> Answer:
+def _make_guess(answer: Answer) -> Answer:
     return answer[0], min(answer[1], CANDIDATE)
 
 

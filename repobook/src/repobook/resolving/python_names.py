@@ -28,7 +28,7 @@ class PythonNames:
     def resolve(self, file: int, name: str, qualifier: str, local: int, flags: int = 0) -> Answer:
         assigned = bool(flags & ASSIGNED)
         if qualifier == "":
-            return self._plain(file, name, local)
+            return self._find_plain(file, name, local)
         if qualifier == OPAQUE:
             return self.names.member_of_unknown(file, name, assigned)
         if qualifier.startswith(TYPED):
@@ -41,7 +41,7 @@ class PythonNames:
             return self._member(file, owner, name, assigned)
         return self._chain(file, qualifier.split("."), name, assigned)
 
-    def _plain(self, file: int, name: str, local: int) -> Answer:
+    def _find_plain(self, file: int, name: str, local: int) -> Answer:
         """A plain name: the functions around it from the inside out, then the top of the file and its imports."""
         tables = self.tables
         symbols = tables.symbols(file)
@@ -52,13 +52,13 @@ class PythonNames:
                 if inner:
                     return inner, CERTAIN
             at = symbols[at.parent & 0xFFFFF]
-        found = self.exported(file, name)
-        return self._with_native(found, name, False) if found else NOTHING
+        found = self.find_exported(file, name)
+        return self._add_native(found, name, False) if found else NOTHING
 
     def _is_outside(self, file: int, kind: str) -> bool:
         """True for a type of the language itself, or of a module that is not in the tree."""
         root = kind.partition(".")[0].removesuffix("()")
-        bound = self.bound(file).get(root)
+        bound = self.list_bound(file).get(root)
         if bound:
             return not any(target for _, target, _ in bound)
         return root in _BUILTIN_TYPES and root not in self.tables.top(file)
@@ -68,7 +68,7 @@ class PythonNames:
         it, or be made while the program runs."""
         found = choose_accessor(self.names.member(owner, name), assigned)
         if found:
-            return self._with_native(found, name, assigned)
+            return self._add_native(found, name, assigned)
         answer, _ = self.names.member_of_unknown(file, name, assigned)
         related = [sym for sym in answer if self._derives(sym, owner)]
         return (related, CANDIDATE) if related else NOTHING
@@ -117,35 +117,35 @@ class PythonNames:
             if at_file:
                 at_file, found = self._in_module(at_file, bare)
                 if not at_file and not found:
-                    found = self.names.registered(bare, MODULE)
+                    found = self.names.find_registered(bare, MODULE)
             else:
                 owner = self._holder(found, called)
                 found = self.names.member(owner, bare) if owner is not None else []
             if not at_file and not found:
-                return _unsure(self.names.member_of_unknown(file, name, assigned))
+                return _limit_certainty(self.names.member_of_unknown(file, name, assigned))
             called = step.endswith("()")
         if at_file:
             module = at_file
             at_file, found = self._in_module(module, name)
             if found:
-                return self._with_native(found, name, assigned)
-            return (self.tables.symbols(at_file)[:1], CERTAIN) if at_file else self._registered(module, name)
+                return self._add_native(found, name, assigned)
+            return (self.tables.symbols(at_file)[:1], CERTAIN) if at_file else self._find_registered(module, name)
         owner = self._holder(found, called)
         if owner is not None:
             return self._member(file, owner, name, assigned)
-        return _unsure(self.names.member_of_unknown(file, name, assigned))
+        return _limit_certainty(self.names.member_of_unknown(file, name, assigned))
 
     def _root(self, file: int, steps: list[str]) -> tuple[int, list[Sym], int]:
         """(module, symbols, following step) of the first name of a chain; a step below 0 for one from outside the tree.
 
         `import a.b.c` binds a; the longest module that the chain names is the one meant."""
         root = steps[0].removesuffix("()")
-        bound = self.bound(file).get(root)
+        bound = self.list_bound(file).get(root)
         if not bound:
             return 0, self.tables.top(file).get(root, []), 1
         kind, target, text = bound[-1]
         if kind != "module":
-            found = self.exported(file, root)
+            found = self.find_exported(file, root)
             if found and found[0].kind == "file":
                 return found[0].file, [], 1
             return (0, found, 1) if found else (target, [], 1 if target else -1)
@@ -161,29 +161,29 @@ class PythonNames:
 
     def _in_module(self, file: int, name: str) -> tuple[int, list[Sym]]:
         """The submodule or the symbols that a module has under a name."""
-        found = self.exported(file, name)
+        found = self.find_exported(file, name)
         if not found:
             return self._submodule(file, name), []
         return (found[0].file, []) if found[0].kind == "file" else (0, found)
 
-    def _with_native(self, found: list[Sym], name: str, assigned: bool) -> Answer:
+    def _add_native(self, found: list[Sym], name: str, assigned: bool) -> Answer:
         """A stub (`.pyi`) only declares: the function that is registered under its name stands behind it."""
         if all(".pyi" in self.tables.path[sym.file] for sym in found):
             inside = self.tables.symbols(found[0].file)[found[0].parent & 0xFFFFF].kind in CLASSES
-            native = self.names.registered(name, OBJECT if inside else MODULE, assigned)
+            native = self.names.find_registered(name, OBJECT if inside else MODULE, assigned)
             if native:
                 return native, CERTAIN if len({identity(sym) for sym in native}) == 1 else CANDIDATE
         return found, CERTAIN
 
-    def _registered(self, module: int, name: str) -> Answer:
+    def _find_registered(self, module: int, name: str) -> Answer:
         """A name of a module that another language fills. `float` of a module is most often no function of its own.
 
         Operators fill the modules that take in an extension (`from torch._C import *`)."""
-        found = self.names.registered(name, MODULE)
+        found = self.names.find_registered(name, MODULE)
         if not self._has_extension(module):
             found = [sym for sym in found if sym.kind != "operator"]
         answer = self.names.weigh(found)
-        return _unsure(answer) if hasattr(builtins, name) else answer
+        return _limit_certainty(answer) if hasattr(builtins, name) else answer
 
     def _has_extension(self, module: int) -> bool:
         """True for a module of an extension, or one that imports from it."""
@@ -191,7 +191,7 @@ class PythonNames:
             return True
         return any("_C" in row.module.split(".") for row in self.tables.imports(module))
 
-    def bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
+    def list_bound(self, file: int) -> dict[str, list[tuple[str, int, str]]]:
         """Names that imports bind in a Python file: name -> (module | symbol, file of the module, module or name)."""
         found = self._bound.get(file)
         if found is not None:
@@ -223,20 +223,20 @@ class PythonNames:
                     )
         return found
 
-    def exported(self, file: int, name: str, depth: int = 0) -> list[Sym]:
+    def find_exported(self, file: int, name: str, depth: int = 0) -> list[Sym]:
         """Symbols of a name at the top level of a Python file: its own definitions, or imported ones."""
         own = self.tables.top(file).get(name)
         if own:
             return own
         if depth > DEPTH:
             return []
-        for kind, target, text in self.bound(file).get(name, ()):
+        for kind, target, text in self.list_bound(file).get(name, ()):
             if not target:
                 continue
             if kind == "module":
                 return self.tables.symbols(target)[:1]
             if target != file:
-                found = self.exported(target, text, depth + 1)
+                found = self.find_exported(target, text, depth + 1)
                 if found:
                     return found
             submodule = self._submodule(target, text)
@@ -244,7 +244,7 @@ class PythonNames:
                 return self.tables.symbols(submodule)[:1]
         for target in self._stars.get(file, ()):
             if target != file and not name.startswith("_"):
-                found = self.exported(target, name, depth + 1)
+                found = self.find_exported(target, name, depth + 1)
                 if found:
                     return found
         return []
@@ -274,14 +274,14 @@ class PythonNames:
     def class_of(self, file: int, text: str) -> Sym | None:
         """The class that a type names; `f()` means the result of f, or an object of the class f."""
         if text.endswith("()"):
-            return self._holder(self._named(file, text[:-2]), True)
-        return next((sym for sym in self._named(file, text) if sym.kind in CLASSES), None)
+            return self._holder(self._find_named(file, text[:-2]), True)
+        return next((sym for sym in self._find_named(file, text) if sym.kind in CLASSES), None)
 
-    def _named(self, file: int, text: str) -> list[Sym]:
+    def _find_named(self, file: int, text: str) -> list[Sym]:
         """The symbols that a name or a dotted name means at the top of a file."""
         parts = text.split(".")
         if len(parts) == 1:
-            found = self.exported(file, text)
+            found = self.find_exported(file, text)
         else:
             # A class inside another scope of this file is named by its qualified name.
             found = self._by_qualified(file).get(text, [])
@@ -291,6 +291,6 @@ class PythonNames:
         return found or self._by_qualified(file).get(text, [])
 
 
-def _unsure(answer: Answer) -> Answer:
+def _limit_certainty(answer: Answer) -> Answer:
     """Candidates at most: the receiver is known, only its type is not."""
     return answer[0], min(answer[1], CANDIDATE)

@@ -8,7 +8,7 @@ import sqlite3
 from functools import cached_property
 from typing import NamedTuple
 
-from repobook.languages import C_FAMILY
+from repobook.languages import C_FAMILY, SOURCES
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.reading.facts import LINE_BITS, LOCAL_BITS, LOCAL_MASK
@@ -57,8 +57,6 @@ _COLUMNS = (
     "WHEN substr(signature, 1, 1)<>'@' THEN '' WHEN signature LIKE '@%overload def %' THEN '@overload' "
     "WHEN signature LIKE '@%.setter def %' OR signature LIKE '@%.deleter def %' THEN '@setter' ELSE '' END, internal"
 )
-# The linker alone shows the symbols of a source file to other files, unless one of them includes it.
-SOURCES = (".c", ".cc", ".cpp", ".cxx", ".c++", ".cu", ".hip", ".m", ".mm", ".metal")
 # Functions of these run on a device; no code of the host links to them.
 _SHADERS = (".metal",)
 _LINKED = frozenset({"function", "method", "variable", "test", "registration", "binding", "field", "namespace"})
@@ -112,7 +110,7 @@ class Tables:
             self._exposed.setdefault(exposed, []).append(Exposed(*row))
         self.loaded = True
 
-    def named(self, name: str) -> list[Sym]:
+    def find_named(self, name: str) -> list[Sym]:
         found = self._named.get(name)
         if found is None:
             if self.loaded:
@@ -126,7 +124,9 @@ class Tables:
         found = self._native.get(name)
         if found is None:
             language = self.language
-            found = self._native[name] = [sym for sym in self.named(name) if language[sym.id >> FILE_SHIFT] in C_FAMILY]
+            found = self._native[name] = [
+                sym for sym in self.find_named(name) if language[sym.id >> FILE_SHIFT] in C_FAMILY
+            ]
         return found
 
     def native_by_qualified(self, name: str) -> dict[str, list[Sym]]:

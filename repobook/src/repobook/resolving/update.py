@@ -18,13 +18,13 @@ from itertools import chain
 from pathlib import Path
 
 from repobook import graph, workers
-from repobook.languages import C_FAMILY
+from repobook.languages import C_FAMILY, SOURCES
 from repobook.model import store
 from repobook.model.schema import FILE_SHIFT
 from repobook.resolving.edges import Edge, edges_of, resolve_imports, twins_of
 from repobook.resolving.modules import Modules
 from repobook.resolving.names import Names
-from repobook.resolving.tables import SOURCES, Tables
+from repobook.resolving.tables import Tables
 
 Progress = Callable[[str, int, int], None]
 UNFINISHED = "unfinished"  # the stamp of a model while workers resolve a large change
@@ -42,21 +42,21 @@ class Before:
 
     skeletons: dict[int, list[tuple[object, ...]]] = field(default_factory=dict)
     names: dict[int, set[str]] = field(default_factory=dict)
-    uses: dict[int, int] = field(default_factory=dict)  # of the symbols that others use
+    uses: dict[int, int] = field(default_factory=dict)  # symbol -> uses, for the symbols that others use
     titles: set[str] = field(default_factory=set)
     imported: set[tuple[int, int, int]] = field(default_factory=set)  # (file, target, line)
     deleted: set[int] = field(default_factory=set)
     pointed: set[int] = field(default_factory=set)  # symbols that the deleted files refer to
 
     @classmethod
-    def of(cls, db: sqlite3.Connection, files: Iterable[int], deleted: Iterable[int]) -> "Before":
+    def load(cls, db: sqlite3.Connection, files: Iterable[int], deleted: Iterable[int]) -> "Before":
         before = cls(deleted=set(deleted))
         for file in [*files, *before.deleted]:
             before.skeletons[file] = _skeleton(db, file)
             before.names[file] = _names(db, file)
             before.uses.update(db.execute("SELECT id, uses FROM symbols WHERE id>=? AND id<? AND uses>0", _range(file)))
             before.titles |= _titles(db, file)
-            before.imported |= _imported(db, file)
+            before.imported |= _list_imports(db, file)
         for file in before.deleted:
             before.pointed.update(
                 row[0] for row in db.execute("SELECT dst FROM edges WHERE src>=? AND src<?", _range(file))
@@ -88,7 +88,7 @@ def _titles(db: sqlite3.Connection, file: int) -> set[str]:
     }
 
 
-def _imported(db: sqlite3.Connection, file: int) -> set[tuple[int, int, int]]:
+def _list_imports(db: sqlite3.Connection, file: int) -> set[tuple[int, int, int]]:
     """(file, target, first line) of the imports of a file."""
     rows = db.execute(
         "SELECT file, target, MIN(line) FROM imports WHERE file=? AND target IS NOT NULL GROUP BY target", (file,)
@@ -137,10 +137,10 @@ def _resolve_files(
 
 @dataclass(slots=True)
 class Touched:
-    """Whose pages can differ after a change."""
+    """Files, names and folders with pages that can differ after a change."""
 
     files: set[int] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)  # whose entry in the keyword pages can differ
+    names: set[str] = field(default_factory=set)  # names with entries in keyword pages that can differ
     folders: set[int] = field(default_factory=set)  # files whose folders' pages can differ
 
 
@@ -230,10 +230,13 @@ def resolve_changes(
         touched.files |= moved
         touched.folders |= moved
         affected |= {file for file in moved if file in tables.path}
-    after = set().union(*(_imported(db, file) for file in read)) if read else set()
+    after = set().union(*(_list_imports(db, file) for file in read)) if read else set()
     affected |= _affected(db, tables, read, before, before.imported ^ after, touched)
-    rewired = {row[:2] for row in before.imported ^ after} | {(file, 0) for file in moved}
-    affected |= _seeing_otherwise(db, tables, rewired)
+    rewired = {row[:2] for row in before.imported} ^ {row[:2] for row in after}
+    if paths_changed:
+        # The includes of any file can lead elsewhere. Those of a file that was read anew had no target before.
+        rewired |= {(file, 0) for file in moved}
+    affected |= _find_rewired(db, tables, rewired)
     affected -= before.deleted
     _resolver = Names(tables, modules)
     counted: set[int] = set(before.pointed)
@@ -288,7 +291,7 @@ def _affected(
     return affected
 
 
-def _seeing_otherwise(db: sqlite3.Connection, tables: Tables, rewired: set[tuple[int, int]]) -> set[int]:
+def _find_rewired(db: sqlite3.Connection, tables: Tables, rewired: set[tuple[int, int]]) -> set[int]:
     """The C-family files that see other files than before, because includes changed: pairs of includer and target."""
     rewired = {pair for pair in rewired if tables.language.get(pair[0]) in C_FAMILY}
     if not rewired:

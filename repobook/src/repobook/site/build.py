@@ -45,7 +45,7 @@ class Documentation(NamedTuple):
     home: str  # its first page
     places: Mapping[str, tuple[tuple[str, str], ...]]  # path of a file -> (name, address) of its documentation
 
-    def of(self, path: str) -> tuple[tuple[str, str], ...]:
+    def find_pages(self, path: str) -> tuple[tuple[str, str], ...]:
         return self.places.get(path, ())
 
 
@@ -130,7 +130,7 @@ def _documented(path: str, folder: str) -> str:
     """Pages of the documentation about the definitions of a file."""
     links = ", ".join(
         f'<a href="{escape(relative(place, folder) + mark + anchor)}"><code>{escape(name)}</code></a>'
-        for name, address in _desk.around.of(path)
+        for name, address in _desk.around.find_pages(path)
         for place, mark, anchor in [address.partition("#")]
     )
     return f'\n<p class="documented">In the documentation: {links}</p>' if links else ""
@@ -185,13 +185,12 @@ def write_site(
     around: Documentation = _NO_DOCUMENTATION,
 ) -> int:
     """Bring the site up to date with the book; returns how many files were written."""
-    db.execute("CREATE TABLE IF NOT EXISTS site(name TEXT PRIMARY KEY, stamp TEXT) WITHOUT ROWID")
     known = dict(db.execute("SELECT name, stamp FROM site"))
     around = Documentation(around.home, {page_base(path): told for path, told in around.places.items()})
     maker = f"{_maker()}{title}:{around.home}:"
     wanted: dict[str, tuple[str, str, str]] = {}
     for page, digest in db.execute("SELECT path, digest FROM pages"):
-        told = around.of(page.removesuffix("_docs.md"))
+        told = around.find_pages(page.removesuffix("_docs.md"))
         stamp = bytes(digest).hex() + (hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest() if told else "")
         wanted["page:" + page] = ("page", page, maker + stamp)
     sources: set[str] = set()

@@ -76,7 +76,7 @@ _HASH = re.compile(
 def _slashes(character: str, extra: str = "") -> re.Pattern[str]:
     """Comments of // and /* */, strings, numbers, words; `character`: pattern behind a single quote.
 
-    What is left open ends with its line or the text, so that no text is looked through again and again.
+    A string or comment that is not closed ends with its line or the text, so that no text is scanned repeatedly.
     """
     return re.compile(
         rf"(?P<c>//(?:[^\n\\]|\\.)*|/\*.*?(?:\*/|\Z))|(?P<d>^[ \t]*\#[ \t]*\w+)|(?P<s>{extra}{_STRING}|'{character})"

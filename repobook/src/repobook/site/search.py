@@ -42,7 +42,7 @@ class Definition(NamedTuple):
 
 
 class Name(NamedTuple):
-    weight: int  # of its best definition
+    weight: int  # weight of its best definition
     name: str
     definitions: list[Definition]  # best first
 
@@ -88,7 +88,7 @@ def index(db: sqlite3.Connection) -> dict[str, str]:
 
 
 def _index(db: sqlite3.Connection) -> dict[str, str]:
-    paths, names = _read(db)
+    paths, names = _load_names(db)
     titles = sorted({definition.kind for name in names for definition in name.definitions})
     kinds = {kind: number for number, kind in enumerate(titles)}
     whole = [_row(name, len(name.definitions), kinds) for name in names]
@@ -97,7 +97,7 @@ def _index(db: sqlite3.Connection) -> dict[str, str]:
         for name, text in zip(names, whole, strict=True)
     ]
     shards = _Shards(names, whole, brief)
-    found = {"paths": f"repobook.paths({_script(_folded(paths))})"}
+    found = {"paths": f"repobook.paths({_script(_fold_paths(paths))})"}
     divided: list[str] = []
     leaves: list[str] = []
     for key, inner, rows in shards.made:
@@ -116,7 +116,7 @@ def file_name(key: str) -> str:
     return "u_" + key.encode("utf-8", "replace").hex()
 
 
-def _read(db: sqlite3.Connection) -> tuple[list[str], list[Name]]:
+def _load_names(db: sqlite3.Connection) -> tuple[list[str], list[Name]]:
     paths: list[str] = []
     at: dict[int, int] = {}
     tests: set[int] = set()
@@ -171,7 +171,7 @@ class _Shards:
         self.own, self.parts = own, parts
         self.whole, self.short = whole, short
         self.keys = sorted(own.keys() | parts.keys())
-        self.sizes = [0, *itertools.accumulate(map(self._size, self.keys))]  # of everything before a key
+        self.sizes = [0, *itertools.accumulate(map(self._size, self.keys))]  # total size of the keys before each key
         self.made: list[tuple[str, bool, list[str]]] = []  # key, whether an inner node, rows
         self._divide("", 0, len(self.keys))
 
@@ -211,10 +211,10 @@ def _row(name: Name, shown: int, kinds: dict[str, int]) -> str:
         f"{kinds[row.kind]},{row.file},{row.weight},{encode_basestring(row.qualified) if row.qualified else 0}"
         for row in name.definitions[:shown]
     )
-    return _safe(f"[{encode_basestring(name.name)},{len(name.definitions)},{definitions}]")
+    return _escape_json(f"[{encode_basestring(name.name)},{len(name.definitions)},{definitions}]")
 
 
-def _folded(paths: list[str]) -> list[list[object]]:
+def _fold_paths(paths: list[str]) -> list[list[object]]:
     """Paths as [folder, [names]], in order: folders are not repeated."""
     found: list[list[object]] = []
     names: list[str] = []
@@ -230,9 +230,9 @@ def _folded(paths: list[str]) -> list[list[object]]:
 
 
 def _script(value: object) -> str:
-    return _safe(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+    return _escape_json(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 
-def _safe(text: str) -> str:
+def _escape_json(text: str) -> str:
     """JSON that is also safe inside a script."""
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
