@@ -1,0 +1,1 @@
+"""Functions that torch keeps apart as experimental: tracing of ops (`proxy_tensor`) and fusions (`optimization`)."""

@@ -1,0 +1,1 @@
+"""Passes: functions that compute facts about a graph, split it, or rewrite it."""

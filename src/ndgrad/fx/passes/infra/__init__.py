@@ -1,0 +1,1 @@
+"""Passes as objects, and managers that run several of them."""
