@@ -1,4 +1,4 @@
-"""What every test starts from: a Hypothesis profile, a heap without what was collected, a fixed seed and the default dtype."""
+"""Start of every test: a Hypothesis profile, a frozen heap after collection, a fixed seed and the default dtype."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many examples are tried: of a property, and of a family of cases that differ in little."""
+"""Number of examples tried: of a property, and of a family of similar cases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def few(number: int, cases: Iterable[Case]) -> list[Case]:
 
 
 def thin_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the cases of a test with the mark `one_in(n)`, a short run takes that part, whoever asks for one case by its name gets it.
+    """A short run takes one of n cases of a test with the mark `one_in(n)`. A case asked for by its name always runs.
 
     The checksum of a case's name decides, so that the cases taken are spread over all that varies, and stay the same when others join.
     """

@@ -117,7 +117,7 @@ def _array(t: Any) -> Any:
 
 
 def far_apart(a: Any, b: Any, rtol: float, atol: float = 0.0) -> np.ndarray:
-    """Where two arrays differ: by more than rounding, or in being NaN or infinite."""
+    """Return a mask of differences of two arrays: more than rounding, or NaN or infinity in one of them."""
     a, b = np.broadcast_arrays(a, b)
     with np.errstate(all="ignore"):
         close = (np.abs(a - b) <= rtol * np.maximum(np.abs(a), np.abs(b)) + atol) & np.isfinite(a) & np.isfinite(b)

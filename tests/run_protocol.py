@@ -1,4 +1,4 @@
-"""What pytest does around each test, cheaper: there are tens of thousands, and most are over in two milliseconds."""
+"""A cheaper version of pytest's work around each test: there are tens of thousands, most of two milliseconds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ShortReports:
     """A worker tells the controlling process once how a test went, and again only of what went wrong around it.
 
     xdist's own way is five messages: started, set up, called, torn down, finished. Writing, reading and counting them takes as long as
-    the test. Nobody reads the others, except `--durations`.
+    the test. Only `--durations` reads the others.
     """
 
     @pytest.hookimpl(tryfirst=True)

@@ -165,7 +165,7 @@ def is_floating(a: Any) -> bool:
 
 
 def places_of(args: tuple[Any, ...]) -> Iterator[tuple[int, ...]]:
-    """Where floating numbers stand among the arguments and the lists in them."""
+    """Return the positions of floating numbers among the arguments and the lists in them."""
     for i, a in enumerate(args):
         if is_floating(a):
             yield (i,)
@@ -214,7 +214,7 @@ def outcome(function: Any, args: Any) -> list[Any] | None:
         return [values_of(leaf) for leaf in results_of(function(*args))]
     except Exception as error:
         if "[nd-install]" in str(error):
-            raise  # which skips the test
+            raise  # skips the test
         return None
 
 

@@ -7,6 +7,7 @@ reason: a line `<!-- no-run: reason -->` before the block.
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import functools
 import importlib
@@ -262,7 +263,7 @@ def module_names() -> list[str]:
 
 
 def documented_in(name: str, owner: Any) -> Iterator[tuple[str, Any]]:
-    """What a module or class holds, classes opened, names that are made on demand included."""
+    """Return the members of a module or class, with those of its classes and names that are made on demand."""
     for attribute in sorted({*vars(owner), *(dir(owner) if inspect.ismodule(owner) else ())}):
         value = inspect.getattr_static(owner, attribute, None)
         if value is None and inspect.ismodule(owner):
@@ -296,8 +297,10 @@ def docstring_sessions() -> dict[str, list[doctest.DocTest]]:
         if not isinstance(text, str) or ">>>" not in text or text in seen:
             return
         seen.add(text)
-        # The two imports that every docstring may take for granted.
-        namespace = {**vars(module), "ndgrad": ndgrad, "np": np}
+        # The two imports that every docstring may take for granted, beside names of its file that hide no builtin.
+        file = getattr(documented, "__globals__", vars(module))
+        own = {key: value for key, value in file.items() if not hasattr(builtins, key)}
+        namespace = {**own, "ndgrad": ndgrad, "np": np}
         session = doctest.DocTestParser().get_doctest(
             inspect.cleandoc(text), namespace, name, f"docstring of {name}", 0
         )

@@ -78,7 +78,7 @@ def _name(node: ast.expr | None) -> str:
 
 
 class Place(NamedTuple):
-    """Where names have values: functions, from the outside in, of a module."""
+    """Scopes of a module in which names have values: functions, from the outside in."""
 
     module: ast.Module
     functions: tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, ...]
@@ -91,7 +91,7 @@ class Place(NamedTuple):
         return any(isinstance(n, ast.ExceptHandler) and n.name == name for f in self.functions for n in ast.walk(f))
 
     def values(self, name: str) -> list[ast.expr]:
-        """What is assigned to a name, in the innermost place where something is."""
+        """Return the values assigned to a name, in the innermost scope that has any."""
         if not name or self.is_parameter(name):
             return []
         for function in reversed(self.functions):
@@ -105,7 +105,7 @@ class Place(NamedTuple):
         return []
 
     def returned(self, name: str) -> list[ast.expr]:
-        """What a function of this module returns."""
+        """Return the values that a function of this module returns."""
         made = [n for n in self.module.body if isinstance(n, ast.FunctionDef) and n.name == name]
         return [n.value for f in made for n in ast.walk(f) if isinstance(n, ast.Return) and n.value is not None]
 
@@ -165,7 +165,7 @@ def _says_no_more_than_python(message: ast.expr) -> bool:
 
 
 class Found(NamedTuple):
-    """What was seen in sources."""
+    """Findings in the sources."""
 
     #: class, place in the source, message, how it can end
     errors: list[tuple[str, str, str, tuple[str | None, ...]]]

@@ -220,7 +220,7 @@ def test_slots_of_an_object_are_brought_home() -> None:
     t = dnp.array(2.0).requires_grad_()
 
     def run(g: Any, t: Any) -> Any:
-        g.values = g.filled(t) * 2.0
+        g.values = g.fill(t) * 2.0
         return g.values
 
     ndgrad.lift(run)(grid, t).sum().backward()

@@ -1,4 +1,4 @@
-"""Every public name of torch's is here, or there is a reason why not; and whoever asks for one that is not is told the reason."""
+"""Every public name of torch's exists here, or the error for it gives the reason."""
 
 from __future__ import annotations
 

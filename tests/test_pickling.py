@@ -1,4 +1,4 @@
-"""What users hold pickles, copies and crosses into a spawned process: functions, tensors, modules, optimizers, schedules, states.
+"""Users' objects can be pickled, copied and sent to a spawned process: functions, tensors, modules, optimizers, schedules, states.
 
 A public function is pickled by its public name, so a module that holds one (`self.act = ndgrad.tanh`) is as portable as its weights.
 """

@@ -1,4 +1,4 @@
-"""What a stranger reads before the code: files that say the same thing twice say it alike, and links lead somewhere."""
+"""The first files that a newcomer reads: repeated statements agree, and links lead somewhere."""
 
 from __future__ import annotations
 

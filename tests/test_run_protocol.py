@@ -1,4 +1,4 @@
-"""What went wrong before, in or after a test is told, though less is told of tests in which nothing did."""
+"""Failures before, in or after a test are reported, although passing tests have shorter reports."""
 
 from __future__ import annotations
 

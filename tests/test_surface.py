@@ -1,4 +1,4 @@
-"""What users' tools see of the package: names, signatures, docstrings, pickles, completions."""
+"""The package as users' tools see it: names, signatures, docstrings, pickles, completions."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_every_public_function_survives_pickling(path):
 
 
 def test_every_name_of_numpy_for_an_argument_is_in_the_stubs():
-    """What `x.sum(axis=0, keepdims=True)` takes when it runs, type checkers know of."""
+    """Type checkers know the keywords that `x.sum(axis=0, keepdims=True)` accepts when it runs."""
     stub = (ROOT / "src" / "ndgrad" / "_src" / "tensor" / "methods.pyi").read_text()
     missing = []
     for name, method in public("ndgrad.Tensor"):

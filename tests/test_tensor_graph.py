@@ -149,14 +149,14 @@ def test_assigning_data_that_does_not_fit_is_refused(x):
 
 
 def test_data_under_vmap_is_refused():
-    def read(t):
+    def read_data(t):
         return t.data
 
     def write(t):
         t.data = ndgrad.ones(3)
         return t
 
-    for f, says in ((read, "accessing `data` under vmap"), (write, "mutating directly with `.data` under vmap")):
+    for f, says in ((read_data, "accessing `data` under vmap"), (write, "mutating directly with `.data` under vmap")):
         with pytest.raises(RuntimeError, match=says):
             vmap(f)(ndgrad.ones(3, 3))
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence as Sequence
 from ndgrad import (
     accelerator as accelerator, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compat
     as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
-    distributions, fft as fft, func as func, functorch as functorch, futures as futures, implicit as implicit, jit as
-    jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
+    distributions, fft as fft, func as func, functorch as functorch, futures as futures, fx as fx, implicit as implicit,
+    jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
     multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as ops, optim as optim,
     overrides as overrides, profiler as profiler, pytree as pytree, random as random, return_types as return_types,
     safetensors as safetensors, scipy as scipy, serialization as serialization, signal as signal, sparse as sparse,
@@ -61,11 +61,11 @@ from ndgrad._src.tensor.functions.data import (
 )
 from ndgrad._src.tensor.functions.decomposition import householder_product as _orgqr, lu_unpack as lu_unpack
 from ndgrad._src.tensor.functions.describe import (
-    _is_all_true as _is_all_true, _is_any_true as _is_any_true, detach as detach, detach_ as detach_, get_device as
-    get_device, get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads, is_complex as
-    is_complex, is_floating_point as is_floating_point, is_inference as is_inference, is_nonzero as is_nonzero,
-    is_same_size as is_same_size, is_signed as is_signed, is_tensor as is_tensor, numel as numel,
-    set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads, typename as typename,
+    _assert as _assert, _is_all_true as _is_all_true, _is_any_true as _is_any_true, detach as detach, detach_ as
+    detach_, get_device as get_device, get_num_interop_threads as get_num_interop_threads, get_num_threads as
+    get_num_threads, is_complex as is_complex, is_floating_point as is_floating_point, is_inference as is_inference,
+    is_nonzero as is_nonzero, is_same_size as is_same_size, is_signed as is_signed, is_tensor as is_tensor, numel as
+    numel, set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads, typename as typename,
 )
 from ndgrad._src.tensor.functions.dlpack import from_dlpack as from_dlpack
 from ndgrad._src.tensor.functions.einsum import einsum as einsum

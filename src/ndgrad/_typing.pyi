@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ndgrad._src.tensor.tensor_class import Tensor as Tensor
 from ndgrad._src.custom_functions.function import FunctionNode as FunctionNode
 from ndgrad._src.core.save_plan import SavePlan as SavePlan
+from ndgrad._src.engine.engine import GraphTask as GraphTask
 from ndgrad._src.engine.graph import GradientEdge as GradientEdge
 from ndgrad._src.core.input_metadata import InputMetadata as InputMetadata
 from ndgrad._src.interpreters.levels import Level as Level
@@ -31,7 +32,7 @@ from ndgrad._src.ops.vocabulary import PlainOps, RawOps, TensorOps
 
 __all__ = [
     "Array", "ArrayLike", "Axes", "Axis", "Device", "Dims", "Dtype", "FactoryOptions", "FunctionNode", "Generator",
-    "GradientEdge", "GradNode", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out",
+    "GradientEdge", "GradNode", "GraphTask", "Index", "InputMetadata", "Layout", "Level", "Library", "MemoryFormat", "Number", "Out",
     "Payload", "RandomOptions", "RandomState", "SavePlan", "Shape", "SizedOptions", "Sizes", "Storage", "Tensor",
     "TensorLike", "Tensors", "ViewInfo", "Vocabulary",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return as_device("cuda") if is_available() else None
 
 
-def _needed() -> None:
+def _require_accelerator() -> None:
     if not is_available():
         raise RuntimeError(
             "Cannot access accelerator device when none is available. Ask accelerator.is_available() first. [nd-gpu]"
@@ -48,13 +48,13 @@ def _needed() -> None:
 
 def current_device_index() -> int:
     """Return the number of the current accelerator; raise if there is none."""
-    _needed()
+    _require_accelerator()
     return cuda.current_device()
 
 
 def set_device_index(device: Device, /) -> None:
     """Set the current accelerator; raise if there is none."""
-    _needed()
+    _require_accelerator()
     cuda.set_device(device)
 
 
@@ -63,67 +63,67 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 
 def current_stream(device: Device = None, /) -> cuda.Stream:
     """Return the current stream; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return cuda.current_stream(device)
 
 
 def set_stream(stream: cuda.Stream) -> None:
     """Set the current stream."""
-    _needed()
+    _require_accelerator()
     cuda.set_stream(stream)
 
 
 def synchronize(device: Device = None, /) -> None:
     """Wait until all work is done; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     cuda.synchronize(device)
 
 
 def empty_cache() -> None:
     """Return unused memory to the system; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     cuda.empty_cache()
 
 
 def memory_allocated(device_index: Device = None, /) -> int:
     """Return the bytes that arrays use; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return cuda.memory_allocated(device_index)
 
 
 def memory_reserved(device_index: Device = None, /) -> int:
     """Return the bytes that the pool holds; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return cuda.memory_reserved(device_index)
 
 
 def max_memory_allocated(device_index: Device = None, /) -> int:
     """Return the largest `memory_allocated`; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return cuda.max_memory_allocated(device_index)
 
 
 def max_memory_reserved(device_index: Device = None, /) -> int:
     """Return the largest `memory_reserved`; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return cuda.max_memory_reserved(device_index)
 
 
 def memory_stats(device_index: Device = None, /) -> OrderedDict[str, Any]:
     """Return statistics of the memory; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return OrderedDict(cuda.memory_stats(device_index))
 
 
 def get_memory_info(device_index: Device = None, /) -> tuple[int, int]:
     """Return the free and total bytes; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     return cuda.mem_get_info(device_index)
 
 
 def reset_peak_memory_stats(device_index: Device = None, /) -> None:
     """Reset the peaks to the present use; raise if there is no accelerator."""
-    _needed()
+    _require_accelerator()
     cuda.reset_peak_memory_stats(device_index)
 
 
@@ -139,7 +139,7 @@ class device_index:
     def __enter__(self) -> None:
         self._block = None
         if self.idx is not None:
-            _needed()
+            _require_accelerator()
             self._block = cuda.device(self.idx)
             self._block.__enter__()
 

@@ -80,17 +80,17 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         then reads it.
         """
         name = module.__name__
-        sys.modules[name] = _made() if name == "torch" else _found(name)
+        sys.modules[name] = _make_torch() if name == "torch" else _find_module(name)
 
 
-def _made() -> _Torch:
+def _make_torch() -> _Torch:
     made = _Torch("torch", ndgrad.__doc__)
     vars(made).update(__version__=VERSION, __path__=[], __file__=ndgrad.__file__, __package__="torch")
     vars(made)["__spec__"] = importlib.machinery.ModuleSpec("torch", _finder, origin="ndgrad", is_package=True)
     return made
 
 
-def _found(name: str) -> ModuleType:
+def _find_module(name: str) -> ModuleType:
     """Return the module of this package for `torch.x.y`."""
     here = "ndgrad" + name.removeprefix("torch")
     try:

@@ -28,7 +28,7 @@ class Future(Generic[T]):
     def __init__(self, *, devices: list[Any] | None = None) -> None:
         self._inner: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-    def done(self) -> bool:
+    def done(self) -> bool:  # torch's name  # prose: ok
         """True if it has a value or an error."""
         return self._inner.done()
 

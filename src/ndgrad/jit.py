@@ -79,7 +79,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if builtins.isinstance(obj, (Module, dict, list)) or inspect.isclass(obj):
         return obj
     if not callable(obj):
-        raise TypeError(f"jit.script() takes a function, a module or a class, and got {type(obj).__name__}. [nd-type]")
+        raise TypeError(f"jit.script() takes a function, a module or a class, but got {type(obj).__name__}. [nd-type]")
     return compile(obj)
 
 

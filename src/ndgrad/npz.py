@@ -61,7 +61,7 @@ def _values(name: object, value: object) -> NDArray[Any]:
         if isinstance(value._array, Variable) or is_sparse_data(value._array) or value.is_meta:
             raise ValueError(
                 f"ndgrad.npz.save_file: {name!r} of shape {tuple(value.shape)} is sparse, without data or inside a "
-                "transform, and has no array of its values. Make it dense, or return it first. [nd-file-content]"
+                "transform, so it has no array of values. Make it dense, or return it first. [nd-file-content]"
             )
         array = memory_of(value)
         value = array if isinstance(array, np.ndarray) else move_to(array, _device("cpu"))

@@ -141,13 +141,13 @@ def _check_names(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | No
             f"{where}: a tensor cannot be called '__metadata__' in this format. Give it another name. [nd-file-content]"
         )
     if not all(type(text) is str for pair in (metadata or {}).items() for text in pair):
-        raise ValueError(f"{where}: metadata is a dict from text to text, and was {metadata!r:.200}. [nd-file-content]")
+        raise ValueError(f"{where}: metadata is a dict from text to text, but was {metadata!r:.200}. [nd-file-content]")
 
 
 def _values(name: str, t: Tensor, where: str) -> NDArray[Any]:
     if isinstance(t._array, Variable):
         raise RuntimeError(
-            f"{where}: {name!r} is inside a function transform, and has no values. Return it first. [nd-in-transform]"
+            f"{where}: {name!r} is inside a function transform, so it has no values. Return it first. [nd-in-transform]"
         )
     if is_sparse_data(t._array) or t.is_meta:
         kind = "sparse" if not t.is_meta else "on the meta device"
@@ -244,13 +244,13 @@ class safe_open:  # the name in safetensors
 
     def get_tensor(self, name: str) -> Any:
         """Return a tensor, copied from the file."""
-        return self._made(self._mapped(name).copy())
+        return self._wrap(self._map_tensor(name).copy())
 
     def get_slice(self, name: str) -> SafeSlice:
         """Return a tensor that is still in the file: index it to read a part."""
         return SafeSlice(self, name)
 
-    def _mapped(self, name: str) -> NDArray[Any]:
+    def _map_tensor(self, name: str) -> NDArray[Any]:
         if self._map is None:
             raise SafetensorError(f"{self._called} is closed. Read tensors inside the `with` block. [nd-call-order]")
         if name not in self._header:
@@ -259,7 +259,7 @@ class safe_open:  # the name in safetensors
             )
         return _window(self._map, self._begin, self._header[name])
 
-    def _made(self, array: NDArray[Any]) -> Any:
+    def _wrap(self, array: NDArray[Any]) -> Any:
         if self._plain:
             return array
         made = wrap(Tensor, array)
@@ -283,7 +283,7 @@ class SafeSlice:
 
     def __init__(self, file: safe_open, name: str) -> None:
         self._file, self._name = file, name
-        file._mapped(name)
+        file._map_tensor(name)
 
     def get_shape(self) -> list[int]:
         """Return the shape."""
@@ -294,7 +294,7 @@ class SafeSlice:
         return str(self._file._header[self._name]["dtype"])
 
     def __getitem__(self, index: Any) -> Any:
-        return self._file._made(np.array(self._file._mapped(self._name)[index]))
+        return self._file._wrap(np.array(self._file._map_tensor(self._name)[index]))
 
 
 def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
@@ -311,9 +311,9 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
         if mmap:  # in writable memory
             with open(filename, "rb") as opened:
                 file._map = map_file(opened, "private")
-        arrays = {name: file._mapped(name) for name in file.offset_keys()}
+        arrays = {name: file._map_tensor(name) for name in file.offset_keys()}
         # Other writers' files need not be aligned.
-        return {name: file._made(a if mmap and a.flags.aligned else a.copy()) for name, a in arrays.items()}
+        return {name: file._wrap(a if mmap and a.flags.aligned else a.copy()) for name, a in arrays.items()}
 
 
 def load(data: bytes) -> dict[str, Tensor]:

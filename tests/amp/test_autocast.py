@@ -73,12 +73,12 @@ def test_tasks_keep_their_blocks_apart():
             await asyncio.sleep(0)
             return (a @ a).dtype
 
-    async def outside():
+    async def multiply_outside():
         await asyncio.sleep(0)
         return (a @ a).dtype
 
     async def main():
-        return await asyncio.gather(inside(), outside(), inside())
+        return await asyncio.gather(inside(), multiply_outside(), inside())
 
     assert asyncio.run(main()) == [ndgrad.bfloat16, ndgrad.float32, ndgrad.bfloat16]
 

@@ -33,7 +33,7 @@ def checkout() -> Path:
 
 
 def failures(module: str, where: Path, arguments: list[str], tests: list[str]) -> tuple[int, set[str]]:
-    """How many tests ran on a module, and the names of those that failed."""
+    """Return the number of tests that ran on a module, and the names of failed ones."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
@@ -56,7 +56,7 @@ def failures(module: str, where: Path, arguments: list[str], tests: list[str]) -
 
 
 def _name(case: ElementTree.Element) -> str:
-    """What pytest calls a test; the report writes its file as a module, followed by a class if there is one."""
+    """Return pytest's name of a test. The report has its file as a module, followed by a class if there is one."""
     package, file, *classes = (case.get("classname") or "").split(".")
     return "::".join([f"{package}/{file}.py", *classes, case.get("name") or ""])
 

@@ -22,7 +22,7 @@ def parts(result: Any) -> list[Any]:
     return [p for r in result for p in parts(r)] if isinstance(result, (tuple, list)) else [result]
 
 
-def wrapped(arrays: Any) -> list[Any]:
+def wrap_arrays(arrays: Any) -> list[Any]:
     return [xp.asarray(a) if isinstance(a, np.ndarray) else a for a in arrays]
 
 
@@ -43,7 +43,7 @@ def test_every_function_has_samples() -> None:
 
 @pytest.mark.parametrize(("call", "arrays"), cases(DISCRETE) + cases(DIFFERENTIABLE))
 def test_values_and_types_are_numpys(call: Any, arrays: Any) -> None:
-    ours, theirs = parts(call(xp, *wrapped(arrays))), by_numpy(call, arrays)
+    ours, theirs = parts(call(xp, *wrap_arrays(arrays))), by_numpy(call, arrays)
     assert len(ours) == len(theirs)
     for a, b in zip(ours, theirs, strict=True):
         if not isinstance(b, (np.ndarray, np.generic)):
@@ -82,7 +82,7 @@ def slopes(f: Any, arrays: list[Any], which: int) -> Any:
 
 @pytest.mark.parametrize(("call", "arrays"), cases(DIFFERENTIABLE))
 def test_gradients_are_those_of_finite_differences(call: Any, arrays: Any) -> None:
-    inputs = [t.requires_grad_() for t in wrapped(arrays)]
+    inputs = [t.requires_grad_() for t in wrap_arrays(arrays)]
     results = parts(call(xp, *inputs))
     assert all(r.requires_grad for r in results)
     weighted(results, xp).backward()

@@ -1,4 +1,4 @@
-"""What the namespace is: its names, signatures, data types, devices, and how arrays lead to it."""
+"""The namespace: its names, signatures, data types, devices, and the link from arrays to it."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_missing_tangents_must_count_as_zero():
 def test_jacobians_of_a_matrix_product_have_their_closed_form():
     a, b = np.arange(1.0, 5.0).reshape(2, 2), np.arange(5.0, 9.0).reshape(2, 2)
     x = ndgrad.tensor(a, requires_grad=True)
-    want = np.kron(np.eye(2), b)  # of X B, elements of X by elements of the product
+    want = np.kron(np.eye(2), b)  # Jacobian of X B: elements of X by elements of the product
     (analytical,), repeats, sizes, types = get_analytical_jacobian((x,), x @ ndgrad.tensor(b))
     (numerical,) = get_numerical_jacobian(lambda given: given[0] @ ndgrad.tensor(b), (x,))
     np.testing.assert_allclose(analytical._array, want)

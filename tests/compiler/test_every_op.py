@@ -15,7 +15,7 @@ import pytest
 
 import ndgrad
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.compiler.capture.memory_order import _AS_LEFT, _KEPT, _ORDERLY, _kept_order
+from ndgrad._src.compiler.capture.memory_order import _kept_order
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM
 from ndgrad._src.ops.vocabulary import find
@@ -194,7 +194,12 @@ def results_of(op: Any, sample: Any, order: Any) -> tuple[list[Any], list[Any]]:
     return list(found) if isinstance(found, tuple) else [found], args
 
 
-@pytest.mark.parametrize("name", sorted(_ORDERLY | _AS_LEFT))
+#: The result of `copy` is not visible: it is written into existing memory.
+ORDERLY = sorted(n for n in SAMPLES if n != "copy" and find(n).memory_order is not None)
+KEEPING = [n for n in ORDERLY if find(n).memory_order == "kept"]
+
+
+@pytest.mark.parametrize("name", ORDERLY)
 def test_results_lie_in_order_where_a_trace_says_so(name: str) -> None:
     tried = 0
     for sample in SAMPLES[name]:
@@ -204,10 +209,6 @@ def test_results_lie_in_order_where_a_trace_says_so(name: str) -> None:
             assert np.asarray(array).flags.c_contiguous, f"{name} of {[np.shape(a) for a in sample.args]}, {sample.settings}"
             tried += 1
     assert tried
-
-
-#: The result of `copy` is not visible: it is written into existing memory.
-KEEPING = sorted(n for n in SAMPLES if (find(n).elementwise and n not in ("copy", *_AS_LEFT)) or n in _KEPT)
 
 
 @pytest.mark.parametrize("name", KEEPING)

@@ -12,8 +12,8 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as ng
-from ndgrad._src.compiler.kernels.operations import OPERATIONS
-from ndgrad._src.compiler.lower.float_errors import SILENT, FloatFlags, default_settings, settings
+from ndgrad._src.compiler.kernels.operations import every_operation
+from ndgrad._src.compiler.lower.float_errors import SILENT, FloatFlags, default_settings, filter_version, settings
 from ndgrad._src.compiler.lower.pointwise import is_pointwise
 from ndgrad._src.compiler.native.target import available
 from ndgrad._src.compiler.program.compiler_ops import op_named
@@ -21,6 +21,8 @@ from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+
+OPERATIONS = every_operation()
 
 
 @pytest.fixture(autouse=True)
@@ -258,3 +260,86 @@ def test_other_filters_show_a_warning_again() -> None:
                 called(ndgrad.ones(2))
             counts[-1].append(len(shown))
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("action", ["default", "once", "module"])
+def test_filters_that_change_to_an_equal_list_show_a_warning_again(action: Any) -> None:
+    def run(compile: Callable[..., Any]) -> list[int]:
+        f, counts = compile(lambda x: 1 / x), []
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter(action)
+            for turn in range(12):
+                if turn == 4:
+                    warnings.simplefilter(action)  # leaves the same list
+                if turn == 8:
+                    with warnings.catch_warnings():
+                        pass
+                f(t(0.0))
+                counts.append(len(shown))
+        return counts
+
+    assert run(CompiledFunction) == run(lambda f: f) == [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_the_version_of_the_filters_is_found_without_a_warning() -> None:
+    for action in ("default", "once", "module", "ignore", "error"):
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter(action)  # type: ignore[arg-type]
+            before = filter_version()
+            assert isinstance(before, int)
+            assert before == filter_version()
+            warnings.simplefilter(action)  # type: ignore[arg-type]
+            assert before != filter_version()
+            assert not shown
+            warnings.filterwarnings("always", category=RuntimeWarning)
+            assert filter_version() is None
+            assert not shown
+
+
+SCALARS: dict[str, Callable[[], Any]] = {
+    "division": lambda: np.float32(1.0) / np.float32(0.0),
+    "integers": lambda: np.int8(-128) - np.int8(1),
+    "overflow": lambda: np.float32(3e38) * np.float32(2.0),
+    "array": lambda: np.log(np.zeros(2))[0],
+    "cast": lambda: np.float32(1e38).astype(np.float16),
+}
+
+
+@pytest.mark.parametrize("action", ["default", "always", "ignore"])
+@pytest.mark.parametrize("name", SCALARS)
+def test_errors_of_numpy_itself_are_reported_by_each_call(name: str, action: Any) -> None:
+    compute = SCALARS[name]
+
+    def run(compile: Callable[..., Any]) -> list[Any]:
+        f, seen = compile(lambda x: x * bool(compute() > 0)), []
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter(action)
+            for turn in range(8):
+                if turn == 4:
+                    warnings.simplefilter("always")
+                with np.errstate(all="ignore" if turn == 1 else "warn", under="ignore"):
+                    f(t(1.0))
+                seen.append([str(w.message) for w in shown])
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError) as error:
+            f(t(1.0))
+        return [seen, str(error.value)]
+
+    assert run(CompiledFunction) == run(lambda f: f)
+
+
+def test_a_warning_that_ends_a_trace_is_shown_by_the_eager_call() -> None:
+    def f(x: Any) -> Any:
+        return x * (2.0 if bool(NotImplemented) else 1.0)  # C code warns
+
+    def run(compile: Callable[..., Any]) -> int:
+        g = compile(f)
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("default")
+            for _ in range(3):
+                try:
+                    g(t(1.0))
+                except TypeError:  # from Python 3.14 on
+                    pytest.skip("a truth value of NotImplemented is an error")
+        return len(shown)
+
+    assert run(CompiledFunction) == run(lambda f: f) == 1

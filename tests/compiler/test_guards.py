@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import types
+from contextvars import ContextVar
 from time import perf_counter
 from typing import Any
 
@@ -546,3 +547,27 @@ def test_functions_whose_code_is_written_when_they_are_first_called_may_be_held(
         "assert ndgrad.compile(f, fullgraph=True)(x).tolist() == f(x).tolist()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "NDGRAD_COMPILE_REPLAY": "1"})
+
+
+def test_a_new_dictionary_in_a_context_variable_is_not_mistaken_for_the_last_one() -> None:
+    """Native calls compare the variable with its contents when they were made, not with those accepted since."""
+    variable: ContextVar[dict[str, float]] = ContextVar("scales")
+    f = ndgrad.compile(lambda x: x * variable.get()["scale"])
+    x, found, expected = ndgrad.ones(()), [], []
+    for k in (1.0, 2.0, 3.0, 3.0, 4.0, 4.0, 2.0):
+        variable.set({"scale": k})
+        for change in (0.0, 0.0, 0.5, 0.0):
+            variable.get()["scale"] += change
+            found.append(f(x).item())
+            expected.append(variable.get()["scale"])
+    assert found == expected
+
+
+def test_changes_inside_the_default_of_a_context_variable_are_seen() -> None:
+    variable: ContextVar[dict[str, float]] = ContextVar("scales", default={"scale": 1.0})  # noqa: B039
+    f = ndgrad.compile(lambda x: x * variable.get()["scale"])
+    found = []
+    for k in (1.0, 1.0, 2.0, 3.0):
+        variable.get()["scale"] = k
+        found.append(f(ndgrad.ones(())).item())
+    assert found == [1.0, 1.0, 2.0, 3.0]

@@ -115,6 +115,19 @@ def irregular(n: int) -> tuple[Callable[..., Any], Any]:
     return f, ndgrad.tensor(numpy.random.default_rng(3).normal(size=(3, 3)))
 
 
+def nested_views(n: int) -> tuple[Callable[..., Any], Any]:
+    def f(x: Any) -> Any:
+        whole = x * 1.0
+        view = whole
+        for k in range(n):
+            view = (view.T, view[:], view.reshape(2, 2), view[None].squeeze(0))[k % 4]
+            view.mul_(1.001)
+            view[0].add_(0.001)
+        return (whole * view).sum()
+
+    return f, ndgrad.tensor([[0.1, 0.2], [0.3, 0.4]], dtype=ndgrad.float64)
+
+
 def tolerance(n: int) -> tuple[Callable[..., Any], Any]:
     def f(x: Any) -> Any:
         y, rounds = x * 1.0, 0
@@ -126,7 +139,7 @@ def tolerance(n: int) -> tuple[Callable[..., Any], Any]:
     return f, ndgrad.linspace(0.5, 1.0, 3, dtype=ndgrad.float64)
 
 
-PROGRAMS = [compound, two_before, rows, items_of_rows, windows, scattered, irregular]
+PROGRAMS = [compound, two_before, rows, items_of_rows, windows, scattered, irregular, nested_views]
 #: Functions whose rounds become loops, with their gradients.
 ROLLED = [compound, two_before, rows]
 
@@ -224,6 +237,15 @@ def test_work_grows_with_the_length(make: Any, monkeypatch: pytest.MonkeyPatch) 
     calls_for(make, 30)  # does the work of the first call
     short, long = calls_for(make, 40), calls_for(make, 160)
     assert long < 5 * short
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, func.grad], ids=["forward", "gradient"])
+def test_each_write_to_a_nested_view_is_a_bounded_number_of_ops(transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit on the ops of a trace would end it: a write to the k-th view was an op for each of k views."""
+    monkeypatch.setattr(native_program, "MOST_SMALL_STEPS", 10)
+    monkeypatch.setattr(tracer, "MOST_INSTRUCTIONS", 100 * LONG)
+    f, x = nested_views(LONG)
+    ndgrad.compile(transform(f), fullgraph=True)(x)
 
 
 # ----- limits ---------------------------------------------------------------------------------------------------------

@@ -57,6 +57,29 @@ def test_elementwise_values_are_computed_again_of_the_product_that_is_kept() -> 
         "  return %9\n"
     )
 
+# The function writes %0 * 0.5 into %0, and returns its product with %1; %2 is the gradient of that product.
+WRITING = """
+program f(%0: float64[4,4], %1: float64[4,4], %2: float64[4,4])
+  %3: float64[4,4] = permute(%0, dims=(1, 0))
+  %4: float64[4,4] = mul(%3, 0.5)
+  %5: float64[4,4] = sin(%4)
+  %6: float64[4,4] = mul(%5, %1)
+  %7: float64[4,4] = mul(%2, %5)
+  return %6, %4, %7
+"""
+
+
+def test_nothing_is_computed_again_of_an_overwritten_input() -> None:
+    program = parse_program(WRITING)
+    first, second = program.inputs[:2]
+    for overwritten in (set(), {first}):
+        found = split(program, program.outputs[:2], program.inputs[2:], program.outputs[2:], overwritten)
+        assert (first in found.kept) is (not overwritten)
+        assert second not in found.kept
+        given = [np.random.default_rng(i).standard_normal((4, 4)) for i in range(3)]
+        results = run(found.forward, given[:2])
+        np.testing.assert_array_equal(run(found.backward, [*results[2:], given[2]])[0], run(program, given)[2])
+
 
 @pytest.mark.parametrize("seed", range(12))
 def test_both_halves_are_the_whole_and_no_fewer_bytes_would_do(seed: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -449,3 +449,25 @@ def test_a_node_that_only_undefined_gradients_reach_may_run_between_two_of_a_cha
     part = np.hsplit(t, 2)[1]
     ((np.outer(part, t) * part).sum() + part.sum()).backward()  # 3 x0^3 + x0
     assert x.grad.tolist() == [10.0, 0.0]
+
+
+@pytest.mark.parametrize("lies", ["C", "F", "with gaps"])
+@pytest.mark.parametrize("compute", ["matmul", "sum", "select", "same"])
+def test_requested_gradients_have_the_memory_layout_of_grad(compute: str, lies: str) -> None:
+    functions: dict[str, Any] = {
+        "matmul": lambda x: (x.T @ x.detach()).sin().sum(),
+        "sum": lambda x: x.T.sum(0).sum(),
+        "select": lambda x: ndgrad.stack([x, x.cos()], 2).square().sum(),
+        "same": lambda x: (x.T + 0).T,
+    }
+    base = ndgrad.arange(24.0).reshape(4, 6) / 10
+    x = {"C": base, "F": base.T.contiguous().T, "with gaps": base[:, ::2]}[lies].detach().requires_grad_()
+    given = [ndgrad.ones(tuple(x.shape)[::-1]).T] if compute == "same" else None
+    y = functions[compute](x)
+    (g,) = ndgrad.autograd.grad(y, x, given, retain_graph=True)
+    y.backward(*(given or []))
+    assert g.stride() == x.grad.stride() == (x.stride() if lies != "with gaps" else (3, 1))
+    assert g.tolist() == x.grad.tolist()
+    vjp = ndgrad.func.vjp(functions[compute], x.detach())[1](*(given or [ndgrad.ones(())]))[0]
+    assert vjp.stride() == g.stride()
+    assert vjp.tolist() == g.tolist()

@@ -20,7 +20,7 @@ def on_ranks(*counts):
 
 
 def values(rank, *shape, seed=0):
-    """What a rank has: every rank can work out what every other has."""
+    """Return the values of a rank. Every rank can compute those of all others."""
     return np.random.default_rng(1000 * seed + rank).standard_normal(shape)
 
 

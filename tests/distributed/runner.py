@@ -1,4 +1,4 @@
-"""What every rank of a test job runs: all programs for its number of ranks, one after the other, each with its own
+"""Main program of each rank of a test job: all programs for its number of ranks, one after the other, each with its own
 verdict.
 
 One start serves many tests, since starting costs more than running. A rank that fails goes on to the next program; the
@@ -20,7 +20,7 @@ MODULES = (
     "collectives", "derivatives", "faults", "dtensors", "training", "sharded", "tensor_parallel", "pipelines", "rings",
     "checkpoints", "remote", "on_gpus",
 )  # fmt: skip
-#: How long a rank may wait for the others, in seconds.
+#: Longest wait of a rank for the others, in seconds.
 PATIENCE = 20.0
 
 

@@ -23,7 +23,7 @@ from ndgrad.launch import Job
 #: Until then all programs of one count must have run, in seconds.
 PATIENCE = 240.0
 ROOT = Path(__file__).parents[2]
-#: Which measures how quick ranks are together, and so wants a core for each.
+#: Measures the joint speed of ranks, and so needs a core for each.
 TIMED = "training.a_step_is_recorded_and_the_machine_measured_alike_on_all_ranks"
 
 
@@ -60,13 +60,13 @@ def _run(count: int, directory: Path) -> None:
 
 @pytest.fixture(scope="session")
 def results(tmp_path_factory, worker_id="master"):
-    """What the ranks said: by count, then by rank and program. The workers of pytest share one run of each count."""
+    """Reports of the ranks: by count, then by rank and program. The workers of pytest share one run of each count."""
     shared = tmp_path_factory.getbasetemp()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         shared = shared.parent
     found: dict[int, tuple[list[dict[str, dict]], str]] = {}
 
-    def of(count: int):
+    def run_ranks(count: int):
         if count not in found:
             directory = shared / f"ranks-{count}"
             directory.mkdir(exist_ok=True)
@@ -82,7 +82,7 @@ def results(tmp_path_factory, worker_id="master"):
             found[count] = said, (directory / "output").read_text()
         return found[count]
 
-    return of
+    return run_ranks
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="MPICH is not there")

@@ -21,7 +21,7 @@ from ndgrad.distributed.tensor.signatures import has_signature, signature
 
 load_all()
 
-#: What is random is compared on ranks (programs/dtensors.py).
+#: Random ops are compared on ranks (programs/dtensors.py).
 NAMES = [name for name, op in table.items() if SAMPLES.get(name) and has_signature(op) and "generator" not in op.settings]
 RAW = RawOps(np)
 #: Ops whose samples have no dimension that could be divided, or whose results may be any of several.

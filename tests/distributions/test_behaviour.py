@@ -1,4 +1,4 @@
-"""What distributions, constraints and transforms do beside numbers: checks, copies, Jacobians, subclasses, gradients of entropies."""
+"""Distributions, constraints and transforms apart from numbers: checks, copies, Jacobians, subclasses, gradients of entropies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_entropy_of_an_exponential_family_has_a_gradient():
 
     scale = ndgrad.tensor([0.5, 2.0], requires_grad=True)
     ByNaturalParameters(0.0, scale).entropy().sum().backward()
-    np.testing.assert_allclose(scale.grad.numpy(), [2.0, 0.5])  # of log(scale)
+    np.testing.assert_allclose(scale.grad.numpy(), [2.0, 0.5])  # the gradient of log(scale)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_entropy_of_an_exponential_family_has_a_gradient():
 )  # fmt: skip
 def test_copies_and_pickles(d):
     x = d.sample()
-    d.log_prob(x)  # which keeps the logits of probabilities
+    d.log_prob(x)  # caches the logits of probabilities
     for other in (copy.copy(d), copy.deepcopy(d), pickle.loads(pickle.dumps(d))):
         assert repr(other) == repr(d)
         assert other.log_prob(x).tolist() == d.log_prob(x).tolist()

@@ -42,7 +42,7 @@ def test_example_runs_and_is_right(name: str, capsys: pytest.CaptureFixture[str]
     pytest.importorskip(library)
     if name == "emcee_posterior":
         pytest.importorskip("scipy")
-    ndgrad.set_default_dtype(ndgrad.float32)  # as whoever runs it has it
+    ndgrad.set_default_dtype(ndgrad.float32)  # the default of a user's run
     found = loaded(name).main()
     assert all(value < limit for value in (found if isinstance(found, tuple) else (found,)))
     assert capsys.readouterr().out

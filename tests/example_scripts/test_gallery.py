@@ -51,11 +51,11 @@ def prepare(name):
         pytest.importorskip(NEEDS[name])
     if name == "c_kernel" and not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("there is no C compiler")
-    ndgrad.set_default_dtype(ndgrad.float32)  # as whoever runs it has it
+    ndgrad.set_default_dtype(ndgrad.float32)  # the default of a user's run
 
 
 def returns_of(node):
-    """Where a function returns, functions inside it left out."""
+    """Return the return statements of a function, without those of inner functions."""
     inside = [child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.FunctionDef, ast.ClassDef, ast.Lambda))]
     return [found for child in inside for found in ([child] if isinstance(child, ast.Return) else returns_of(child))]
 

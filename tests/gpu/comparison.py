@@ -11,7 +11,7 @@ TOLERANCE = {ndgrad.float64: 1e-12, ndgrad.float32: 3e-5, ndgrad.float16: 5e-3, 
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
-def drawn(*shape):
+def draw(*shape):
     return np.random.default_rng(len(shape) + shape[-1]).standard_normal(shape)
 
 

@@ -1,4 +1,4 @@
-"""What steps ask of a GPU, counted where there is none: `python -m tests.gpu.counted_launches`.
+"""Count the GPU work of steps on a machine without a GPU: `python -m tests.gpu.counted_launches`.
 
 The stand-in for CuPy, with kernels that are counted and not run, and products likewise: all of the host's part of the kernels of
 ndgrad._src.compiler.cuda runs, with shapes, dtypes and addresses as on a GPU; values are zeros. Functions of CuPy's that are called
@@ -28,7 +28,7 @@ class Memory:
     device_id = 0
 
     def __init__(self, size):
-        self.array = stand_in.held(numpy.zeros(max(1, size), numpy.uint8))
+        self.array = stand_in.wrap_results(numpy.zeros(max(1, size), numpy.uint8))
         self.offset, self.ptr = 0, stand_in.pointer(self.array._bare)
 
 
@@ -46,7 +46,7 @@ class Pinned(bytearray):
     ptr = 0
 
 
-def counted(name, function):
+def count_calls(name, function):
     def call(*args, **kwargs):
         COUNTS[f"cupy.{name}"] += 1
         return function(*args, **kwargs)
@@ -91,9 +91,9 @@ def install():
     cublas.gemmEx, cublas.gemmStridedBatchedEx = counting("product"), counting("products")
     sys.modules.update(made)
     for name in FUNCTIONS:
-        setattr(cupy, name, counted(name, getattr(cupy, name)))
+        setattr(cupy, name, count_calls(name, getattr(cupy, name)))
     for name in METHODS:
-        setattr(ndarray, name, counted(name, getattr(ndarray, name)))
+        setattr(ndarray, name, count_calls(name, getattr(ndarray, name)))
 
 
 def steps():

@@ -1,7 +1,7 @@
 """A stand-in for CuPy where there is no GPU: NumPy arrays behind a class that is as strict as CuPy's, with the gaps of CuPy 14.
 
 Whatever CuPy refuses is refused here: NumPy arrays among the arguments, implicit conversion, functions, keywords and dtypes that it has
-not. Where it means something else than NumPy, so does this: results are never NumPy's scalars, elementwise results are contiguous, of
+not. It follows CuPy wherever CuPy differs from NumPy: results are never NumPy's scalars, elementwise results are contiguous, of
 several values for one place any may stay (here the first), a NaN is found anywhere by argmax (here the last), and extrema of
 float64 by `at` are rounded to float32; indices out of bounds count on from the start; a singular matrix raises only if it was asked to.
 """
@@ -22,7 +22,7 @@ import scipy.special
 
 from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
 
-#: What NumPy has and CuPy has not.
+#: Names of NumPy's that CuPy does not have.
 ABSENT = frozenset(
     "asmatrix block bmat char ctypeslib dtypes einsum_path emath errstate frompyfunc geomspace geterr histogram_bin_edges insert isnat "
     "longdouble ma matrix matvec memmap nanpercentile nanquantile ndenumerate nditer polyder polydiv polyint rec recarray seterr spacing "
@@ -99,10 +99,10 @@ def bare(value, numpy_too=False):
     return value
 
 
-def held(value, *sources):
+def wrap_results(value, *sources):
     """Results as arrays of this class, with the source whose memory they are a window on as their base."""
     if isinstance(value, (tuple, list)):
-        return tuple(held(v, *sources) for v in value)
+        return tuple(wrap_results(v, *sources) for v in value)
     if not isinstance(value, (numpy.ndarray, numpy.generic)):
         return value
     made = object.__new__(ndarray)
@@ -127,7 +127,7 @@ def window(array, shape, dtype, offset, strides):
 
 
 class Pointer:
-    """Where an array lies: as CuPy's, it takes an offset in bytes."""
+    """Pointer to the memory of an array. Like CuPy's, it takes an offset in bytes."""
 
     def __init__(self, array, offset=0):
         self.array, self.offset, self.ptr = array, offset, pointer(array._bare) + offset
@@ -183,8 +183,8 @@ class ndarray:
     strides = property(lambda self: self._bare.strides)
     data = property(Pointer)
     device = property(lambda self: types.SimpleNamespace(id=0))
-    T = property(lambda self: held(self._bare.T, self))
-    mT = property(lambda self: held(self._bare.mT, self))
+    T = property(lambda self: wrap_results(self._bare.T, self))
+    mT = property(lambda self: wrap_results(self._bare.mT, self))
 
     @property
     def flags(self):
@@ -199,11 +199,11 @@ class ndarray:
 
     @property
     def real(self):
-        return held(self._bare.real, self) if self._bare.dtype.kind == "c" else self
+        return wrap_results(self._bare.real, self) if self._bare.dtype.kind == "c" else self
 
     @property
     def imag(self):
-        return held(self._bare.imag, self) if self._bare.dtype.kind == "c" else held(numpy.zeros_like(self._bare))
+        return wrap_results(self._bare.imag, self) if self._bare.dtype.kind == "c" else wrap_results(numpy.zeros_like(self._bare))
 
     @real.setter
     def real(self, value):
@@ -248,13 +248,13 @@ class ndarray:
     # ----- indexing -----
 
     def __getitem__(self, index):
-        whole = around(index, self.shape)
-        return held(self._bare[whole if any(i is Ellipsis for i in whole) else (*whole, Ellipsis)], self)
+        whole = wrap_index(index, self.shape)
+        return wrap_results(self._bare[whole if any(i is Ellipsis for i in whole) else (*whole, Ellipsis)], self)
 
     def __setitem__(self, index, value):
         if isinstance(value, numpy.ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
-        index, value = around(index, self.shape), bare(value)
+        index, value = wrap_index(index, self.shape), bare(value)
         if any(isinstance(i, numpy.ndarray) and i.dtype != bool for i in index):
             places = numpy.arange(self._bare.size).reshape(self.shape)[index]
             values = numpy.broadcast_to(numpy.asarray(value).astype(self.dtype), places.shape)
@@ -274,7 +274,7 @@ def as_tuple(index):
     return index if isinstance(index, tuple) else (index,)
 
 
-def around(index, shape):
+def wrap_index(index, shape):
     """An index as CuPy reads it: arrays of integers count on from the start where they are out of bounds."""
     items = as_tuple(bare(index, numpy_too=True))
     taken = sum(1 if not isinstance(i, numpy.ndarray) or i.dtype != bool else i.ndim for i in items if i is not None and i is not Ellipsis)
@@ -303,7 +303,7 @@ def method(name, lacks=()):
             return last_nan(self._bare, name, *args, **kwargs)
         if name in ("sort", "argsort") and kwargs.get("kind") not in (None, "stable"):
             raise ValueError("kind can only be None or 'stable'")
-        return held(getattr(self._bare, name)(*bare(args), **{k: bare(v) for k, v in kwargs.items()}), self)
+        return wrap_results(getattr(self._bare, name)(*bare(args), **{k: bare(v) for k, v in kwargs.items()}), self)
 
     return call
 
@@ -313,7 +313,7 @@ def last_nan(array, name, axis=None, dtype=None, keepdims=False):
     found = getattr(array, name)(axis=axis, keepdims=keepdims)
     nan = numpy.isnan(array)
     last = (array.size if axis is None else array.shape[axis]) - 1 - numpy.flip(nan, axis).argmax(axis=axis, keepdims=keepdims)
-    return held(numpy.where(nan.any(axis=axis, keepdims=keepdims), last, found))
+    return wrap_results(numpy.where(nan.any(axis=axis, keepdims=keepdims), last, found))
 
 
 def refuse(name, kwargs, lacks):
@@ -385,7 +385,7 @@ class Ufunc:
             if given[0].dtype.char == "E" and max(a.ndim for a in given) > 2:
                 raise TypeError("data type 'E' not understood")
             made = self.plain(*[a.astype(numpy.float32) for a in given])
-            return held(numpy.ascontiguousarray(made).astype(given[0].dtype))
+            return wrap_results(numpy.ascontiguousarray(made).astype(given[0].dtype))
         if out is not None:
             target = out[0] if isinstance(out, tuple) else out
             self.plain(*given, out=bare(target), casting=casting, **settings)
@@ -395,13 +395,13 @@ class Ufunc:
             raise OutOfMemoryError(f"Out of memory allocating {made.nbytes:,} bytes (allocated so far: 100 bytes).")
         contiguous = numpy.ascontiguousarray
         if isinstance(made, tuple):
-            return tuple(held(contiguous(m).reshape(m.shape)) for m in made)
-        return held(contiguous(made).reshape(numpy.shape(made)))
+            return tuple(wrap_results(contiguous(m).reshape(m.shape)) for m in made)
+        return wrap_results(contiguous(made).reshape(numpy.shape(made)))
 
     def outer(self, a, b, **kwargs):
         return self(a.reshape(*a.shape, *(1,) * b.ndim), b, **kwargs)
 
-    def at(self, a, indices, b=None):
+    def at(self, a, indices, b=None):  # CuPy's name  # prose: ok
         if self.__name__ not in AT:
             raise NotImplementedError(f"`cupy_{self.__name__}.at` is not supported yet")
         arrays = any(isinstance(i, (list, ndarray, numpy.ndarray)) for i in as_tuple(indices))
@@ -410,7 +410,7 @@ class Ufunc:
         values = numpy.asarray(bare(b)).astype(a.dtype)
         if arrays and a.dtype == numpy.float64 and self.__name__ in ("maximum", "minimum"):
             values = values.astype(numpy.float32).astype(numpy.float64)
-        self.plain.at(a._bare, around(indices, a.shape), values)
+        self.plain.at(a._bare, wrap_index(indices, a.shape), values)
 
     def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
         return self._method("reduce", {"add": "sum", "multiply": "prod"})(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
@@ -420,7 +420,7 @@ class Ufunc:
 
     def reduceat(self, array, indices, axis=0, dtype=None, out=None):
         self._method("reduceat", {"add": "sum"})
-        return held(numpy.add.reduceat(bare(array), bare(indices, numpy_too=True), axis, dtype))
+        return wrap_results(numpy.add.reduceat(bare(array), bare(indices, numpy_too=True), axis, dtype))
 
     def _method(self, kind, known):
         if self.__name__ not in known:
@@ -434,7 +434,7 @@ def function(plain, name, free=False):
     def call(*args, **kwargs):
         refuse(name, kwargs, lacks)
         if not free and args and not isinstance(args[0], ndarray):
-            raise TypeError(f"cupy.{name}() takes a cupy.ndarray first, and got {type(args[0])}")
+            raise TypeError(f"cupy.{name}() takes a cupy.ndarray first, but got {type(args[0])}")
         if name in ("max", "min", "amax", "amin", "argmax", "argmin"):
             return getattr(args[0], name.replace("am", "m"))(*args[1:], **kwargs)
         if name in ("sort", "argsort") and kwargs.get("kind") not in (None, "stable"):
@@ -442,7 +442,7 @@ def function(plain, name, free=False):
         numpy_too = name in BRINGING
         if name == "take" and args[0].size:
             kwargs["mode"] = "wrap"
-        return held(plain(*bare(args, numpy_too), **{k: bare(v, numpy_too) for k, v in kwargs.items()}), *args)
+        return wrap_results(plain(*bare(args, numpy_too), **{k: bare(v, numpy_too) for k, v in kwargs.items()}), *args)
 
     call.__name__ = name
     return call
@@ -451,20 +451,20 @@ def function(plain, name, free=False):
 def where(condition, x=None, y=None):
     if x is None and y is None:
         return condition.nonzero()
-    return held(numpy.where(bare(condition.astype("?", copy=False)), bare(x), bare(y)))
+    return wrap_results(numpy.where(bare(condition.astype("?", copy=False)), bare(x), bare(y)))
 
 
 def broadcast_arrays(*args):
     """Numbers stay as they are."""
     shape = numpy.broadcast_shapes(*(a.shape for a in args if isinstance(a, ndarray)))
-    return tuple(held(numpy.broadcast_to(a._bare, shape), a) if isinstance(a, ndarray) else a for a in args)
+    return tuple(wrap_results(numpy.broadcast_to(a._bare, shape), a) if isinstance(a, ndarray) else a for a in args)
 
 
 def solve(a, b):
     """With a vector b or one whose leading dimensions are those of a, and no other."""
     if b.ndim > 1 and a.shape[:-1] != b.shape[:-1]:
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b")
-    return held(numpy.linalg.solve(bare(a), bare(b)))
+    return wrap_results(numpy.linalg.solve(bare(a), bare(b)))
 
 
 def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False, overwrite_b=False, check_finite=False):
@@ -474,7 +474,7 @@ def solve_triangular(a, b, trans=0, lower=False, unit_diagonal=False, overwrite_
     for place in numpy.ndindex(a.shape[:-2]):
         right = numpy.asarray(b._bare[place]).astype(a.dtype)
         made[place] = _triangular(a._bare[place], right, trans=trans, lower=lower, unit_diagonal=unit_diagonal, check_finite=False)
-    return held(made)
+    return wrap_results(made)
 
 
 def _triangular(a, b, **settings):
@@ -487,7 +487,7 @@ def _triangular(a, b, **settings):
 def lu_factor(a, overwrite_a=False, check_finite=True):
     if a.ndim != 2 or a.dtype.char not in "fdFD":
         raise NotImplementedError("Only float32, float64, complex64 and complex128 are supported.")
-    return held(scipy.linalg.lu_factor(a._bare, check_finite=False))
+    return wrap_results(scipy.linalg.lu_factor(a._bare, check_finite=False))
 
 
 # ----- modules ------------------------------------------------------------------------------------------------------------------
@@ -547,7 +547,7 @@ def install() -> None:
         value = getattr(scipy.special, name, None)
         if value is not None:
             setattr(special, name, Ufunc(value) if isinstance(value, numpy.ufunc) else function(value, name, free=True))
-    special.yn = lambda n, x: held(numpy.where(numpy.less(bare(n), 0), numpy.nan, scipy.special.yn(bare(n), bare(x))))
+    special.yn = lambda n, x: wrap_results(numpy.where(numpy.less(bare(n), 0), numpy.nan, scipy.special.yn(bare(n), bare(x))))
     linalg = MODULES["cupyx.scipy.linalg"]
     linalg.solve_triangular, linalg.lu_factor = solve_triangular, lu_factor
     MODULES["cupyx"].errstate = raising
@@ -563,7 +563,7 @@ def unless_asked(run):
         except numpy.linalg.LinAlgError:
             if LOOKING[0]:
                 raise
-            return held(numpy.full(args[-1].shape, numpy.nan))
+            return wrap_results(numpy.full(args[-1].shape, numpy.nan))
 
     return call
 

@@ -92,15 +92,15 @@ def host(t):
     return t.cpu().numpy()
 
 
-def drawn(*shape, seed):
+def draw(*shape, seed):
     return ndgrad.tensor(np.random.default_rng(seed).standard_normal(shape).astype(np.float32), device="cuda")
 
 
 def test_inputs_that_move_are_copied_in_and_results_stay():
     compiled = ndgrad.compile(function, fullgraph=True)
-    y, kept = drawn(50, 16, seed=0), []
+    y, kept = draw(50, 16, seed=0), []
     for n in range(6):
-        x, scale = drawn(6, 40, seed=n + 1), ndgrad.tensor(1.0 + n)  # the latter on the host
+        x, scale = draw(6, 40, seed=n + 1), ndgrad.tensor(1.0 + n)  # the latter on the host
         kept.append((compiled(x, y, scale), function(x, y, scale)))
     graph = program_of(compiled).capturing
     assert graph.problem is None
@@ -111,7 +111,7 @@ def test_inputs_that_move_are_copied_in_and_results_stay():
 
 
 def test_what_is_written_in_place_is_written_by_the_graph():
-    x, total = drawn(6, 40, seed=0), ndgrad.zeros(6, 40, device="cuda")
+    x, total = draw(6, 40, seed=0), ndgrad.zeros(6, 40, device="cuda")
 
     @ndgrad.compile
     def step(y):
@@ -120,7 +120,7 @@ def test_what_is_written_in_place_is_written_by_the_graph():
 
     want = np.zeros((6, 40), np.float32)
     for n in range(6):
-        y = drawn(6, 40, seed=n + 1)
+        y = draw(6, 40, seed=n + 1)
         step(y)
         want += host(x.softmax(-1) * y)
         np.testing.assert_allclose(host(total), want, rtol=1e-5, atol=1e-5)
@@ -129,12 +129,12 @@ def test_what_is_written_in_place_is_written_by_the_graph():
 def test_few_launches_are_not_recorded(monkeypatch):
     compiled = ndgrad.compile(lambda x: x.sin() * 2)
     for _ in range(4):
-        compiled(drawn(8, seed=0))
+        compiled(draw(8, seed=0))
     assert program_of(compiled).capturing.problem == "it has few launches"
-    assert "few launches" in str(ndgrad.compiler.explain(compiled, drawn(8, seed=0)))
+    assert "few launches" in str(ndgrad.compiler.explain(compiled, draw(8, seed=0)))
     monkeypatch.setenv("NDGRAD_CUDA_GRAPHS", "0")
     compiled = ndgrad.compile(function)
-    compiled(drawn(6, 40, seed=0), drawn(50, 16, seed=0), ndgrad.tensor(1.0))
+    compiled(draw(6, 40, seed=0), draw(50, 16, seed=0), ndgrad.tensor(1.0))
     assert program_of(compiled).capturing.problem == "NDGRAD_CUDA_GRAPHS is 0"
 
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_recorded_runs_as_before(monkeypatch):
     monkeypatch.setattr(graphs, "graph", refuses)
     compiled = ndgrad.compile(function)
     for n in range(5):
-        x, y, scale = drawn(6, 40, seed=n), drawn(50, 16, seed=n), ndgrad.tensor(2.0)
+        x, y, scale = draw(6, 40, seed=n), draw(50, 16, seed=n), ndgrad.tensor(2.0)
         for a, b in zip(compiled(x, y, scale), function(x, y, scale), strict=True):
             np.testing.assert_allclose(host(a), host(b), rtol=1e-5, atol=1e-6)
     assert "not permitted" in program_of(compiled).capturing.problem

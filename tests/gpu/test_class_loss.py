@@ -32,7 +32,7 @@ class _Notes:
 
 
 @pytest.fixture(autouse=True)
-def noted(monkeypatch):
+def notes(monkeypatch):
     if ON_GPU:
         yield None
         return
@@ -95,16 +95,16 @@ def test_more_rows_than_blocks_take_at_once(monkeypatch):
         assert host(total) == rows / 2
 
 
-def test_a_target_that_is_no_class_is_noted(noted):
+def test_a_target_that_is_no_class_is_noted(notes):
     x, target = on_device(np.zeros((4, 3)), "float32"), on_device(np.array([0, 7, -100, 1]), "int64")
-    if noted is None:
+    if notes is None:
         loss = F.cross_entropy(ndgrad.tensor(np.zeros((4, 3)), device="cuda"), ndgrad.tensor([0, 7, -100, 1], device="cuda"))
         with pytest.raises(IndexError, match="Target 7 is out of bounds for 3 classes"):
             loss.item()
     else:
         kernels.class_loss(x, target, None, -100, 0.0, "mean", wrong)
-        assert noted.host.tolist() == [1, 7]
-        assert noted.flag[0] == 1
+        assert notes.host.tolist() == [1, 7]
+        assert notes.flag[0] == 1
 
 
 def test_what_is_not_taken():
@@ -119,7 +119,7 @@ def test_second_derivatives_and_forward_mode_on_the_gpu():
     x = np.random.default_rng(0).standard_normal((6, 4))
     y, w = [0, 3, 1, -100, 2, 2], [0.5, 1.0, 2.0, 1.5]
 
-    def found(where):
+    def differentiate(where):
         scores, weight = ndgrad.tensor(x, device=where, requires_grad=True), ndgrad.tensor(w, device=where, dtype=ndgrad.float64)
         target = ndgrad.tensor(y, device=where)
 
@@ -131,5 +131,5 @@ def test_second_derivatives_and_forward_mode_on_the_gpu():
         pushed = ndgrad.func.jvp(loss, (scores.detach(),), (first.detach(),))[1]
         return [np.asarray(t.detach().cpu()) for t in (first, second, pushed)]
 
-    for a, b in zip(found("cuda"), found("cpu"), strict=True):
+    for a, b in zip(differentiate("cuda"), differentiate("cpu"), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-14)

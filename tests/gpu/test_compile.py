@@ -28,12 +28,12 @@ def kernels():
         yield
 
 
-def drawn(*shape, seed=0):
+def draw(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape)
 
 
 def tensor(*shape, dtype=ndgrad.float32, seed=0, grad=True):
-    return ndgrad.tensor(drawn(*shape, seed=seed), device="cuda").to(dtype).requires_grad_(grad)
+    return ndgrad.tensor(draw(*shape, seed=seed), device="cuda").to(dtype).requires_grad_(grad)
 
 
 def host(t):
@@ -42,7 +42,7 @@ def host(t):
 
 
 def program_of(compiled):
-    """What ran on the device in the last call."""
+    """Return the steps that ran on the device in the last call."""
     made = compiled.entries[-1].specialisation
     runners = [made.run_forward, *([made.whole.runner] if made.whole is not None else [])]
     return next(r._on_device for r in runners if r._on_device is not None)
@@ -60,7 +60,7 @@ def compared(function, *tensors, tolerance=1e-5):
         assert got.dtype is want.dtype
         pairs = [(want, got)]
         if want.requires_grad:
-            weights = ndgrad.tensor(drawn(*want.shape, seed=9), device="cuda").to(want.dtype)
+            weights = ndgrad.tensor(draw(*want.shape, seed=9), device="cuda").to(want.dtype)
             want.backward(weights)
             got.backward(weights)
             pairs += [(t.grad, o.grad) for t, o in zip(tensors, own, strict=True) if t.requires_grad]
@@ -148,9 +148,9 @@ def parts(dtype=ndgrad.float32):
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).to("cuda").to(dtype)
     with ndgrad.no_grad():
         for p in model.parameters():
-            p.copy_(ndgrad.tensor(drawn(*p.shape), dtype=dtype))
+            p.copy_(ndgrad.tensor(draw(*p.shape), dtype=dtype))
     optimizer = optim.AdamW(model.parameters(), lr=0.01)
-    x, y = ndgrad.tensor(drawn(32, 8), dtype=dtype, device="cuda"), ndgrad.tensor(np.arange(32) % 3, device="cuda")
+    x, y = ndgrad.tensor(draw(32, 8), dtype=dtype, device="cuda"), ndgrad.tensor(np.arange(32) % 3, device="cuda")
 
     def step(x=x):
         optimizer.zero_grad()

@@ -8,7 +8,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
-from tests.gpu.comparison import drawn
+from tests.gpu.comparison import draw
 
 cupy = pytest.importorskip("cupy")
 if ndgrad._src.arrays.device_kernels.kernels() is None:
@@ -19,9 +19,9 @@ def parts(name="AdamW", dtype=ndgrad.float32):
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).to("cuda").to(dtype)
     with ndgrad.no_grad():
         for p in model.parameters():
-            p.copy_(ndgrad.tensor(drawn(*p.shape), dtype=dtype))
+            p.copy_(ndgrad.tensor(draw(*p.shape), dtype=dtype))
     optimizer = getattr(optim, name)(model.parameters(), lr=0.05)
-    x, y = ndgrad.tensor(drawn(32, 8), dtype=dtype, device="cuda"), ndgrad.tensor(np.arange(32) % 3, device="cuda")
+    x, y = ndgrad.tensor(draw(32, 8), dtype=dtype, device="cuda"), ndgrad.tensor(np.arange(32) % 3, device="cuda")
 
     def step():
         optimizer.zero_grad()
@@ -48,7 +48,7 @@ def test_a_recorded_training_step_is_the_step(name):
         np.testing.assert_array_equal(p.detach().cpu().numpy(), b)  # recorded, not run
     for i in range(5):
         for one in (x, want_x):
-            one.copy_(ndgrad.tensor(drawn(32, 8) + i, dtype=ndgrad.float32, device="cuda"))
+            one.copy_(ndgrad.tensor(draw(32, 8) + i, dtype=ndgrad.float32, device="cuda"))
         for one in (optimizer, want_optimizer):
             one.param_groups[0]["lr"] = 0.05 / (1 + i)
         g.replay()
@@ -63,9 +63,9 @@ def test_a_recorded_training_step_is_the_step(name):
 
 
 def test_convolution_and_attention_are_recorded():
-    q = ndgrad.tensor(drawn(2, 4, 64, 16), dtype=ndgrad.bfloat16, device="cuda", requires_grad=True)
-    x = ndgrad.tensor(drawn(2, 3, 16, 16), dtype=ndgrad.float32, device="cuda", requires_grad=True)
-    w = ndgrad.tensor(drawn(4, 3, 3, 3), dtype=ndgrad.float32, device="cuda", requires_grad=True)
+    q = ndgrad.tensor(draw(2, 4, 64, 16), dtype=ndgrad.bfloat16, device="cuda", requires_grad=True)
+    x = ndgrad.tensor(draw(2, 3, 16, 16), dtype=ndgrad.float32, device="cuda", requires_grad=True)
+    w = ndgrad.tensor(draw(4, 3, 3, 3), dtype=ndgrad.float32, device="cuda", requires_grad=True)
 
     def step():
         q.grad = x.grad = w.grad = None

@@ -1,4 +1,4 @@
-"""How much steps ask of a GPU: kernels, products, functions of CuPy's. What is asked for is the CPU's time, which small steps wait for."""
+"""GPU launches of steps: kernels, products, functions of CuPy's. Each launch costs CPU time, which bounds small steps."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
 from ndgrad._src.arrays import device_kernels
-from tests.gpu.comparison import drawn
+from tests.gpu.comparison import draw
 
 cupy = pytest.importorskip("cupy")
 HALVES = pytest.mark.parametrize("dtype", [ndgrad.float16, ndgrad.bfloat16], ids=str)
@@ -19,7 +19,7 @@ def parts(device, dtype):
     model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 3)).to(device).float()
     with ndgrad.no_grad():
         for p in model.parameters():
-            p.copy_(ndgrad.tensor(drawn(*p.shape), dtype=ndgrad.float32))
+            p.copy_(ndgrad.tensor(draw(*p.shape), dtype=ndgrad.float32))
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     scaler = ndgrad.amp.GradScaler(device, init_scale=1024.0, enabled=dtype is ndgrad.float16)
     return model, optimizer, scaler
@@ -29,7 +29,7 @@ def parts(device, dtype):
 def test_training_under_autocast_follows_the_cpu(dtype):
     def train(device):
         model, optimizer, scaler = parts(device, dtype)
-        x, y = ndgrad.tensor(drawn(32, 8), dtype=ndgrad.float32, device=device), ndgrad.tensor(np.arange(32) % 3, device=device)
+        x, y = ndgrad.tensor(draw(32, 8), dtype=ndgrad.float32, device=device), ndgrad.tensor(np.arange(32) % 3, device=device)
         losses = []
         for _ in range(5):
             optimizer.zero_grad()
@@ -106,7 +106,7 @@ def test_halves_are_summed_in_single_precision(dtype):
 
 @pytest.mark.skipif(device_kernels.kernels() is None, reason="a matter of tensor cores")
 def test_products_round_to_tf32_only_if_they_may():
-    a, b = (ndgrad.tensor(drawn(256, 300 + k)[:, :256], device="cuda", dtype=ndgrad.float32) for k in range(2))
+    a, b = (ndgrad.tensor(draw(256, 300 + k)[:, :256], device="cuda", dtype=ndgrad.float32) for k in range(2))
     exact = a.cpu().double() @ b.cpu().double()
     errors = []
     for allowed in (False, True, False):

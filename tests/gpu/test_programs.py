@@ -21,7 +21,7 @@ cupy = pytest.importorskip("cupy")
 X = np.random.default_rng(0).standard_normal((4, 3))
 
 
-def at(like, *values):
+def tensor_like(like, *values):
     return ndgrad.tensor(list(values), device=like.device)
 
 
@@ -56,7 +56,7 @@ def assign(index, value):
     return program
 
 
-TWICE, PLACES = (lambda x: at(x, 0, 2, 2)), (lambda x: at(x, [0, 1, 0], [0, 1, 2]))
+TWICE, PLACES = (lambda x: tensor_like(x, 0, 2, 2)), (lambda x: tensor_like(x, [0, 1, 0], [0, 1, 2]))
 
 WRITES = {
     "masked_fill_": write("masked_fill_", lambda x: x > 0, 2.5),
@@ -69,8 +69,8 @@ WRITES = {
         f"scatter_reduce_ {r}": write("scatter_reduce_", 0, PLACES, lambda x: x[:2] * 3, reduce=r)
         for r in "sum prod mean amax amin".split()
     },
-    "put_": write("put_", lambda x: at(x, 0, 5, 5), lambda x: x[0] * 2),
-    "index_put_": write("index_put_", lambda x: (at(x, 0, 1, 1), at(x, 0, 2, 2)), lambda x: x[0] * 2),
+    "put_": write("put_", lambda x: tensor_like(x, 0, 5, 5), lambda x: x[0] * 2),
+    "index_put_": write("index_put_", lambda x: (tensor_like(x, 0, 1, 1), tensor_like(x, 0, 2, 2)), lambda x: x[0] * 2),
     "masked_scatter_": write("masked_scatter_", lambda x: x > 0, lambda x: x.flatten() * 2),
     "clamp_": write("clamp_", -0.5, 0.5),
     "addcmul_": write("addcmul_", lambda x: x, lambda x: x, value=0.3),
@@ -78,9 +78,9 @@ WRITES = {
     "copy_ from the CPU": write("copy_", lambda x: x.cpu().exp()),
     "x[mask] = number": assign(lambda x: x > 0, lambda x: 0.5),
     "x[mask] = tensor": assign(lambda x: x > 0, lambda x: (x * 2)[x > 0]),
-    "x[indices] = tensor": assign(lambda x: at(x, 1, 1, 3), lambda x: x[:3]),
+    "x[indices] = tensor": assign(lambda x: tensor_like(x, 1, 1, 3), lambda x: x[:3]),
     "x[list] = tensor": assign(lambda x: [0, 2], lambda x: x[:2] * 2),
-    "x[:, indices] = tensor": assign(lambda x: (slice(None), at(x, 0, 1)), lambda x: x[:, 1:] * 2),
+    "x[:, indices] = tensor": assign(lambda x: (slice(None), tensor_like(x, 0, 1)), lambda x: x[:, 1:] * 2),
     "x[indices on the CPU] = number": assign(lambda x: ndgrad.tensor([0, 2]), lambda x: 3.0),
 }
 
@@ -108,8 +108,10 @@ FUNCTIONS = {
         + (F.max_pool1d(x[None], 2, 1, dilation=2) ** 2).sum()
     ),
     "resampling": lambda x: sum((F.interpolate(image(x), scale_factor=2, mode=m) ** 2).sum() for m in ("nearest", "bilinear", "bicubic")),
-    "losses": lambda x: F.cross_entropy(x, at(x, 0, 2, 1, 1)) + F.huber_loss(x, x * 4) + F.triplet_margin_loss(x, x * 2, x + 1),
-    "lookup": lambda x: (F.embedding(at(x, 0, 1, 1, 3), x) ** 2).sum() + (F.embedding_bag(at(x, [0, 1], [1, 3]), x) ** 2).sum(),
+    "losses": lambda x: F.cross_entropy(x, tensor_like(x, 0, 2, 1, 1)) + F.huber_loss(x, x * 4) + F.triplet_margin_loss(x, x * 2, x + 1),
+    "lookup": lambda x: (
+        (F.embedding(tensor_like(x, 0, 1, 1, 3), x) ** 2).sum() + (F.embedding_bag(tensor_like(x, [0, 1], [1, 3]), x) ** 2).sum()
+    ),
     "norms": lambda x: (F.layer_norm(x, (3,)) * x).sum() + (F.batch_norm(x, None, None, training=True) * x).sum(),
     "attention": lambda x: (F.scaled_dot_product_attention(image(x), image(x), image(x), is_causal=True) ** 2).sum(),
     "distances": lambda x: ndgrad.cdist(x, x + 1).sum() + F.pdist(x).sum() + F.cosine_similarity(x, x + 1).sum(),

@@ -63,7 +63,7 @@ def test_generators_of_a_gpu():
         assert ndgrad.equal(draw(4, generator=again), first)
     default = cuda.get_rng_state()
     draw(4, generator=g)
-    assert ndgrad.equal(cuda.get_rng_state(), default)  # which is another one
+    assert ndgrad.equal(cuda.get_rng_state(), default)  # another generator
 
 
 def test_a_generator_of_the_cpu_draws_its_own_numbers_on_both_devices():

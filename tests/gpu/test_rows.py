@@ -7,7 +7,7 @@ import pytest
 
 import ndgrad
 import ndgrad.nn.functional as F
-from tests.gpu.comparison import DTYPES, compare, drawn
+from tests.gpu.comparison import DTYPES, compare, draw
 
 cupy = pytest.importorskip("cupy")
 
@@ -15,7 +15,7 @@ cupy = pytest.importorskip("cupy")
 @pytest.mark.parametrize("length", [7, 64, 513, 3000])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "bare layer_norm", "rms_norm", "cross_entropy"])
 def test_along_rows(name, length, dtype):
-    x, w, b = drawn(19, length), drawn(length), drawn(length)
+    x, w, b = draw(19, length), draw(length), draw(length)
     target = np.random.default_rng(0).integers(0, length, 19)
     function, arrays = {
         "softmax": (lambda x: F.softmax(x, -1), [x]),
@@ -30,20 +30,20 @@ def test_along_rows(name, length, dtype):
 
 @DTYPES
 def test_along_another_dimension(dtype):
-    compare(lambda x: F.softmax(x, 0) * F.log_softmax(x, 0), [drawn(40, 6)], dtype)
+    compare(lambda x: F.softmax(x, 0) * F.log_softmax(x, 0), [draw(40, 6)], dtype)
 
 
 @DTYPES
 def test_products(dtype):
-    compare(F.linear, [drawn(3, 33, 64), drawn(48, 64), drawn(48)], dtype)
-    compare(lambda x, y: x @ y, [drawn(3, 33, 64), drawn(3, 64, 20)], dtype)
-    compare(lambda x, y: x @ y, [drawn(33, 64), drawn(64, 20)], dtype)
+    compare(F.linear, [draw(3, 33, 64), draw(48, 64), draw(48)], dtype)
+    compare(lambda x, y: x @ y, [draw(3, 33, 64), draw(3, 64, 20)], dtype)
+    compare(lambda x, y: x @ y, [draw(33, 64), draw(64, 20)], dtype)
 
 
 @DTYPES
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_attention(is_causal, dtype):
-    q, k, v = drawn(2, 4, 50, 16), drawn(2, 4, 50, 16)[..., ::-1].copy(), drawn(2, 4, 50, 8)
+    q, k, v = draw(2, 4, 50, 16), draw(2, 4, 50, 16)[..., ::-1].copy(), draw(2, 4, 50, 8)
     compare(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=is_causal), [q, k, v], dtype)
 
 
@@ -51,14 +51,14 @@ def test_attention(is_causal, dtype):
 def test_attention_over_views_in_parts_and_with_a_mask(dtype, monkeypatch):
     attention = pytest.importorskip("ndgrad._src.compiler.cuda.attention")
     monkeypatch.setattr(attention, "_ROOM", 1 << 12)
-    qkv, mask = drawn(2, 20, 3, 4, 8), drawn(20, 20) > -1
+    qkv, mask = draw(2, 20, 3, 4, 8), draw(20, 20) > -1
 
     def parts(x):
         q, k, v = x.permute(2, 0, 3, 1, 4)
         return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.7)
 
     compare(parts, [qkv], dtype)
-    q = drawn(2, 20, 8)
+    q = draw(2, 20, 8)
     compare(lambda q, m: F.scaled_dot_product_attention(q, q * 0.5, q, attn_mask=m), [q, mask], dtype)
     compare(lambda q: F.scaled_dot_product_attention(q[:, :5], q, q[..., :3], is_causal=True), [q], dtype)
 

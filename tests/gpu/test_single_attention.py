@@ -11,7 +11,7 @@ import ndgrad
 from ndgrad._src.arrays import device_kernels
 from ndgrad._src.compiler.cuda import float32_attention
 from tests.compiler.cuda import emulator
-from tests.gpu.test_tiled_attention import drawn, expected, single
+from tests.gpu.test_tiled_attention import draw, expected, single
 
 cupy = pytest.importorskip("cupy")
 ON_GPU = device_kernels.kernels() is not None
@@ -43,21 +43,21 @@ def check(g, q, k, v, is_causal, scale=0.3, tolerance=4e-6):
     ("queries", "keys", "size", "is_causal"), [(64, 64, 64, True), (100, 130, 24, False), (130, 130, 8, True), (70, 40, 16, True)]
 )
 def test_results_and_gradients(queries, keys, size, is_causal):
-    q, g = (drawn(1, 2, queries, size, seed=s, dtype=ndgrad.float32) for s in (1, 2))
-    k, v = (drawn(1, 2, keys, size, seed=s, dtype=ndgrad.float32) for s in (3, 4))
+    q, g = (draw(1, 2, queries, size, seed=s, dtype=ndgrad.float32) for s in (1, 2))
+    k, v = (draw(1, 2, keys, size, seed=s, dtype=ndgrad.float32) for s in (3, 4))
     check(g, q, k, v, is_causal)
 
 
 def test_heads_that_lie_side_by_side():
     """Queries, keys and values as parts of one array, as models have them."""
-    whole = drawn(2, 70, 3, 2, 16, seed=5, dtype=ndgrad.float32)
+    whole = draw(2, 70, 3, 2, 16, seed=5, dtype=ndgrad.float32)
     q, k, v = (whole[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
-    g = drawn(2, 70, 2, 16, seed=6, dtype=ndgrad.float32).transpose(0, 2, 1, 3)
+    g = draw(2, 70, 2, 16, seed=6, dtype=ndgrad.float32).transpose(0, 2, 1, 3)
     check(g, q, k, v, True)
 
 
 def test_large_scores_and_scores_that_are_not_numbers():
-    q, k, v = (drawn(1, 1, 8, 8, seed=s, dtype=ndgrad.float32) for s in (1, 2, 3))
+    q, k, v = (draw(1, 1, 8, 8, seed=s, dtype=ndgrad.float32) for s in (1, 2, 3))
     # the largest weight of a row is nearly all, and a score of a hundred has as many fewer digits behind the point
     check(v, q * 30, k, v, False, tolerance=3e-5)
     out, _ = float32_attention.attention(q * -np.float32(3e37), k * 0 + 1, v, False, 1.0)
@@ -70,7 +70,7 @@ def test_large_scores_and_scores_that_are_not_numbers():
 
 def test_what_is_not_taken():
     for size, dtype in ((12, ndgrad.float32), (128, ndgrad.float32), (16, ndgrad.float64), (16, ndgrad.float16)):
-        q = drawn(1, 1, 8, size, seed=1, dtype=dtype)
+        q = draw(1, 1, 8, size, seed=1, dtype=dtype)
         assert not float32_attention.takes(q, q, q, 1.0)
-    q = drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float32)
+    q = draw(1, 1, 8, 16, seed=1, dtype=ndgrad.float32)
     assert not float32_attention.takes(q, q, q, -1.0)

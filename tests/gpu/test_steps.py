@@ -7,7 +7,7 @@ import pytest
 
 import ndgrad
 from ndgrad import optim
-from tests.gpu.comparison import drawn
+from tests.gpu.comparison import draw
 
 cupy = pytest.importorskip("cupy")
 
@@ -20,7 +20,7 @@ OPTIMIZERS = {
 
 
 def trained(name, device, dtype, steps=4, **more):
-    parameters = [ndgrad.tensor(drawn(*shape), dtype=dtype, device=device).requires_grad_() for shape in SHAPES]
+    parameters = [ndgrad.tensor(draw(*shape), dtype=dtype, device=device).requires_grad_() for shape in SHAPES]
     optimizer = getattr(optim, name.split()[0])(parameters, **OPTIMIZERS[name], **more)
     for step in range(steps):
         optimizer.zero_grad()
@@ -49,7 +49,7 @@ def test_halves_are_rounded_once():
 
 
 def test_parameters_that_overlap_take_the_ordinary_way():
-    whole = ndgrad.tensor(drawn(64), device="cuda")
+    whole = ndgrad.tensor(draw(64), device="cuda")
     parts = [whole[:40].requires_grad_(), whole[20:].detach().requires_grad_()]
     optimizer = optim.SGD(parts, lr=0.5)
     for p in parts:

@@ -52,7 +52,7 @@ def test_a_node_runs_on_the_stream_of_its_forward(create_graph):
         repr((when, s)) for when in ("forward", "backward") for s in (first, second)
     )
     assert leaves == [cuda.default_stream()]
-    np.testing.assert_array_equal(x.grad.detach().cpu().numpy(), [8.0, 16.0])  # of 4 x^2
+    np.testing.assert_array_equal(x.grad.detach().cpu().numpy(), [8.0, 16.0])  # the gradient of 4 x^2
     x.grad = None
 
 
@@ -67,7 +67,7 @@ def test_what_crosses_is_waited_for_and_the_caller_waits_for_all():
     log.clear()
     loss.backward()
     assert log[0] == (side.stream, here.stream)  # the gradient of y, which sum's node made on the default stream
-    assert log[1] == (here.stream, side.stream)  # that of x
+    assert log[1] == (here.stream, side.stream)  # the stream of x
     assert (here.stream, side.stream) in log[2:]
     assert log[-1] == (side.stream, here.stream)
     np.testing.assert_allclose(x.grad.cpu().numpy(), np.cos([1.0, 2.0]))

@@ -22,14 +22,14 @@ cupy = pytest.importorskip("cupy")
 TOLERANCE = {2: 2e-2, 4: 1e-5, 8: 1e-7}
 
 
-def moved(value, to):
+def convert(value, to):
     return to(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def run(op, sample, to, reference=False, second=True):
     """The outputs, and the gradients of a weighted sum of them: of first order, by rules on arrays and on tensors (for the `reference`,
     once for both), and of second."""
-    args = [moved(a, to) for a in sample.args]
+    args = [convert(a, to) for a in sample.args]
     arrays = [a for a in args if hasattr(a, "dtype")]
     tensors = [wrap(ndgrad.Tensor, a) if hasattr(a, "dtype") else a for a in args]
     for a in arrays:
@@ -44,7 +44,7 @@ def run(op, sample, to, reference=False, second=True):
     if sample.prepare:  # on the host: it may have constants of its own
         made = as_tuple(sample.prepare(*(t.cpu() if isinstance(t, ndgrad.Tensor) else t for t in tensors)))
         given = [t.to(wanted[0].device) if isinstance(t, ndgrad.Tensor) else t for t in made]
-    outs = list(as_tuple(op(*given, **{k: moved(v, to) for k, v in sample.settings.items()})))
+    outs = list(as_tuple(op(*given, **{k: convert(v, to) for k, v in sample.settings.items()})))
     if sample.invariant is not None and not any(a.dtype.char in "efF" for a in arrays):
         outs = list(as_tuple(sample.invariant(*(o.cpu() for o in outs))))
     results = [o.detach() for o in outs]
@@ -119,7 +119,7 @@ def narrowed(value, real, complex_):
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("name", [name for name, op in table.items() if op.batch is not RANDOM and SAMPLES.get(name)])
 def test_op_in_other_dtypes_on_the_gpu(name, dtype):
-    """What the CPU computes in a dtype, a GPU does: close to it in the dtypes' own digits."""
+    """A GPU computes the CPU's results, to the digits of each dtype."""
     if (name, dtype) in TIES:
         pytest.skip("equal numbers in any order")
     real, complex_, tolerance = NARROW[dtype]

@@ -29,7 +29,7 @@ def kernels(monkeypatch):
         tiled._kernel.cache_clear()
 
 
-def drawn(*shape, seed, dtype):
+def draw(*shape, seed, dtype):
     array = np.random.default_rng(seed).standard_normal(shape)
     return ndgrad.tensor(array).to(dtype).to("cuda")._array
 
@@ -75,8 +75,8 @@ def check(g, q, k, v, is_causal):
 )
 def test_results_and_gradients(dtype, queries, keys, size, is_causal):
     dtype = getattr(ndgrad, dtype)
-    q, g = (drawn(1, 2, queries, size, seed=s, dtype=dtype) for s in (1, 2))
-    k, v = (drawn(1, 2, keys, size, seed=s, dtype=dtype) for s in (3, 4))
+    q, g = (draw(1, 2, queries, size, seed=s, dtype=dtype) for s in (1, 2))
+    k, v = (draw(1, 2, keys, size, seed=s, dtype=dtype) for s in (3, 4))
     check(g, q, k, v, is_causal)
 
 
@@ -85,24 +85,24 @@ def test_results_and_gradients(dtype, queries, keys, size, is_causal):
     [("bfloat16", 100, 70, 64, True), ("float16", 40, 130, 64, False), ("bfloat16", 70, 70, 128, True)],
 )
 def test_products_by_groups_of_warps(dtype, queries, keys, size, is_causal, monkeypatch):
-    """What devices of 9.0 compute by; on any other GPU the same by warps."""
+    """The path of devices of compute capability 9.0. Other GPUs use the path by warps."""
     if not ON_GPU:
         monkeypatch.setattr(tiled.launch, "capability", lambda device: 90)
     dtype = getattr(ndgrad, dtype)
-    q, g = (drawn(1, 1, queries, size, seed=s, dtype=dtype) for s in (1, 2))
-    k, v = (drawn(1, 1, keys, size, seed=s, dtype=dtype) for s in (3, 4))
+    q, g = (draw(1, 1, queries, size, seed=s, dtype=dtype) for s in (1, 2))
+    k, v = (draw(1, 1, keys, size, seed=s, dtype=dtype) for s in (3, 4))
     check(g, q, k, v, is_causal)
 
 
 def test_heads_that_lie_side_by_side():
     """Queries, keys and values as parts of one array, as models have them."""
-    whole = drawn(2, 70, 3, 2, 16, seed=5, dtype=ndgrad.float16)
+    whole = draw(2, 70, 3, 2, 16, seed=5, dtype=ndgrad.float16)
     q, k, v = (whole[:, :, i].transpose(0, 2, 1, 3) for i in range(3))
-    g = drawn(2, 70, 2, 16, seed=6, dtype=ndgrad.float16).transpose(0, 2, 1, 3)
+    g = draw(2, 70, 2, 16, seed=6, dtype=ndgrad.float16).transpose(0, 2, 1, 3)
     check(g, q, k, v, True)
 
 
 def test_what_is_not_taken():
-    q = drawn(1, 1, 8, 20, seed=1, dtype=ndgrad.float16)
+    q = draw(1, 1, 8, 20, seed=1, dtype=ndgrad.float16)
     assert not tiled.takes(q, q, q, 1.0)
-    assert not tiled.takes(*[a.astype(np.float32) for a in [drawn(1, 1, 8, 16, seed=1, dtype=ndgrad.float16)] * 3], 1.0)
+    assert not tiled.takes(*[a.astype(np.float32) for a in [draw(1, 1, 8, 16, seed=1, dtype=ndgrad.float16)] * 3], 1.0)

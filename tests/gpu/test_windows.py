@@ -7,7 +7,7 @@ import pytest
 
 import ndgrad
 import ndgrad.nn.functional as F
-from tests.gpu.comparison import DTYPES, compare, drawn
+from tests.gpu.comparison import DTYPES, compare, draw
 
 cupy = pytest.importorskip("cupy")
 
@@ -32,20 +32,20 @@ def by_cudnn(request):
 def test_convolution(name, dtype, by_cudnn):
     function, x, w, how = CONVOLUTIONS[name]
     bias = w[0] if name != "transposed" else w[1]
-    compare(lambda x, w, b: function(x, w, b, **how), [drawn(*x), drawn(*w), drawn(bias)], dtype)
+    compare(lambda x, w, b: function(x, w, b, **how), [draw(*x), draw(*w), draw(bias)], dtype)
 
 
 def test_many_samples_go_through_in_parts(monkeypatch):
     windows = pytest.importorskip("ndgrad._src.compiler.cuda.windows")
     monkeypatch.setattr(windows, "_ROOM", 1 << 14)
     with ndgrad.backends.cudnn.flags(enabled=False):
-        compare(lambda x, w: F.conv2d(x, w, padding=1), [drawn(9, 3, 12, 12), drawn(4, 3, 3, 3)], ndgrad.float32)
+        compare(lambda x, w: F.conv2d(x, w, padding=1), [draw(9, 3, 12, 12), draw(4, 3, 3, 3)], ndgrad.float32)
 
 
 def test_tensor_cores_round_only_if_they_may():
     if not ndgrad.backends.cudnn.is_available():
         pytest.skip("cuDNN's front end is not installed")
-    x, w = ndgrad.tensor(drawn(8, 64, 32, 32)), ndgrad.tensor(drawn(64, 64, 3, 3))
+    x, w = ndgrad.tensor(draw(8, 64, 32, 32)), ndgrad.tensor(draw(64, 64, 3, 3))
     exact = F.conv2d(x, w)
     errors = []
     for allowed in (True, False):

@@ -1,4 +1,4 @@
-"""What a solved function uses without being given it: found wherever it is used, never silently dropped."""
+"""Tensors that a solved function closes over are found wherever they are used, and never silently dropped."""
 
 from __future__ import annotations
 

@@ -106,11 +106,11 @@ def test_matrix_free_for_many_unknowns():
     x = implicit.linear_solve(smooth, b, symmetric=True)
     (x * x).sum().backward()
 
-    def at(k):
+    def evaluate(k):
         q = 2 * np.pi * np.fft.fftfreq(n)
         return (np.fft.ifft(np.fft.fft(b.numpy()) / (1 + 2 * k - 2 * k * np.cos(q))).real ** 2).sum()
 
-    close(k.grad, (at(0.1 + 1e-5) - at(0.1 - 1e-5)) / 2e-5, 1e-5)
+    close(k.grad, (evaluate(0.1 + 1e-5) - evaluate(0.1 - 1e-5)) / 2e-5, 1e-5)
 
 
 def test_a_solver_of_the_users_own_and_a_preconditioner():

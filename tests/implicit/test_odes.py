@@ -165,11 +165,11 @@ def test_gradients_of_start_end_and_evaluation_times():
     hessian = func.hessian(lambda t: solve(t[0], t[1]))(tensor([1.0, 2.0]))
     close(hessian, exact * np.array([[k + k * k, -2 * k * k], [-2 * k * k, -k + 4 * k * k]]), 1e-6)
 
-    def at(times):
+    def solve_at(times):
         return implicit.solve_ivp(lambda t, y: -k * t * y, (1.0, 2.0), tensor([1.0]), t_eval=times, **FINE).y[0]
 
     times = np.array([1.0, 1.3, 2.0])
-    close(func.jacrev(at)(tensor(times)), np.diag(-k * times * np.exp(-k * (times**2 - 1) / 2)))
+    close(func.jacrev(solve_at)(tensor(times)), np.diag(-k * times * np.exp(-k * (times**2 - 1) / 2)))
 
 
 def test_integration_backward_in_time():
@@ -288,14 +288,14 @@ def test_graph_does_not_grow_with_steps():
     k = tensor(1.0, requires_grad=True)
     kept = k * 1.0
 
-    def made(end):
+    def count_nodes(end):
         gc.collect()
         before = sum(isinstance(o, Node) for o in gc.get_objects())
         sol = implicit.solve_ivp(oscillator, (0.0, end), tensor([1.0, 0.0]), t_eval=[end], args=(k,), rtol=1e-6)
         gc.collect()
         return sum(isinstance(o, Node) for o in gc.get_objects()) - before, sol
 
-    (few, first), (many, second) = made(1.0), made(30.0)
+    (few, first), (many, second) = count_nodes(1.0), count_nodes(30.0)
     assert few == many
     assert second.nfev > 5 * first.nfev
     assert kept is not None
@@ -309,13 +309,13 @@ def test_backward_through_checkpoints_keeps_few_states(monkeypatch):
     alive, peak = weakref.WeakSet(), [0]
     dense_output = integrate.RK23.dense_output
 
-    def counted(solver):
+    def count_alive(solver):
         made = dense_output(solver)
         alive.add(made)
         peak[0] = max(peak[0], len(alive))
         return made
 
-    monkeypatch.setattr(integrate.RK23, "dense_output", counted)
+    monkeypatch.setattr(integrate.RK23, "dense_output", count_alive)
     k = tensor(1.0)
 
     def loss(k, kept):

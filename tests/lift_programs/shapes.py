@@ -15,7 +15,7 @@ from numpy import array, empty, newaxis, pi
 from numpy import zeros as nothing
 
 from . import stencils
-from .stencils import Grid, spread
+from .stencils import Grid, copy_down
 
 WEIGHTS = np.array([1.0, 3.0])
 FACTOR = 1.0
@@ -64,7 +64,7 @@ def method_of_module_array(t):
 
 
 def other_module_of_the_package(t):
-    return stencils.spread(t * t) + spread(3.0 * t)
+    return stencils.copy_down(t * t) + copy_down(3.0 * t)
 
 
 def tables_of_functions(t):
@@ -362,7 +362,7 @@ def module_instance(t):
 
 
 def grid_of_other_module(t):
-    return Grid(2).filled(t * t) + Grid(2).filled(3.0 * t)
+    return Grid(2).fill(t * t) + Grid(2).fill(3.0 * t)
 
 
 def local_class(t):

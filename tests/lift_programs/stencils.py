@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def spread(v):
+def copy_down(v):
     out = np.zeros(2)
     out[0] = v
     out[1:] = out[:-1]
@@ -16,6 +16,6 @@ class Grid:
     def __init__(self, n):
         self.values = np.zeros(n)
 
-    def filled(self, v):
+    def fill(self, v):
         self.values[...] = v
         return self.values

@@ -28,7 +28,7 @@ def image():
 
 # ----- propagation ----------------------------------------------------------------------------------------------------
 
-#: What a function of a tensor `x` with names N, C, H, W gives, and the same without names.
+#: Functions of a tensor `x` with names N, C, H, W, and the same without names.
 ONE = {
     "exp": (lambda x: x.exp(), lambda x: x.exp(), "NCHW"),
     "a number beside it": (lambda x: 2 * x + 1, lambda x: 2 * x + 1, "NCHW"),

@@ -1,4 +1,4 @@
-"""What nested tensors are compared with: their components, computed with one by one as dense tensors with a batch of one."""
+"""Oracle of nested tensors: their components, computed one by one as dense tensors with a batch of one."""
 
 from __future__ import annotations
 

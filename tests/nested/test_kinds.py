@@ -28,7 +28,7 @@ def test_an_elementwise_function_of_one_argument(name):
     parts = arrays(3)
     try:
         dense = f(ndgrad.tensor(parts[0]))
-    except (RuntimeError, TypeError):  # of integers or complex numbers only
+    except (RuntimeError, TypeError):  # functions of integers or complex numbers only
         pytest.skip("not for real numbers")
     if dense.is_floating_point() and table[name].differentiable:
         check(f, parts)
@@ -267,7 +267,7 @@ def test_every_public_function_of_components_of_one_length_is_that_of_the_dense_
                 continue
             if _same(_plain(found), _plain(expected)):
                 right.add(name)
-            elif not (name.endswith("tensor_split") and args[1:] == ((4,),)):  # whose last part has no components, so no width
+            elif not (name.endswith("tensor_split") and args[1:] == ((4,),)):  # its last part has no components, so no width
                 wrong.append((name, [getattr(a, "shape", a) for a in given], options))
     assert not wrong
     assert len(right) > 550

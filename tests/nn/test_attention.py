@@ -9,7 +9,7 @@ import ndgrad
 from ndgrad.nn.attention.flex_attention import create_block_mask, flex_attention
 
 
-def given(*shape):
+def draw(*shape):
     return ndgrad.tensor(np.random.default_rng(len(shape)).standard_normal(shape))
 
 
@@ -20,14 +20,14 @@ def plain(q, k, v, bias):
 
 
 def test_scores_are_changed_pair_by_pair():
-    q, k, v = given(2, 3, 4, 5), given(2, 3, 6, 5), given(2, 3, 6, 2)
+    q, k, v = draw(2, 3, 4, 5), draw(2, 3, 6, 5), draw(2, 3, 6, 2)
     distance = -np.abs(np.arange(4)[:, None] - np.arange(6)) * (1.0 + np.arange(3))[:, None, None]
     out = flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s - (i - j).abs() * (h + 1))
     np.testing.assert_allclose(out.numpy(), plain(q.numpy(), k.numpy(), v.numpy(), distance), rtol=1e-10)
 
 
 def test_gradients_pass_through_scores_and_what_the_function_closes_over():
-    q, k, v, slopes = (t.requires_grad_() for t in (given(1, 2, 3, 2), given(1, 2, 3, 2), given(1, 2, 3, 2), given(2)))
+    q, k, v, slopes = (t.requires_grad_() for t in (draw(1, 2, 3, 2), draw(1, 2, 3, 2), draw(1, 2, 3, 2), draw(2)))
     causal = create_block_mask(lambda b, h, i, j: i >= j, None, None, 3, 3)
 
     def f(q, k, v, slopes):
@@ -37,7 +37,7 @@ def test_gradients_pass_through_scores_and_what_the_function_closes_over():
 
 
 def test_queries_that_look_at_nothing_get_zeros_and_no_gradient():
-    q, k, v = (given(1, 1, 3, 2).requires_grad_() for _ in range(3))
+    q, k, v = (draw(1, 1, 3, 2).requires_grad_() for _ in range(3))
     mask = create_block_mask(lambda b, h, i, j: i > j, None, None, 3, 3)
     out = flex_attention(q, k, v, block_mask=mask)
     out.sum().backward()
@@ -49,4 +49,4 @@ def test_queries_that_look_at_nothing_get_zeros_and_no_gradient():
 def test_a_mask_for_other_lengths_is_refused():
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 3, 3)
     with pytest.raises(ValueError, match="made for"):
-        flex_attention(*(given(1, 1, 4, 2) for _ in range(3)), block_mask=mask)
+        flex_attention(*(draw(1, 1, 4, 2) for _ in range(3)), block_mask=mask)

@@ -8,6 +8,7 @@ import importlib
 import math
 import pickle
 import pkgutil
+import sys
 import threading
 import warnings
 import weakref
@@ -432,7 +433,7 @@ def test_kinds_of_backward_hooks_for_all_modules_mix_only_one_after_the_other():
 
 
 def public_names(package, exclude=()):
-    """What the files of a package offer, each by its own __all__."""
+    """Return the names in `__all__` of each file of a package."""
     files = [importlib.import_module(f"{package.__name__}.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
     return {name for file in files if file.__name__.rpartition(".")[2] not in exclude for name in getattr(file, "__all__", ())}
 
@@ -444,3 +445,35 @@ def test_literal_lists_of_names_agree_with_the_files():
     parameters = {"Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"}
     rooms = {"attention", "common_types", "functional", "init", "modules", "parallel", "parameter", "utils"}
     assert sorted(nn.__all__) == sorted({*nn.modules.__all__, *parameters, *rooms, "DataParallel"})
+
+
+# ----- state dicts of many modules ---------------------------------------------------------------------------------------
+
+
+def test_calls_of_load_state_dict_are_proportional_to_the_number_of_modules():
+    def count(n):
+        module = nn.Sequential(*[nn.Linear(1, 1) for _ in range(n)])
+        state, calls = module.state_dict(), 0
+
+        def note(frame, event, arg):
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(note)
+        try:
+            module.load_state_dict(state)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert count(200) < 2.2 * count(100)
+
+
+def test_load_state_dict_reports_keys_below_unknown_modules():
+    module = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.Linear(1, 1)))
+    state = dict(module.state_dict())
+    state["1.5.weight"] = state.pop("1.0.weight")
+    state["10.weight"] = state["0.weight"]
+    found = module.load_state_dict(state, strict=False)
+    assert found.missing_keys == ["1.0.weight"]
+    assert sorted(found.unexpected_keys) == ["1.5.weight", "10.weight"]

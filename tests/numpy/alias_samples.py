@@ -13,7 +13,7 @@ import numpy as onp
 
 # ----- memory layouts --------------------------------------------------------------------------------------------------------
 
-#: How an array of a shape lies in memory, behind `lead` dimensions (the samples of a vmap) in front of its own.
+#: Memory layouts of an array of a given shape, after `lead` leading dimensions (the samples of a vmap).
 Layout = Callable[[tuple[int, ...], tuple[int, ...], Any], Any]
 
 
@@ -235,7 +235,7 @@ def _expressions(text: str) -> list[str]:
     return [expression for line in text.split("\n") if line for expression in line.split("  ")]
 
 
-#: What the expressions of a group are evaluated on: shape and dtype of `x`.
+#: Input of each group of expressions: shape and dtype of `x`.
 GROUPS: dict[str, tuple[tuple[int, ...], Any, list[str]]] = {
     "line": ((5,), float, _expressions(_GENERAL)),
     "matrix": ((3, 4), float, _expressions(_GENERAL + _MATRICES)),

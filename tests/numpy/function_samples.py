@@ -29,13 +29,13 @@ def positive(*shape: int) -> Any:
     return rng.random(shape) + 0.5
 
 
-def spread(n: int) -> Any:
+def draw_distinct(n: int) -> Any:
     """Distinct numbers in no order, so that small steps change no order."""
     return rng.permutation(n) + 0.3 * rng.random(n)
 
 
 def table(*shape: int) -> Any:
-    return spread(int(onp.prod(shape))).reshape(shape)
+    return draw_distinct(int(onp.prod(shape))).reshape(shape)
 
 
 def complex_normal(*shape: int) -> Any:
@@ -147,13 +147,13 @@ DIFFERENTIABLE: dict[str, list[Call]] = {
     # ----- order statistics
     **{
         name: [
-            C(lambda np, new, x, f=name, s=scale: getattr(np, f)(x, 0.3 * s), spread(7)),
+            C(lambda np, new, x, f=name, s=scale: getattr(np, f)(x, 0.3 * s), draw_distinct(7)),
             C(lambda np, new, x, q, f=name, s=scale: getattr(np, f)(x, q * s, axis=1), table(3, 5), onp.array([0.21, 0.8])),
             C(
                 lambda np, new, x, f=name, s=scale: getattr(np, f)(x, [0.21 * s, 0.7 * s], axis=0, method="median_unbiased", keepdims=True),
                 table(5, 2),
             ),
-            C(lambda np, new, x, f=name, s=scale: getattr(np, f)(x, 0.6 * s, method="nearest"), spread(6)),
+            C(lambda np, new, x, f=name, s=scale: getattr(np, f)(x, 0.6 * s, method="nearest"), draw_distinct(6)),
         ]
         for name, scale in (("percentile", 100), ("quantile", 1), ("nanpercentile", 100), ("nanquantile", 1))
     },
@@ -166,9 +166,9 @@ DIFFERENTIABLE: dict[str, list[Call]] = {
     "histogram": [
         C(lambda np, new, w: np.histogram([0.1, 0.4, 0.9, 1.7], bins=3, range=(0, 2), weights=w), positive(4)),
         C(lambda np, new, w: np.histogram([0.1, 0.4, 0.9, 1.7], bins=[0, 0.5, 2.0], weights=w, density=True), positive(4)),
-        C(lambda np, new, x: np.histogram(x, bins=3)[1], spread(5)),
+        C(lambda np, new, x: np.histogram(x, bins=3)[1], draw_distinct(5)),
     ],
-    "histogram_bin_edges": [C(lambda np, new, x: np.histogram_bin_edges(x, bins=4), spread(5))],
+    "histogram_bin_edges": [C(lambda np, new, x: np.histogram_bin_edges(x, bins=4), draw_distinct(5))],
     "histogram2d": [C(lambda np, new, w: np.histogram2d([0.1, 0.4, 0.9], [1.0, 2.0, 3.0], bins=2, weights=w)[0], positive(3))],
     "histogramdd": [
         C(
@@ -303,36 +303,36 @@ DIFFERENTIABLE: dict[str, list[Call]] = {
     "ediff1d": [C(lambda np, new, x, e: np.ediff1d(x, to_end=e, to_begin=[1.0]), M, normal(2))],
     "gradient": [
         C(lambda np, new, f, h: np.gradient(f, h), normal(6), onp.float64(0.3)),
-        C(lambda np, new, f, x: np.gradient(f, x, edge_order=2), normal(5), onp.sort(spread(5))),
+        C(lambda np, new, f, x: np.gradient(f, x, edge_order=2), normal(5), onp.sort(draw_distinct(5))),
         C(lambda np, new, f: np.gradient(f, 0.5, axis=0, edge_order=2), normal(4, 3)),
         C(lambda np, new, f: np.gradient(f), normal(3, 4)),
     ],
     "trapezoid": [
-        C(lambda np, new, y, x: np.trapezoid(y, x), M, onp.sort(spread(4))),
+        C(lambda np, new, y, x: np.trapezoid(y, x), M, onp.sort(draw_distinct(4))),
         C(lambda np, new, y: np.trapezoid(y, dx=0.3, axis=0), M),
     ],
     "trapz": [C(lambda np, new, y: np.trapz(y, dx=0.3, axis=0), M)],
     # ----- sorting and sets
-    "partition": [C(lambda np, new, x: np.sort(np.partition(x, 2)[:3]), spread(6))],
+    "partition": [C(lambda np, new, x: np.sort(np.partition(x, 2)[:3]), draw_distinct(6))],
     "sort": [C(lambda np, new, x: np.sort(x, axis=0), table(3, 4)), C(lambda np, new, x: np.sort(x, axis=None), table(3, 4))],
-    "sort_complex": [C(lambda np, new, x: np.sort_complex(x), spread(4))],
-    "unique": [C(lambda np, new, x: np.unique(x), spread(5)), C(lambda np, new, x: np.unique(x, axis=0), table(3, 2))],
-    "unique_all": [C(lambda np, new, x: np.unique_all(x).values, spread(5))],
-    "unique_counts": [C(lambda np, new, x: np.unique_counts(x).values, spread(5))],
-    "unique_inverse": [C(lambda np, new, x: np.unique_inverse(x).values, spread(5))],
-    "unique_values": [C(lambda np, new, x: np.sort(np.unique_values(x)), spread(5))],
-    "intersect1d": [C(lambda np, new, x: np.intersect1d(x, np.flip(x)[1:]), spread(5))],
-    "setdiff1d": [C(lambda np, new, x: np.setdiff1d(x, [100.0]), spread(4))],
-    "setxor1d": [C(lambda np, new, x, y: np.setxor1d(x, y), spread(4), spread(3) + 10)],
-    "union1d": [C(lambda np, new, x, y: np.union1d(x, y), spread(4), spread(3) + 10)],
+    "sort_complex": [C(lambda np, new, x: np.sort_complex(x), draw_distinct(4))],
+    "unique": [C(lambda np, new, x: np.unique(x), draw_distinct(5)), C(lambda np, new, x: np.unique(x, axis=0), table(3, 2))],
+    "unique_all": [C(lambda np, new, x: np.unique_all(x).values, draw_distinct(5))],
+    "unique_counts": [C(lambda np, new, x: np.unique_counts(x).values, draw_distinct(5))],
+    "unique_inverse": [C(lambda np, new, x: np.unique_inverse(x).values, draw_distinct(5))],
+    "unique_values": [C(lambda np, new, x: np.sort(np.unique_values(x)), draw_distinct(5))],
+    "intersect1d": [C(lambda np, new, x: np.intersect1d(x, np.flip(x)[1:]), draw_distinct(5))],
+    "setdiff1d": [C(lambda np, new, x: np.setdiff1d(x, [100.0]), draw_distinct(4))],
+    "setxor1d": [C(lambda np, new, x, y: np.setxor1d(x, y), draw_distinct(4), draw_distinct(3) + 10)],
+    "union1d": [C(lambda np, new, x, y: np.union1d(x, y), draw_distinct(4), draw_distinct(3) + 10)],
     # ----- polynomials
     "poly": [C(lambda np, new, z: np.poly(z), X), C(lambda np, new, m: np.poly(m), positive_definite(3))],
     "polyadd": [C(lambda np, new, p, q: np.polyadd(p, q), X, normal(2))],
     "polyder": [C(lambda np, new, p: np.polyder(p, 2), X)],
     "polydiv": [C(lambda np, new, p, q: np.polydiv(p, q), normal(5), onp.array([1.5, 0.3, 0.8]))],
     "polyfit": [
-        C(lambda np, new, x, y, w: np.polyfit(x, y, 2, w=w), onp.sort(spread(6)), normal(6), positive(6)),
-        C(lambda np, new, x, y: np.polyfit(x, y, 1, cov=True), onp.sort(spread(6)), normal(6)),
+        C(lambda np, new, x, y, w: np.polyfit(x, y, 2, w=w), onp.sort(draw_distinct(6)), normal(6), positive(6)),
+        C(lambda np, new, x, y: np.polyfit(x, y, 1, cov=True), onp.sort(draw_distinct(6)), normal(6)),
     ],
     "polyint": [C(lambda np, new, p, k: np.polyint(p, 2, k), X, normal(2))],
     "polymul": [C(lambda np, new, p, q: np.polymul(p, q), X, normal(2))],
@@ -513,7 +513,7 @@ DISCRETE: dict[str, list[Call]] = {
     },
     **{name: [C(lambda np, new, x, f=name: getattr(np, f)(x), M)] for name in ("zeros_like", "ones_like")},
     "empty_like": [C(lambda np, new, x: np.empty_like(x).shape, M)],
-    "argpartition": [C(lambda np, new, x: np.argpartition(x, 2)[2], spread(5))],
+    "argpartition": [C(lambda np, new, x: np.argpartition(x, 2)[2], draw_distinct(5))],
     "argsort": [C(lambda np, new, x: np.argsort(x, axis=0), table(3, 4))],
     "can_cast": [C(lambda np, new, x: np.can_cast(x.dtype, onp.float32), M)],
     "digitize": [C(lambda np, new, x: np.digitize(x, [-1.0, 0.0, 1.0]), M)],
@@ -532,6 +532,6 @@ DISCRETE: dict[str, list[Call]] = {
     "savetxt": [C(_saved(lambda np, file, x: np.savetxt(file, x)), M)],
     "savez": [C(_saved(lambda np, file, x: np.savez(file, x)), M)],
     "savez_compressed": [C(_saved(lambda np, file, x: np.savez_compressed(file, x)), M)],
-    "searchsorted": [C(lambda np, new, x: np.searchsorted(x, [0.5, 1.5], side="right"), onp.sort(spread(4)))],
+    "searchsorted": [C(lambda np, new, x: np.searchsorted(x, [0.5, 1.5], side="right"), onp.sort(draw_distinct(4)))],
     "size": [C(lambda np, new, x: np.size(x, 1), M)],
 }

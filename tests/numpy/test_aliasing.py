@@ -66,7 +66,7 @@ def evaluate(expression: str, np: Any, x: Any) -> list[Any]:
 
 
 class Facts:
-    """What the table compares of one result."""
+    """The facts about one result that the table compares."""
 
     def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], shares: bool) -> None:
         self.shape, self.shares = shape, shares
@@ -88,7 +88,7 @@ def _order(strides: tuple[int, ...]) -> Any:
 
 
 def numpys(expression: str, x: Any) -> list[Facts | None] | None:
-    """What NumPy makes of an expression, None for results that are no arrays; None in all if NumPy refuses it, or is too old
+    """Return NumPy's result of an expression, with None for results that are no arrays. Return None if NumPy refuses it, or is too old
     to have the function."""
     try:
         for name in re.findall(r"\bnp\.([a-z_0-9.]+)\(", expression):
@@ -103,7 +103,7 @@ def numpys(expression: str, x: Any) -> list[Facts | None] | None:
 
 
 def ours(expression: str, x: Any, by_memory: bool) -> list[Facts | None]:
-    """What we make of it. A view must be one to the versions too, or writes would go unseen; in functionalize that is all there is."""
+    """Return our result. A view must share versions too, or writes would go unseen. In functionalize only versions are shared."""
     made: list[Facts | None] = []
     for r in evaluate(expression, dnp, x):
         if not isinstance(r, Variable):
@@ -167,7 +167,7 @@ def disagreements(group: str, layout: str, mode: str) -> list[str]:
         if group == "single":  # a 0-d Array stands for a scalar, which is copied when it gets dimensions
             for facts in expected:
                 if facts is not None:
-                    facts.shares = facts.shares and (not facts.shape or "broadcast" in expression)  # which nobody writes
+                    facts.shares = facts.shares and (not facts.shape or "broadcast" in expression)  # it is never written
         made: list[Any] = []
 
         def record(t: Any, made: list[Any] = made, expression: str = expression) -> None:

@@ -271,14 +271,14 @@ def test_a_computed_index_is_a_view_on_torchs_face_too() -> None:
 
 @pytest.mark.parametrize("rows", [[0, 1], onp.array([1, 0, 0])], ids=["list", "array"])
 def test_rows_picked_from_a_batch_lie_as_numpys_do_so_their_reshape_is_a_view(rows: Any) -> None:
-    def written(x: Any) -> Any:
+    def write_part(x: Any) -> Any:
         t = x[rows]
         t.reshape(-1)[1] = 0.7
         return t
 
     x = onp.arange(8.0).reshape(2, 2, 2)
-    found = func.vmap(written)(dnp.array(x))
-    onp.testing.assert_array_equal(onp.asarray(found), onp.stack([written(sample.copy()) for sample in x]))
+    found = func.vmap(write_part)(dnp.array(x))
+    onp.testing.assert_array_equal(onp.asarray(found), onp.stack([write_part(sample.copy()) for sample in x]))
 
 
 @pytest.mark.parametrize(

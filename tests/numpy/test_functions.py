@@ -148,7 +148,7 @@ def test_refused_functions_say_their_name_and_a_way(name: str) -> None:
         getattr(onp, name)(*arguments)
 
 
-#: What decides by values how much is computed, so that no batch can be carried along.
+#: Functions whose amount of work depends on values, so that they cannot be batched.
 NOT_BATCHED = frozenset(
     """geomspace histogram histogram_bin_edges intersect1d linalg.eig linalg.eigvals nanmedian nanpercentile nanquantile
     partition piecewise poly polydiv real_if_close roots setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts

@@ -33,7 +33,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "take_along_axis": (A, onp.array([[0, 0, 0]])), "tensordot": (A, B.T), "tensorsolve": (SQUARE, V), "trim_zeros": (A,),
     "vecdot": (A, B), "apply_over_axes": (dnp.sum, A), "matrix_norm": (A,),
 }  # fmt: skip
-#: What is given to a setting where 0 makes no sense.
+#: Values of settings for which 0 makes no sense.
 VALUES: dict[tuple[str, str], Any] = {
     ("cross", "axis"): 1, ("linspace", "axis"): 1, ("logspace", "axis"): 1, ("geomspace", "axis"): 1, ("permute_dims", "axes"): (1, 0),
     ("transpose", "axes"): (1, 0), ("rot90", "axes"): (1, 0), ("tensordot", "axes"): 1, ("tensorsolve", "axes"): None,
@@ -115,7 +115,7 @@ TORCH_ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 
 I, ROW = onp.zeros((2, 3), onp.int64), onp.array([[7.0, 8.0, 9.0]])
-#: What must be named, since the dimension that is named stands before it.
+#: Parameters that must be named, because the renamed dimension comes before them.
 NAMED: dict[str, dict[str, Any]] = {
     "narrow": {"start": 0, "length": 1}, "select": {"index": 0}, "unflatten": {"sizes": (1, -1)}, "gather": {"index": I},
     "index_add": {"index": I[0, :1], "source": ROW}, "index_copy": {"index": I[0, :1], "source": ROW},

@@ -20,7 +20,7 @@ UFUNCS = ufuncs()
 PLAIN = sorted(n for n, f in UFUNCS.items() if f in IMPLEMENTATIONS and f.signature is None)
 DTYPES = "?bBhiqQefdFD"
 
-#: Where a ufunc is asked: inside its domain, away from jumps.
+#: Arguments of each ufunc: inside its domain, away from jumps.
 DOMAINS = {"arccosh": (1.2, 3.0), "arccos": (-0.8, 0.8), "arcsin": (-0.8, 0.8), "arctanh": (-0.8, 0.8)}
 #: Ufuncs whose results are constant between jumps or no numbers: they have no derivative to speak of.
 DISCRETE = {

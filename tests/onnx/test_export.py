@@ -201,11 +201,11 @@ FUNCTIONS = {
     ),
     "attention": lambda x: F.scaled_dot_product_attention(*[x.reshape(-1, 3, 1) * k for k in (1, 2, 3)], is_causal=True),
     "casts": lambda x: (x.double() * 2, (x * 10).long() + 1, x.half().float(), (x > 0).float() * x, x.to(ndgrad.int32) * 2.5),
-    "writes": lambda x: written(x),
+    "writes": lambda x: write_parts(x),
 }
 
 
-def written(x):
+def write_parts(x):
     y = ndgrad.zeros_like(x)
     y += x
     y[:, 1] = 5.0

@@ -3,12 +3,18 @@ has.
 """
 
 import importlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
-from ndgrad._src.ops.table import KINDS, Op, RulesOfOps, elementwise, op, table
+from ndgrad._src.ops.table import KINDS, MOVEMENTS, RANDOM, Op, RulesOfOps, elementwise, op, table
 from ndgrad._src.ops.vocabulary import load_all
 from ndgrad.ops import aten
+from ndgrad.testing.op_checks import as_tuple
+from tests.op_programs import SAMPLES
 
 #: The modules that keep their own rules about ops.
 KEEPERS = ("_src.transforms.recurrences", "_src.transforms.sparsity.trace", "_src.ops.flops")
@@ -32,6 +38,7 @@ def test_torch_names_are_of_what_an_op_has():
 
 def test_every_kind_has_ops_and_aten_names_lead_to_ops():
     assert {one.kind for one in table.values()} - {None} == set(KINDS)
+    assert {one.movement for one in table.values()} - {None} == set(MOVEMENTS)
     assert [name for name in aten._SAME.values() if name not in table] == []
 
 
@@ -50,3 +57,108 @@ def test_a_block_says_what_it_may_say(define):
     with pytest.raises(ValueError, match=r"of no kind 'round'; the kinds are choice, clamp"):
         define("test_facts_kind", **rest, vjp={"x": lambda g: g}, jvp={"x": lambda t: t}, kind="round")
     assert "test_facts_kind" not in table
+
+
+# ----- facts compared with the forward functions ----------------------------------------------------------------------
+
+
+def _run(one: Op, args: Any, settings: dict[str, Any]) -> tuple[np.ndarray, ...]:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tuple(np.asarray(a) for a in as_tuple(one.forward_for(np)(*args, **{**one.settings, **settings})))
+
+
+def _calls(one: Op) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    for sample in SAMPLES.get(one.name, ()):
+        yield (sample.args if sample.prepare is None else as_tuple(sample.prepare(*sample.args))), sample.settings
+
+
+def _ops_with(fact: str) -> list[Op]:
+    return [one for one in table.values() if getattr(one, fact) not in (None, False)]
+
+
+def test_ops_that_return_booleans_are_those_of_the_fact():
+    found = set()
+    for one in table.values():
+        if one.batch is not RANDOM and not one.differentiable:
+            kinds = {r.dtype.kind for args, settings in _calls(one) for r in _run(one, args, settings)}
+            if kinds == {"b"}:
+                found.add(one.name)
+    assert found == {one.name for one in _ops_with("returns_bool")}
+
+
+@pytest.mark.parametrize("one", _ops_with("commutes"), ids=lambda one: one.name)
+def test_commutative_ops_give_the_same_bits_in_either_order(one):
+    draw = np.random.default_rng(0)
+    kinds = "q" if one.name.startswith("bitwise") else "qdfD"
+    for kind in kinds:
+        x, y = (draw.integers(-9, 9, 1001).astype(kind) / np.asarray(7 if kind != "q" else 1, kind) for _ in "xy")
+        x, y = x.astype(kind), y.astype(kind)
+        assert _run(one, (x, y), {})[0].tobytes() == _run(one, (y, x), {})[0].tobytes()
+
+
+@pytest.mark.parametrize("one", _ops_with("rounds_once"), ids=lambda one: one.name)
+def test_results_rounded_once_do_not_depend_on_the_length_of_the_array(one):
+    draw = np.random.default_rng(0)
+    args = [draw.standard_normal(1003).astype(np.float32) ** 2 for _ in one.args]
+    settings = {"dtype": np.dtype(np.float16)} if one.name == "cast" else {}
+    whole = _run(one, args, settings)[0]
+    assert whole.tobytes() == b"".join(_run(one, [a[i : i + 1] for a in args], settings)[0].tobytes() for i in range(1003))
+
+
+@pytest.mark.parametrize("one", [one for one in table.values() if one.linear_in(2)], ids=lambda one: one.name)
+def test_linear_ops_are_additive_and_homogeneous(one):
+    for args, settings in _calls(one):
+        if settings.get("dtype") is not None or settings.get("padding_idx") is not None:
+            continue
+        for group in one.linear_in(len(args)):
+            scaled = [a * 3 if i in group and a is not None else a for i, a in enumerate(args)]
+            for once, thrice in zip(_run(one, args, settings), _run(one, scaled, settings), strict=True):
+                accuracy = 1e-9 if once.dtype.char in "dD" else 1e-3  # some samples are of lower precision
+                np.testing.assert_allclose(thrice, once * 3, rtol=accuracy, atol=accuracy)
+
+
+REDUCTIONS = {
+    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all, "mean": np.mean,
+    "logsumexp": lambda x: np.log(np.sum(np.exp(x))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("one", _ops_with("reduces"), ids=lambda one: one.name)
+def test_reductions_are_those_of_numpy(one):
+    x = np.random.default_rng(0).standard_normal((3, 5))
+    settings = {"dim": (0, 1)} if "dim" in one.settings else {}
+    np.testing.assert_allclose(_run(one, (x,), settings)[0], REDUCTIONS[one.reduces](x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("one", _ops_with("joins_pieces_by"), ids=lambda one: one.name)
+def test_results_for_pieces_are_joined_by_the_reduction_of_the_fact(one):
+    x = np.random.default_rng(0).standard_normal((4, 5))
+    x[1, 2], x[3] = np.nan if one.name == "nansum" else 0, 0
+    settings = {"dim": (0, 1)} if "dim" in one.settings else {}
+    pieces = [_run(one, (part,), settings)[0] for part in np.split(x, 4)]
+    joined = REDUCTIONS[one.joins_pieces_by](np.stack(pieces))
+    np.testing.assert_allclose(_run(one, (x,), settings)[0], joined, rtol=1e-12)
+
+
+@pytest.mark.parametrize("one", [one for one in _ops_with("core_dims") if one.batch == "leading"], ids=lambda one: one.name)
+def test_problems_of_a_batch_do_not_depend_on_each_other(one):
+    for args, settings in _calls(one):
+        cores = one.core_dims if len(one.core_dims) == len(args) else [*one.core_dims] * len(args)
+        if any(np.ndim(a) != core for a, core in zip(args, cores, strict=True)) or settings.get("dtype") is not None:
+            continue
+        alone = _run(one, args, settings)
+        batched = _run(one, [np.stack([a, a * 2 if a.dtype.kind in "fc" else a, a]) for a in args], settings)
+        for single, several in zip(alone, batched, strict=True):
+            np.testing.assert_allclose(several[0], single, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(several[2], single, rtol=1e-9, atol=1e-12)
+
+
+MOVED = ("reshape", "rearrange", "place", "join", "overwrite", "gather")
+
+
+@pytest.mark.parametrize("one", [one for one in _ops_with("movement") if one.movement in MOVED], ids=lambda one: one.name)
+def test_ops_that_move_elements_return_elements_of_their_arguments_or_zeros(one):
+    for args, settings in _calls(one):
+        known = np.concatenate([np.zeros(1), *(np.ravel(a) for a in args if a is not None)])
+        assert all(np.isin(r, known).all() for r in _run(one, args, settings))

@@ -8,8 +8,8 @@ import pytest
 import ndgrad as nd
 from ndgrad import optim
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.arrays.formulas import Formula, NoFormula
 from ndgrad._src.core.modes import process
+from ndgrad._src.ops.formulas import Formula, NoFormula
 from ndgrad.optim import fused
 from ndgrad.optim.array_program import program
 

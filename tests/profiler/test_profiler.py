@@ -31,7 +31,7 @@ def leaf(*shape):
     return ndgrad.ones(*shape, requires_grad=True)
 
 
-def named(p, name):
+def events_named(p, name):
     return [e for e in p.function_events if e.name == name]
 
 
@@ -114,9 +114,9 @@ def test_hooks_belong_to_the_evaluation_and_not_to_the_node():
     y.register_hook(lambda g: g.exp())
     with profile() as p:
         y.sum().backward()
-    (exp,) = named(p, "aten::exp")
+    (exp,) = events_named(p, "aten::exp")
     assert exp.cpu_parent.name == "autograd::engine::evaluate_function: MulBackward0"
-    assert named(p, "MulBackward0")[0].cpu_children == []
+    assert events_named(p, "MulBackward0")[0].cpu_children == []
 
 
 def test_leaf_with_a_hook_is_seen_the_moment_it_is_complete():
@@ -128,9 +128,9 @@ def test_leaf_with_a_hook_is_seen_the_moment_it_is_complete():
     x.register_post_accumulate_grad_hook(after)
     with profile() as p:
         (x * x).sum().backward()
-    (neg,) = named(p, "aten::neg")
+    (neg,) = events_named(p, "aten::neg")
     assert neg.cpu_parent.name == "AccumulateGrad"
-    assert len(named(p, "AccumulateGrad")) == 1
+    assert len(events_named(p, "AccumulateGrad")) == 1
 
 
 def test_saved_bytes_belong_to_the_op_that_saved():
@@ -155,7 +155,7 @@ def test_memory_of_a_call_is_what_it_made_less_what_was_freed_in_it():
 
     with profile(profile_memory=True) as p:
         y = Waste.apply(leaf(100))
-    (call,) = named(p, "Waste")
+    (call,) = events_named(p, "Waste")
     assert call.cpu_memory_usage == 800
     assert call.self_cpu_memory_usage == -800
     assert y.shape == (100,)
@@ -178,7 +178,7 @@ def test_lines_of_the_user_are_those_of_the_forward():
     with profile(with_stack=True) as p:
         model(x).sum().backward()
     for name in ("aten::mul", "MulBackward0"):
-        frame, outer = named(p, name)[0].stack[:2]
+        frame, outer = events_named(p, name)[0].stack[:2]
         assert frame.startswith(__file__)
         assert frame.endswith("model")
         assert outer.endswith("test_lines_of_the_user_are_those_of_the_forward")
@@ -191,7 +191,7 @@ def test_shapes_of_backward_nodes_are_those_of_gradients():
     x = leaf(2, 3)
     with profile(record_shapes=True) as p:
         (x * x).sum().backward()
-    assert named(p, "MulBackward0")[0].input_shapes == [[2, 3]]
+    assert events_named(p, "MulBackward0")[0].input_shapes == [[2, 3]]
 
 
 def test_dispatch_modes_and_profiles_see_the_same_ops():
@@ -214,9 +214,9 @@ def test_transforms_nest_their_ops_in_the_profile():
     with profile() as p:
         ndgrad.func.vmap(ndgrad.func.grad(lambda a: (a * a).sum()))(x)
         ndgrad.func.jvp(lambda a: a.exp(), (x,), (x,))
-    assert len(named(p, "aten::sum")) == 1
-    assert len(named(p, "MulBackward0")) == 1
-    assert named(p, "aten::exp")
+    assert len(events_named(p, "aten::sum")) == 1
+    assert len(events_named(p, "MulBackward0")) == 1
+    assert events_named(p, "aten::exp")
 
 
 # ----- threads -------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_every_thread_has_its_own_nesting(tmp_path):
         for w in workers:
             w.join()
     for n in range(4):
-        ranges = named(p, f"work {n}")
+        ranges = events_named(p, f"work {n}")
         assert len(ranges) == 20
         assert len({e.thread for e in ranges}) == 1
         for e in ranges:
@@ -266,7 +266,7 @@ def test_call_that_another_thread_has_not_finished_ends_with_the_profile():
         inside.wait()
     leave.set()
     worker.join()
-    (event,) = named(p, "long")
+    (event,) = events_named(p, "long")
     assert event.cpu_time_total >= 0
 
 
@@ -295,7 +295,7 @@ def test_failing_calls_are_there_and_the_profile_goes_on():
         with pytest.raises(RuntimeError):
             y.backward()
         x.exp()
-    assert named(p, "aten::exp")[0].cpu_parent is None
+    assert events_named(p, "aten::exp")[0].cpu_parent is None
 
 
 def test_watcher_that_raises_leaves_the_others_balanced():
@@ -370,7 +370,7 @@ def test_self_times_add_up():
     with profile() as p, record_function("all"):
         for _ in range(5):
             (x @ x).tanh().sum().backward()
-    (whole,) = named(p, "all")
+    (whole,) = events_named(p, "all")
     assert p.self_cpu_time_total == pytest.approx(whole.cpu_time_total)
     assert sum(e.self_cpu_time_total for e in p.key_averages()) == pytest.approx(whole.cpu_time_total)
     for event in p.function_events:

@@ -69,7 +69,7 @@ class Tally:
         return f"{self.programs} programs, {self.runs} runs, {eager}{skipped}, {len(self.findings)} with findings"
 
 
-def named(finding: Result) -> str:
+def describe(finding: Result) -> str:
     what = f": {finding.outcome.message}" if finding.mode == "any" else ""
     return f"seed {finding.seed}: {finding.mode}, through {finding.door}: {finding.outcome.kind}{what}"
 
@@ -117,7 +117,7 @@ def main() -> int:
             if isinstance(results, Lost):
                 results = [Result(results.item, "any", "any", Outcome("crashed", results.how))]
             for finding in tally.add(results):
-                print(named(finding), file=sys.stderr, flush=True)
+                print(describe(finding), file=sys.stderr, flush=True)
             spent = time.monotonic() - begun
             if spent - shown > 10:
                 shown = spent
@@ -133,10 +133,10 @@ def main() -> int:
     short = [finding for finding in tally.findings if finding.mode != "any"][: options.minimise]
     for text in in_processes(report_any, short, options.jobs, begin):
         if isinstance(text, Lost):
-            text = f"# {named(text.item)}; while it was being made short, {text.how}"
+            text = f"# {describe(text.item)}; while it was being made short, {text.how}"
         texts.setdefault(text.partition("def program")[2].split("\n# ", 1)[0] or text, text)
         print("\n" + text, flush=True)
-    rest = [named(finding) for finding in tally.findings if finding not in short]
+    rest = [describe(finding) for finding in tally.findings if finding not in short]
     print("\n".join(rest))
     if options.findings:
         with open(options.findings, "w") as file:

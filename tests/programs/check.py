@@ -28,7 +28,7 @@ from tests.programs.modes import COMPILED, MODES, SECOND, Found, Point, Unfit, f
 
 #: Differences are good to about 1e-8 of the scale of what is compared.
 TOLERANCE = 2e-6
-#: What NumPy says in the place of an error of ours, which it drops: of `plain.flat[0] = tensor`.
+#: NumPy's message in place of our error, which NumPy drops, for `plain.flat[0] = tensor`.
 HIDING = ("Error setting single item of array.",)
 PACKAGE = str(Path(ndgrad.__file__).parent)
 
@@ -46,7 +46,7 @@ class Outcome:
 
 
 class Reference:
-    """What NumPy says about a program at its inputs; second derivatives are worked out when a mode asks for them."""
+    """NumPy's results of a program at its inputs. Second derivatives are computed when a mode needs them."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -101,9 +101,9 @@ class Reference:
         if not close(gradient(*at.inputs) @ flat(at.direction), self.expected("slope"), TOLERANCE):
             raise oracle.NotSmooth  # a wrong gradient is found by the modes that ask for one
         curvature = oracle.directional(gradient, at.inputs, at.direction, TOLERANCE)
-        # Where branches touch with equal slopes, there are second derivatives along lines and no Hessian: nearby it is another one.
-        aside = oracle.moved(at.inputs, [np.cos(np.arange(d.size).reshape(d.shape) + 1.0) for d in at.direction], 1e-3)
-        ahead, behind = (gradient(*oracle.moved(aside, at.direction, by)) for by in (2e-5, -2e-5))
+        # If branches touch with equal slopes, there are second derivatives along lines but no Hessian: it differs nearby.
+        aside = oracle.move(at.inputs, [np.cos(np.arange(d.size).reshape(d.shape) + 1.0) for d in at.direction], 1e-3)
+        ahead, behind = (gradient(*oracle.move(aside, at.direction, by)) for by in (2e-5, -2e-5))
         if not close((ahead - behind) / 4e-5, curvature, 3e-2):
             raise oracle.NotSmooth
         return {"curvature": curvature, "bend": curvature @ flat(at.direction)}
@@ -231,7 +231,7 @@ def same_finding(program: Program, mode: str, door: str, outcome: Outcome) -> Ca
 
 @dataclass(frozen=True)
 class Result:
-    """What one mode made of the program of a seed."""
+    """Result of the program of a seed in one mode."""
 
     seed: int
     mode: str

@@ -1,8 +1,8 @@
 """Programs over tensors (`tensors`) and loops (`loops`), compiled beside eager.
 
-Eager is the oracle. How far the two may be apart is asked of the program: some times as far as eager is from itself when its
-inputs are moved by a few units in the last place, and a small part of the largest number. So what decides by values that
-are almost equal finds nothing.
+The eager run is the oracle. The program itself gives the allowed difference: a few times the change of the eager result
+when the inputs move by a few units in the last place, plus a small part of the largest number. So a branch on values
+that are almost equal is no finding.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def arrays(found: Any) -> list[Any]:
     return [np.asarray(t.detach().numpy()) for t in tree_flatten(found)[0]]
 
 
-def moved(xs: Any, by: float) -> list[Any]:
+def move(xs: Any, by: float) -> list[Any]:
     """The same tensors, each element a few units in the last place away."""
     found = []
     for x in xs:
@@ -171,13 +171,13 @@ def in_double(run: Callable[[Any, Any], Any], xs: Any, like: list[Any]) -> list[
     return [a.astype(b.dtype) for a, b in zip(found, like, strict=True)]
 
 
-def beside(run: Callable[[Any, Any], Any], xs: Any, options: dict[str, Any]) -> Outcome:
+def compare_compiled(run: Callable[[Any, Any], Any], xs: Any, options: dict[str, Any]) -> Outcome:
     """Whether `run(xs, c)` is the same where `c` compiles."""
     COMPILED.clear()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            expected, *others = (arrays(run(x, lambda f: f)) for x in (xs, moved(xs, MOVED), moved(xs, -MOVED)))
+            expected, *others = (arrays(run(x, lambda f: f)) for x in (xs, move(xs, MOVED), move(xs, -MOVED)))
         except Exception as error:
             closed()
             return Outcome("unknown", f"eager raises {type(error).__name__}")
@@ -230,7 +230,7 @@ def same(found: list[Any], expected: list[Any], others: list[list[Any]]) -> Outc
 def check(program: TensorProgram, way: str) -> Outcome:
     run, options = WAYS[way]
     f = tensors.build(program.source)
-    return beside(lambda xs, c: run(f, xs, c), program.arguments, options)
+    return compare_compiled(lambda xs, c: run(f, xs, c), program.arguments, options)
 
 
 def examine_tensors(seed: int, most: int) -> list[Result]:
@@ -242,7 +242,7 @@ def examine_tensors(seed: int, most: int) -> list[Result]:
 
 def examine_loop(seed: int) -> list[Result]:
     name, f, args = loops.transformed(seed)
-    return [Result(seed, f"loops: {name}", "loops", beside(lambda xs, c: c(f)(*xs), args, {}))]
+    return [Result(seed, f"loops: {name}", "loops", compare_compiled(lambda xs, c: c(f)(*xs), args, {}))]
 
 
 def report(result: Result) -> str:

@@ -77,7 +77,7 @@ class Writer:
             exec(statement, self.scope)
 
     def value(self, text: str) -> Any:
-        """What an expression is; writes inside it do not happen, since no expression of the grammar writes."""
+        """Evaluate an expression. No expression of the grammar writes."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             return eval(text, self.scope)
@@ -97,7 +97,7 @@ class Writer:
             if not self.statements and self.draw.random() < 0.6:
                 kind = "buffer"
             try:
-                statement = self.filled(self.draw.choice(grammar.STATEMENTS[kind][0]))
+                statement = self.fill(self.draw.choice(grammar.STATEMENTS[kind][0]))
             except (Unfit, *REJECTED):
                 continue
             if self.accept(statement):
@@ -136,7 +136,7 @@ class Writer:
 
     # ----- holes -----
 
-    def filled(self, sentence: str, depth: int = 2, **known: str) -> str:
+    def fill(self, sentence: str, depth: int = 2, **known: str) -> str:
         """The sentence with its holes filled; `known` are those that are filled already."""
 
         def fill(match: re.Match[str]) -> str:
@@ -164,7 +164,7 @@ class Writer:
         if scalars and self.draw.random() < 0.3:
             return self.draw.choice(scalars)
         if self.draw.random() < 0.3:
-            return self.filled("{name}.ravel()[0]" if self.draw.random() < 0.5 else "np.sum({name})")
+            return self.fill("{name}.ravel()[0]" if self.draw.random() < 0.5 else "np.sum({name})")
         return str(self.draw.choice((0.2, 0.5, -0.4, 0.7, 1.3, -1.1)))
 
     def hole_constant(self, known: dict[str, str], depth: int) -> str:
@@ -186,23 +186,23 @@ class Writer:
         return self.draw.choice(found)
 
     def hole_part(self, known: dict[str, str], depth: int) -> str:
-        return self.filled(self.draw.choice(grammar.PARTS), 0, v=known["v"])
+        return self.fill(self.draw.choice(grammar.PARTS), 0, v=known["v"])
 
     def hole_w(self, known: dict[str, str], depth: int) -> str:
         return self.expression(depth, shape=np.shape(self.value(known.get("part", known["v"]))))
 
     def subject(self, known: dict[str, str]) -> str:
-        """What masks, rows, axes and lengths are of."""
+        """Return the array of masks, rows, axes and lengths."""
         return known["v"] if "v" in known else known["a"]
 
     def hole_mask(self, known: dict[str, str], depth: int) -> str:
-        return self.filled(self.draw.choice(grammar.MASKS), 0, a=self.subject(known))
+        return self.fill(self.draw.choice(grammar.MASKS), 0, a=self.subject(known))
 
     def hole_rows(self, known: dict[str, str], depth: int) -> str:
-        return self.filled(self.draw.choice(grammar.ROWS), 0, a=self.subject(known))
+        return self.fill(self.draw.choice(grammar.ROWS), 0, a=self.subject(known))
 
     def hole_row(self, known: dict[str, str], depth: int) -> str:
-        return self.filled(self.draw.choice(grammar.ROW), 0, a=self.subject(known))
+        return self.fill(self.draw.choice(grammar.ROW), 0, a=self.subject(known))
 
     def hole_axis(self, known: dict[str, str], depth: int) -> str:
         ndim = np.ndim(self.value(self.subject(known)))
@@ -255,8 +255,8 @@ class Writer:
         kind = self.draw.choices(kinds, [grammar.EXPRESSIONS[k][1] for k in kinds])[0]
         try:
             if shape is None or kind in ("view", "whole") or not names:
-                return self.filled(self.draw.choice(grammar.EXPRESSIONS[kind][0]), depth - 1)
-            return self.filled(self.draw.choice(grammar.EXPRESSIONS[kind][0]), depth - 1, a=self.draw.choice(names))
+                return self.fill(self.draw.choice(grammar.EXPRESSIONS[kind][0]), depth - 1)
+            return self.fill(self.draw.choice(grammar.EXPRESSIONS[kind][0]), depth - 1, a=self.draw.choice(names))
         except (Unfit, *REJECTED):
             return self.draw.choice(names) if names else "0.5"
 
@@ -264,7 +264,7 @@ class Writer:
 #: Holes that are filled before all others, since the shapes of those depend on them.
 FIRST = {"v": ("v", "part", "w"), "a": ("a", "b"), "square": ("square", "vector")}
 
-#: What plain NumPy says about a sentence that does not fit.
+#: Errors of plain NumPy for a sentence that does not fit.
 REJECTED = (ArithmeticError, AttributeError, IndexError, TypeError, ValueError, Warning, np.linalg.LinAlgError)
 
 

@@ -302,7 +302,7 @@ recomputed(lambda s: np.sin(s) * s, {a})
 recomputed(lambda s, t: np.exp(s * 0.3) * t, {a}, {b})
 """)
 
-#: Where an index is wanted: values that are known, and values that are computed.
+#: Indices: known values, and computed values.
 ROWS = lines("""
 [0, -1]
 [-1, 0, 0]
@@ -343,7 +343,7 @@ numpy.arange(np.size({a})).reshape(np.shape({a})) % 2 == 1
 np.isfinite({a}) & ({a} < {c})
 """)
 
-#: What an indexed write may have on its left.
+#: Left sides of an indexed write.
 PARTS = lines("""
 {v}[...]
 {v}[:]
@@ -388,7 +388,7 @@ np.ravel({v}, order="K")[:2]
 
 # ----- statements -----------------------------------------------------------------------------------------------------
 
-#: What a program starts with, and makes now and then later.
+#: First statements of a program, which also occur later.
 BUFFERS = lines("""
 {new} = np.zeros(3)
 {new} = np.ones(4) * 0.5

@@ -1,4 +1,4 @@
-"""What the names in a program mean: to NumPy, which is the oracle, and at each door to ndgrad.
+"""The meaning of the names in a program: for NumPy, the oracle, and for each entry point of ndgrad.
 
 Beside `np` and `numpy` a program knows a few words. Each has a plain meaning and a recorded one:
 
@@ -28,7 +28,7 @@ from tests.core.functions import Cube
 
 WEIGHTS = numpy.cos(numpy.arange(64) * 1.7 + 0.4)
 
-#: What makes an array without asking its arguments by NumPy's protocols.
+#: Functions that make an array without NumPy's protocols on their arguments.
 MAKERS = "arange array asarray ascontiguousarray empty eye full identity linspace ones zeros".split()
 
 
@@ -84,7 +84,7 @@ class Tape:
         if self.noting:
             place = len(self.values)
             value = numpy.array(compute())
-            self.values[place:] = [value]  # what was noted meanwhile is inside this one, and nobody will ask for it
+            self.values[place:] = [value]  # values noted meanwhile are part of this one
         else:
             value = self.values[self.reading]  # an IndexError here means that a neighbouring point takes another branch
             self.reading += 1
@@ -113,7 +113,7 @@ def unrecorded(f: Callable[[], Any]) -> Any:
 
 
 def as_array(a: Any) -> Any:
-    """What a custom function may save."""
+    """Values that a custom function may save."""
     return a if isinstance(a, ndgrad.Tensor) else ndgrad.numpy.array(a)
 
 
@@ -141,16 +141,16 @@ def symmetric(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function that looks at one triangle of a matrix. Its derivative is that of symmetric matrices, so it is tried
     on no others."""
 
-    def checked(a: Any) -> Any:
+    def check_symmetry(a: Any) -> Any:
         if not numpy.array_equal(a, numpy.swapaxes(a, -1, -2)):
             raise numpy.linalg.LinAlgError("not symmetric")
         return f(a)
 
-    return checked
+    return check_symmetry
 
 
 def stable_argsort(a: Any, **settings: Any) -> Any:
-    """Which of two equal elements comes first is not NumPy's promise otherwise."""
+    """Sort with a stable order: NumPy does not promise the order of equal elements otherwise."""
     return numpy.argsort(a, kind="stable", **settings)
 
 

@@ -32,7 +32,7 @@ F = Callable[..., Any]
 
 @dataclass
 class Point:
-    """Where a program is differentiated: the inputs, a direction for each, and weights for the result."""
+    """Point of differentiation: the inputs, a direction for each, and weights for the result."""
 
     inputs: list[Any]
     direction: list[Any]
@@ -65,11 +65,11 @@ class Point:
         return tuple(dnp.stack([dnp.array(x), dnp.array(x + 0.01 * d)]) for x, d in zip(self.inputs, self.direction))
 
     def slope(self, gradients: Any) -> Any:
-        """What gradients, one per input, say of the direction."""
+        """Return the derivative in the direction, from gradients, one per input."""
         return flat(gradients) @ flat(self.direction)
 
-    def along(self, jacobians: Any) -> Any:
-        """What Jacobians, one per input, say of it."""
+    def apply_jacobians(self, jacobians: Any) -> Any:
+        """Return the derivative in the direction, from Jacobians, one per input."""
         shape = self.weights.shape
         return sum(plain(j).reshape(*shape, d.size) @ d.ravel() for j, d in zip(jacobians, self.direction))
 
@@ -185,7 +185,7 @@ def _(f: F, at: Point) -> Found:
     if not depends(result):
         return {"tangent": np.zeros(result.shape)}
     rows = dnp.eye(result.size).reshape((result.size, *result.shape))
-    return {"tangent": at.along(gradients(result, xs, grad_outputs=rows, is_grads_batched=True))}
+    return {"tangent": at.apply_jacobians(gradients(result, xs, grad_outputs=rows, is_grads_batched=True))}
 
 
 @mode("backward of checkpoint")
@@ -213,7 +213,7 @@ def _(f: F, at: Point) -> Found:
 
 @mode("functional jacobian")
 def _(f: F, at: Point) -> Found:
-    return {"tangent": at.along(autograd.functional.jacobian(f, at.arrays))}
+    return {"tangent": at.apply_jacobians(autograd.functional.jacobian(f, at.arrays))}
 
 
 @mode("functional hvp")
@@ -240,7 +240,7 @@ def _(f: F, at: Point) -> Found:
 
 # ----- compiled -------------------------------------------------------------------------------------------------------
 
-#: The functions that were compiled since somebody last looked: `check` asks them what ran eagerly, and why.
+#: Functions compiled since the last check: `check` asks them for the parts that ran eagerly, and the reasons.
 COMPILED: list[Any] = []
 
 
@@ -339,7 +339,7 @@ def _(f: F, at: Point) -> Found:
 
 @mode("compile of jacrev")
 def _(f: F, at: Point) -> Found:
-    return {"tangent": at.along(compiled(func.jacrev(f, at.all))(*at.arrays))}
+    return {"tangent": at.apply_jacobians(compiled(func.jacrev(f, at.all))(*at.arrays))}
 
 
 @mode("compile of hvp")
@@ -377,12 +377,12 @@ def _(f: F, at: Point) -> Found:
 
 @mode("jacfwd")
 def _(f: F, at: Point) -> Found:
-    return {"tangent": at.along(func.jacfwd(f, at.all)(*at.arrays))}
+    return {"tangent": at.apply_jacobians(func.jacfwd(f, at.all)(*at.arrays))}
 
 
 @mode("jacrev")
 def _(f: F, at: Point) -> Found:
-    return {"tangent": at.along(func.jacrev(f, at.all)(*at.arrays))}
+    return {"tangent": at.apply_jacobians(func.jacrev(f, at.all)(*at.arrays))}
 
 
 @mode("jet")
@@ -441,7 +441,7 @@ MODES["compile of hessian"] = hessian(lambda f, argnums: compiled(func.hessian(f
 MODES["hessian of compile"] = hessian(lambda f, argnums: func.hessian(compiled(f), argnums))
 
 
-if importlib.util.find_spec("scipy") is not None:  # which holds the matrices
+if importlib.util.find_spec("scipy") is not None:  # SciPy holds the matrices
 
     @mode("sparse jacobian")
     def _(f: F, at: Point) -> Found:
@@ -461,7 +461,7 @@ def _(f: F, at: Point) -> Found:
 
 @mode("functionalize of jacfwd")
 def _(f: F, at: Point) -> Found:
-    return {"tangent": at.along(func.functionalize(func.jacfwd(f, at.all))(*at.arrays))}
+    return {"tangent": at.apply_jacobians(func.functionalize(func.jacfwd(f, at.all))(*at.arrays))}
 
 
 @mode("functionalize of grad")

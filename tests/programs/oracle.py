@@ -43,9 +43,9 @@ def slope(f: Callable[[float], Any], middle: Any, tolerance: float) -> Any:
     raise NotSmooth
 
 
-def moved(inputs: list[Any], direction: list[Any], by: float) -> list[Any]:
+def move(inputs: list[Any], direction: list[Any], by: float) -> list[Any]:
     return [x + by * d for x, d in zip(inputs, direction)]
 
 
 def directional(f: Callable[..., Any], inputs: list[Any], direction: list[Any], tolerance: float) -> Any:
-    return slope(lambda by: f(*moved(inputs, direction, by)), f(*inputs), tolerance)
+    return slope(lambda by: f(*move(inputs, direction, by)), f(*inputs), tolerance)

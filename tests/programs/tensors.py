@@ -92,7 +92,7 @@ class Writer:
         for _ in range(40):
             kind = self.draw.choices(kinds, [grammar.STATEMENTS[kind][1] for kind in kinds])[0]
             try:
-                statement = self.filled(self.draw.choice(grammar.STATEMENTS[kind][0]))
+                statement = self.fill(self.draw.choice(grammar.STATEMENTS[kind][0]))
             except Unfit:
                 continue
             scope = dict(self.scope)
@@ -116,7 +116,7 @@ class Writer:
 
     # ----- holes -----
 
-    def filled(self, sentence: str) -> str:
+    def fill(self, sentence: str) -> str:
         known: dict[str, str] = {}
 
         def fill(match: re.Match[str]) -> str:

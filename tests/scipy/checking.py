@@ -1,4 +1,4 @@
-"""What every function of ndgrad.scipy is checked for: SciPy's values, and derivatives in all modes."""
+"""Checks of every function of ndgrad.scipy: SciPy's values, and derivatives in all modes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def total(out, weights):
     return result
 
 
-def along(f, xs, ts, h=1e-3, near=lambda slope: False):
+def differentiate_along(f, xs, ts, h=1e-3, near=lambda slope: False):
     """The derivative along ts by central differences, of second, fourth and sixth order: the first that is `near`, or the last."""
     at = lambda s: float(plain(f(*(x + s * h * t for x, t in zip(xs, ts, strict=True)))))
     steps = []
@@ -47,7 +47,7 @@ def check(mine, theirs, *args, seed=0, tolerance=1e-6, value=1e-9, second=True, 
     places = [i for i, a in enumerate(args) if isinstance(a, np.ndarray) and a.dtype.kind in "fc" and (only is None or i in only)]
     random = np.random.default_rng(seed)
 
-    def bound(f, convert):
+    def bind(f, convert):
         def call(*xs):
             given = [convert(a) if isinstance(a, np.ndarray) else a for a in args]
             for i, x in zip(places, xs, strict=True):
@@ -56,7 +56,7 @@ def check(mine, theirs, *args, seed=0, tolerance=1e-6, value=1e-9, second=True, 
 
         return call
 
-    ours, reference = bound(mine, dnp.asarray), bound(theirs, np.asarray)
+    ours, reference = bind(mine, dnp.asarray), bind(theirs, np.asarray)
     xs = [args[i] for i in places]
     expected = leaves(reference(*xs))
     got = leaves(ours(*(dnp.array(x) for x in xs)))
@@ -81,7 +81,7 @@ def check(mine, theirs, *args, seed=0, tolerance=1e-6, value=1e-9, second=True, 
     found = grads(*arrays)
     size = 1 + abs(inner(found)) + sum(float(np.sum(np.abs(plain(g) * t))) for g, t in zip(found, ts, strict=True))
     near = lambda slope: abs(inner(found) - slope) <= tolerance * size
-    want = along(lambda *ys: total(reference(*ys), weights), xs, ts, step, near)
+    want = differentiate_along(lambda *ys: total(reference(*ys), weights), xs, ts, step, near)
     assert near(want), (inner(found), want)
     if jvp:
         pushed = func.jvp(loss, tuple(arrays), tuple(dnp.array(t) for t in ts))[1]
@@ -91,7 +91,7 @@ def check(mine, theirs, *args, seed=0, tolerance=1e-6, value=1e-9, second=True, 
         bent = func.grad(slope, tuple(range(len(xs))))(*arrays)
         bend = 1 + abs(inner(bent)) + sum(float(np.sum(np.abs(plain(g) * t))) for g, t in zip(bent, ts, strict=True))
         near = lambda curvature: abs(inner(bent) - curvature) <= 10 * tolerance * bend
-        curvature = along(lambda *ys: slope(*(dnp.array(y) for y in ys)), xs, ts, step, near)
+        curvature = differentiate_along(lambda *ys: slope(*(dnp.array(y) for y in ys)), xs, ts, step, near)
         assert near(curvature), (inner(bent), curvature)
     if vmap:
         moved = [np.stack([x, x + 1e-2 * t]) for x, t in zip(xs, ts, strict=True)]

@@ -1,4 +1,4 @@
-"""What the functions of ndgrad.scipy.special are in mpmath, and at which arguments they are compared: ordinary ones, and those where
+"""The functions of ndgrad.scipy.special in mpmath, and the arguments of the comparison: ordinary ones, and those where
 formulas cancel, overflow or divide by zero."""
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def f_share(n, d, x):
 
 
 def spherical(kind):
-    def of(n, x):
+    def evaluate(n, x):
         order = n + half
         root = mp.sqrt(mp.pi / (2 * x))
         if kind == "k":
             return root * mp.besselk(order, x)
         return root * {"j": mp.besselj, "y": mp.bessely, "i": mp.besseli}[kind](order, x)
 
-    return of
+    return evaluate
 
 
 X = (1e-8, 0.3, 1.0, 2.6, 12.0, 40.0)
@@ -274,7 +274,7 @@ _INTEGRALS = {  # (value, points): SciPy's have seven or eight digits
 TABLE |= {name: (value, grid((0.0, 1e-5, 0.4, 3.0)), (0,)) for name, value in _INTEGRALS.items()}
 #: Relative error that SciPy's own values leave, where it is more than rounding.
 LOOSE = {**dict.fromkeys(_INTEGRALS, 3e-7)}
-#: What is left of terms that cancel exactly, next to a zero of a function or of its derivative.
+#: Remainder of terms that cancel exactly, next to a zero of a function or of its derivative.
 ZEROS = {
     **dict.fromkeys((n for n in TABLE if n.startswith("eval_")), 1e-13), "voigt_profile": 1e-16, "ber": 1e-15, "bei": 1e-15, "berp": 1e-15,
     "beip": 1e-15, "lpmv": 1e-14, "expit": 1e-16, "sinc": 1e-16, "fresnel[0]": 1e-13, "fresnel[1]": 1e-13, "poch": 1e-14, "binom": 1e-15,
@@ -291,11 +291,11 @@ def derivative(function, args, place, order):
     """The derivative of mpmath's function in one argument, at double precision's own numbers; None where mpmath has no number."""
     exact = [a if isinstance(a, int) else mp.mpf(a) for a in args]
 
-    def along(v):
+    def vary(v):
         return function(*exact[:place], v, *exact[place + 1 :])
 
     try:
-        made = function(*exact) if order == 0 else mp.diff(along, exact[place], order)
+        made = function(*exact) if order == 0 else mp.diff(vary, exact[place], order)
     except (ZeroDivisionError, ValueError, mp.libmp.NoConvergence, NotImplementedError, OverflowError):
         return None
     if isinstance(made, mp.mpc):

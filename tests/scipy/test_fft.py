@@ -37,7 +37,7 @@ def test_cosine_and_sine_transforms(name, kind, norm):
     check(*(lambda x, s=s: getattr(s, name)(x, kind, n=8, axis=0, norm=norm) for s in (fft, scipys)), X, second=False, vmap=False)
     check(*(lambda x, s=s: getattr(s, name + "n")(x, kind, norm=norm) for s in (fft, scipys)), X, second=False, vmap=False)
     check(*(lambda x, s=s: getattr(s, name)(x, kind, norm=norm) for s in (fft, scipys)), Z, second=False, vmap=False)
-    for orthogonalize in (True, False):  # of real numbers: SciPy forgets this argument for complex ones
+    for orthogonalize in (True, False):  # real numbers only: SciPy ignores this argument for complex ones
         run = lambda s, o=orthogonalize: lambda x: getattr(s, name)(x, kind, norm=norm, orthogonalize=o)
         check(run(fft), run(scipys), X, second=False, vmap=False)
 

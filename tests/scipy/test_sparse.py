@@ -43,7 +43,7 @@ def test_scipys_matrices_are_constants_in_products(form):
     a = getattr(scipys, form)(FULL)
     for x in (V, X):
         check(lambda t: a @ t, lambda t: FULL @ t, x)
-        if form != "coo_array":  # whose dot() asks for bare memory, and gets the error that this is
+        if form != "coo_array":  # its dot() asks for bare memory, which raises
             check(lambda t: a.dot(t), lambda t: FULL @ t, x, second=False)
         check(lambda t: t @ a, lambda t: t @ FULL, x.T.copy())
     w = scipys.csr_array(WIDE)

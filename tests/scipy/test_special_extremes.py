@@ -28,7 +28,7 @@ def _forty_digits():
         yield
 
 
-def found(name, arguments, place, order):
+def compute_ours(name, arguments, place, order):
     """Our value or derivative at each of the argument tuples."""
     base, _, part = name.partition("[")
     mine = getattr(special, base)
@@ -60,7 +60,7 @@ def compare(name, arguments):
     reference, _, places = TABLE[name]
     for order, tolerance in enumerate(TOLERANCES):
         for place in places if order else places[:1]:
-            got = found(name, arguments, place, order)
+            got = compute_ours(name, arguments, place, order)
             for at, value in zip(arguments, got, strict=True):
                 want = derivative(reference, at, place, order)
                 if want is None:
@@ -87,7 +87,7 @@ def test_function_at_all_arguments_beside_mpmath(name):
 def test_values_at_extremes_are_scipys(name):
     columns = [np.array(c) for c in zip(*TABLE[name][1], strict=True)]
     mine, theirs = getattr(special, name)(*columns).numpy(), getattr(scipys, name)(*columns)
-    # where SciPy's terms cancel and ours do not, mpmath has decided above
+    # If SciPy's terms cancel and ours do not, the comparison with mpmath above decides.
     tolerance = {"kl_div": (1e-9, 1e-15), "hyp2f1": (1e-9, 0.0)}.get(name, (1e-11, 1e-14))
     np.testing.assert_allclose(mine, theirs, *tolerance)
 

@@ -357,7 +357,7 @@ def test_gradients_where_a_formula_has_none():
 
 
 def test_discrete_distributions_at_the_edges_of_their_parameters():
-    """Where a logarithm is infinite, probabilities are powers: d/dp of C(7, k) p^k (1 - p)^(7 - k), and so on."""
+    """If a logarithm is infinite, probabilities are powers: d/dp of C(7, k) p^k (1 - p)^(7 - k), and so on."""
     slope = lambda f, x: float(plain(ndgrad.func.grad(f)(dnp.array(x))))
     edges = {
         ("binom", "pmf", 0, (7,), 0.0): -7.0, ("binom", "pmf", 1, (7,), 0.0): 7.0, ("binom", "pmf", 3, (7,), 0.0): 0.0,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-#: What stands in the place of many refused calls.
+#: Replacement of many refused calls.
 SAME_NAME = "the same name in `ndgrad.scipy`"
 
 

@@ -58,10 +58,10 @@ def slope(f: Any, arrays: list[Any], which: int, along: Any) -> Any:
     """A central difference, of fourth order so that steps can be long: results of iterations carry noise."""
     step = 2e-4
 
-    def at(distance: float) -> Any:
+    def move_by(distance: float) -> Any:
         return f(*(a + distance * along if i == which else a for i, a in enumerate(arrays)))
 
-    near, far = at(step) - at(-step), at(2 * step) - at(-2 * step)
+    near, far = move_by(step) - move_by(-step), move_by(2 * step) - move_by(-2 * step)
     return (8.0 * near - far) / (12 * step)
 
 

@@ -1,4 +1,4 @@
-"""What SciPy's array API mode asks of us, by names that are SciPy's own business: a new SciPy that asks otherwise fails here."""
+"""Private names that SciPy's array API mode uses: a new SciPy that uses others fails here."""
 
 from __future__ import annotations
 

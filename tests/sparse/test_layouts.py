@@ -150,7 +150,7 @@ def test_what_is_not_there_is_refused_by_name_and_nothing_becomes_dense(name):
         "where": (x, x, x),
     }
     function = getattr(ndgrad, name, None) or getattr(ndgrad.Tensor, name)
-    with pytest.raises(NotImplementedError, match=rf"{name}\(\) is not there for sparse layouts"):
+    with pytest.raises(NotImplementedError, match=rf"{name}\(\) is not supported for sparse layouts"):
         function(*args.get(name, (x,)))
 
 

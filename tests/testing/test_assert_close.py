@@ -1,4 +1,4 @@
-"""assert_close and make_tensor: what they say and give. Which pairs pass is compared with torch elsewhere."""
+"""Messages of assert_close and results of make_tensor. Another test compares the accepted pairs with torch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program does, on torch and on ndgrad: its value, its error by class and first words, and what it warned of.
+"""The outcome of a program, on torch and on ndgrad: its value, its error by class and first words, and its warnings.
 
 The first words of torch's messages are what people search for, so ours have them too, and go on in our own.
 """
@@ -16,7 +16,7 @@ import ndgrad
 from tests.torch_parity.errors import torch_class
 from tests.torch_parity.side_by_side import error_name
 
-#: How many words of torch's message ours must have, one after the other.
+#: Number of consecutive words of torch's message that ours must have.
 FIRST_WORDS = 5
 
 
@@ -47,7 +47,7 @@ def warned(f: Any) -> list[Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         value = says(f)
-    # what torch says of its own innards when it loads its rules for forward mode is nobody's behaviour
+    # Warnings from torch's loading of its rules for forward mode are no behaviour of the program.
     own = [w for w in caught if "torch.jit.script" not in str(w.message)]
     return [value, [Said(w.category.__name__, str(w.message)) for w in own]]
 
@@ -68,7 +68,7 @@ def plain(value: Any) -> Any:
 
 
 def behaviour(program: Any, m: Any) -> Any:
-    """What a program comes to with torch's default dtype, its warnings included."""
+    """Return the outcome of a program with torch's default dtype, its warnings included."""
     before = ndgrad.get_default_dtype()
     ndgrad.set_default_dtype(ndgrad.float32)
     try:

@@ -1,4 +1,4 @@
-"""What programs of checkpointing are written with."""
+"""Vocabulary of the programs of checkpointing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def counting(f):
     """f, and the list of its calls."""
     calls = []
 
-    def counted(*args, **kwargs):
+    def count_call(*args, **kwargs):
         calls.append(len(args))
         return f(*args, **kwargs)
 
-    return counted, calls
+    return count_call, calls

@@ -1,4 +1,4 @@
-"""What comparisons with torch may ask for. Without torch there is nothing to compare with, and no test here is collected."""
+"""Fixtures of the comparisons with torch. Without torch, no test here is collected."""
 
 from __future__ import annotations
 

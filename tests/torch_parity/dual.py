@@ -1,4 +1,4 @@
-"""What programs of forward mode by dual levels are written with."""
+"""Vocabulary of the programs of forward mode by dual levels."""
 
 from __future__ import annotations
 

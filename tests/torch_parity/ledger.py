@@ -1,4 +1,4 @@
-"""How many programs the comparison with torch runs, by heading: what `docs/parity.md` says and `test_ledger` watches.
+"""Number of programs of the comparison with torch, by heading: `docs/parity.md` states it and `test_ledger` checks it.
 
 A program is one function in the `PROGRAMS` table of a test file, counted once however many values it tries. After adding or removing some,
 `python -m tests.torch_parity.ledger` writes the page's table anew. Its counts are lower bounds, so that few changes touch it.
@@ -119,7 +119,7 @@ def bounds(text: str) -> tuple[str, list[int]]:
 _TABLE = re.compile(r"^(\|.*\n)+", flags=re.MULTILINE)
 
 
-def written() -> str:
+def read_table() -> str:
     """The table as the page has it."""
     found = _TABLE.search(PAGE.read_text())
     return found[0] if found else ""

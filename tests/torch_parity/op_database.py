@@ -69,7 +69,7 @@ NOT_OURS = {
 }
 
 
-#: Where the database finds a difference that is on the list of differences, or none of meaning: the reason, for every such op.
+#: Reason of each op's difference that is on the list of differences, or has no meaning.
 KNOWN = {
     **dict.fromkeys(("addmv", "addbmm", "baddbmm"), "refused-beyond"),
     **dict.fromkeys(("cholesky", "cholesky_inverse", "cholesky_solve", "linalg.cholesky", "linalg.cholesky_ex"), "unread-triangles"),
@@ -331,7 +331,7 @@ def gradients(library: Any, result: Any, inputs: list[Any]) -> tuple[list[Any], 
 
 
 class Report:
-    """What was found of one op."""
+    """The findings about one op."""
 
     def __init__(self, name: str) -> None:
         self.name, self.verdict, self.samples = name, "right", 0

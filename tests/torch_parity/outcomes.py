@@ -1,4 +1,4 @@
-"""What a program came to, on torch and on ndgrad: values that are compared as numbers, errors by their class."""
+"""The outcome of a program, on torch and on ndgrad: values that are compared as numbers, errors by their class."""
 
 from __future__ import annotations
 

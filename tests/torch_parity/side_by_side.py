@@ -1,4 +1,4 @@
-"""What programs that run on torch and on ndgrad alike are made of."""
+"""Vocabulary of programs that run on torch and on ndgrad."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Programs(dict[str, Any]):
 
 
 def on_both(f: Any) -> list[Any]:
-    """What a program comes to on torch and on ndgrad, its error included, with the grad mode left as it was."""
+    """Return the outcomes of a program on torch and on ndgrad, errors included; the grad mode is unchanged."""
     found = []
     for m in MODULES:
         with warnings.catch_warnings():

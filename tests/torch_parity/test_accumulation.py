@@ -1,4 +1,4 @@
-"""How gradients are taken in, added up and left in `.grad`: memory, layout, undefined and mixed ones; torch and ndgrad alike."""
+"""Accumulation of gradients into `.grad`: memory, layout, undefined and mixed ones; torch and ndgrad alike."""
 
 from __future__ import annotations
 

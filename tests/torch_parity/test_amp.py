@@ -34,7 +34,7 @@ def draw(m, *shape, seed=0, grad=False):
     return m.tensor(np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32), requires_grad=grad)
 
 
-def filled(m, net):
+def fill(m, net):
     random = np.random.default_rng(5)
     with m.no_grad():
         for p in net.parameters():
@@ -163,7 +163,7 @@ def modules_under_autocast(m):
     nets = [nn.GRU(4, 3), nn.RNN(4, 3), nn.MultiheadAttention(4, 2), nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0)]
     found = []
     for net in nets:
-        net = filled(m, net)
+        net = fill(m, net)
         with m.autocast("cpu"):
             out = net(x, x, x) if isinstance(net, nn.MultiheadAttention) else net(x)
         out = out if isinstance(out, tuple) else (out,)
@@ -174,7 +174,7 @@ def modules_under_autocast(m):
 @program
 def values_of_a_network(m):
     nn = m.nn
-    net = filled(m, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
+    net = fill(m, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))
     with m.autocast("cpu"):
         out = net(draw(m, 3, 4))
         loss = m.nn.functional.mse_loss(out, m.zeros(3, 2))
@@ -186,7 +186,7 @@ def values_of_a_network(m):
 @program
 def a_network_of_convolutions_in_float16(m):
     nn = m.nn
-    net = filled(m, nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2)))
+    net = fill(m, nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2)))
     with m.autocast("cpu", dtype=m.float16):
         out = net(draw(m, 2, 1, 6, 6))
         loss = out.float().square().sum()
@@ -615,7 +615,7 @@ def without_a_gpu_its_scaler_is_off(m):
 @program
 def a_loop_with_autocast_and_a_scaler(m):
     nn = m.nn
-    net = filled(m, nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
+    net = fill(m, nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)))
     optimizer = m.optim.SGD(net.parameters(), lr=0.1)
     scaler = m.amp.GradScaler("cpu", init_scale=1024.0)
     losses = []

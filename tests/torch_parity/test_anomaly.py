@@ -19,8 +19,8 @@ def detect(m: Any, **options: Any) -> Any:
     return m.autograd.detect_anomaly(**options)
 
 
-def watched(m: Any, run: Any, **options: Any) -> Any:
-    """What a program does in anomaly mode: its value, or its error and the function the error names; and its warnings."""
+def watch(m: Any, run: Any, **options: Any) -> Any:
+    """Return the outcome of a program in anomaly mode: its value, or its error and the function the error names; and its warnings."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         with m.autograd.set_detect_anomaly(True, **options):
@@ -28,10 +28,10 @@ def watched(m: Any, run: Any, **options: Any) -> Any:
                 value = plain(run())
             except Exception as error:
                 value = error_name(error), re.findall(r"Function '(\w+)' returned nan values in its (\d+)th output", str(error))
-    return value, told(seen)
+    return value, describe_warnings(seen)
 
 
-def told(seen: list[Any]) -> list[Any]:
+def describe_warnings(seen: list[Any]) -> list[Any]:
     """Of each warning: its category, the functions it names, and whether it shows the program's source."""
     out = []
     for w in seen:
@@ -119,7 +119,7 @@ def entering_the_mode_warns(m):
             pass
         with m.autograd.set_detect_anomaly(True):
             pass
-    return told(seen)
+    return describe_warnings(seen)
 
 
 @program
@@ -132,7 +132,7 @@ def the_mode_is_no_decorator(m):
 
 @program
 def the_first_nan_is_named(m):
-    return watched(m, lambda: (zero_and_one(m).sqrt() * 0).sum().backward())
+    return watch(m, lambda: (zero_and_one(m).sqrt() * 0).sum().backward())
 
 
 @program
@@ -142,7 +142,7 @@ def nan_passes_without_the_check(m):
         (x.sqrt() * 0).sum().backward()
         return x.grad.isnan()
 
-    return watched(m, run, check_nan=False)
+    return watch(m, run, check_nan=False)
 
 
 @program
@@ -152,7 +152,7 @@ def infinity_passes(m):
         x.sqrt().sum().backward()
         return x.grad
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -161,12 +161,12 @@ def nan_of_the_second_argument(m):
         x = m.tensor([float("nan"), 2.0], dtype=m.float64)
         (x * leaf(m, 2)).sum().backward()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
 def a_nan_root_gradient_is_blamed_on_the_first_node(m):
-    return watched(m, lambda: (leaf(m, 2) * 2).backward(m.tensor([float("nan"), 1.0], dtype=m.float64)))
+    return watch(m, lambda: (leaf(m, 2) * 2).backward(m.tensor([float("nan"), 1.0], dtype=m.float64)))
 
 
 @program
@@ -176,7 +176,7 @@ def nan_from_a_tensor_hook(m):
         h.register_hook(lambda g: g * float("nan"))
         h.sum().backward()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -186,7 +186,7 @@ def nan_from_a_post_hook(m):
         h.grad_fn.register_hook(lambda ins, outs: (ins[0] * float("nan"),))
         h.sum().backward()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -197,7 +197,7 @@ def nan_on_a_leaf_hook_passes(m):
         x.exp().sum().backward()
         return x.grad.isnan()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -206,7 +206,7 @@ def nan_in_grad(m):
         x = zero_and_one(m)
         return m.autograd.grad((x.sqrt() * 0).sum(), x)
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -220,12 +220,12 @@ def nan_in_a_custom_function(m):
         def backward(ctx, g):
             return g, g * float("nan")
 
-    return watched(m, lambda: Bad.apply(leaf(m, 2), leaf(m, 2)).sum().backward())
+    return watch(m, lambda: Bad.apply(leaf(m, 2), leaf(m, 2)).sum().backward())
 
 
 @program
 def nan_inside_a_transform(m):
-    return watched(m, lambda: m.func.grad(lambda t: (t.sqrt() * 0).sum())(zero_and_one(m).detach()))[0]
+    return watch(m, lambda: m.func.grad(lambda t: (t.sqrt() * 0).sum())(zero_and_one(m).detach()))[0]
 
 
 @program
@@ -235,7 +235,7 @@ def nan_in_a_complex_gradient(m):
         z = m.complex(x, x)
         (z.abs() * float("nan")).sum().backward()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -245,7 +245,7 @@ def only_what_runs_is_checked(m):
         out = (x * 2).sum() + (y.sqrt() * 0).sum()
         return m.autograd.grad(out, x)
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 # ----- forward outside, backward outside --------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def only_what_runs_is_checked(m):
 @program
 def a_forward_outside_is_not_known(m):
     y = (zero_and_one(m).sqrt() * 0).sum()
-    return watched(m, y.backward)
+    return watch(m, y.backward)
 
 
 @program
@@ -281,12 +281,12 @@ def a_forward_inside_leaves_its_traceback_on_the_node(m):
 
 @program
 def an_error_in_backward_stays_itself(m):
-    return watched(m, lambda: raising(m).apply(leaf(m, 2)).sum().backward())
+    return watch(m, lambda: raising(m).apply(leaf(m, 2)).sum().backward())
 
 
 @program
 def an_error_without_the_check(m):
-    return watched(m, lambda: raising(m).apply(leaf(m, 2)).sum().backward(), check_nan=False)
+    return watch(m, lambda: raising(m).apply(leaf(m, 2)).sum().backward(), check_nan=False)
 
 
 @program
@@ -306,7 +306,7 @@ def an_error_in_hooks(m):
         h.grad_fn.register_prehook(lambda a: 1 / 0)
         h.sum().backward()
 
-    return watched(m, by_tensor), watched(m, by_node), watched(m, before_node)
+    return watch(m, by_tensor), watch(m, by_node), watch(m, before_node)
 
 
 @program
@@ -317,7 +317,7 @@ def an_overwritten_save(m):
         h.add_(1)
         y.backward()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -327,7 +327,7 @@ def an_error_in_an_unpack_hook(m):
             y = leaf(m, 2).exp().sum()
         y.backward()
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -337,7 +337,7 @@ def a_double_backward_names_both_forward_calls(m):
         (g,) = m.autograd.grad((x**1.5).sum(), x, create_graph=True)
         m.autograd.grad((g * 0).sum(), x)
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program
@@ -362,7 +362,7 @@ def a_whole_training_step(m):
                 w2 -= 0.1 * g2
         return [[round(v, 10) for v in w.flatten().tolist()] for w in (w1, w2)]
 
-    return watched(m, run)
+    return watch(m, run)
 
 
 @program

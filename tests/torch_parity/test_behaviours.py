@@ -296,10 +296,10 @@ def no_grad_decorates_a_class(m):
             def __init__(self):
                 self.enabled = m.is_grad_enabled()
 
-            def read(self):
+            def read_mode(self):
                 return m.is_grad_enabled()
 
-        return Reads().enabled, Reads().read()
+        return Reads().enabled, Reads().read_mode()
 
     return warned(run)
 
@@ -318,11 +318,11 @@ def no_grad_decorates_a_generator(m):
 @program
 def enable_grad_decorates_inside_no_grad(m):
     @m.enable_grad()
-    def read():
+    def read_mode():
         return m.is_grad_enabled()
 
     with m.no_grad():
-        return read(), m.is_grad_enabled()
+        return read_mode(), m.is_grad_enabled()
 
 
 # ----- the order of hooks ---------------------------------------------------------------------------------------------
@@ -821,7 +821,7 @@ def errors_that_are_kept_for_backward(m):
 
 
 def test_a_reshape_of_a_wrapped_tensor_is_not_written() -> None:
-    """Whether what lies under it was copied, nobody outside the class knows; torch asks for a view there."""
+    """Only the class knows whether its inner tensor was copied; torch asks for a view there."""
     deliberate("refused-beyond")
 
     def run(m):

@@ -384,7 +384,7 @@ def the_contexts_around_both_runs(m):
     events = []
 
     @contextlib.contextmanager
-    def around(name):
+    def note_block(name):
         events.append("enter " + name)
         try:
             yield
@@ -392,7 +392,7 @@ def the_contexts_around_both_runs(m):
             events.append("leave " + name)
 
     x = leaf(m, 3)
-    again(m, lambda x: x.sin().exp(), x, context_fn=lambda: (around("forward"), around("again"))).sum().backward()
+    again(m, lambda x: x.sin().exp(), x, context_fn=lambda: (note_block("forward"), note_block("again"))).sum().backward()
     return events
 
 

@@ -59,7 +59,7 @@ class Torchs(Vocabulary):
         return 0.5 * (b - a * ((a * b).sum() / (2 + (a * a).sum())))
 
 
-#: What torch says where it has made a tangent that it then refuses to write, or where its forward mode does not nest.
+#: Messages of torch if it refuses to write a tangent of its own, or if its forward mode does not nest.
 TORCHS_REFUSALS = (
     *REFUSALS, "ZeroTensor", "single memory location", "a leaf Variable that requires grad", "Nested forward mode AD is not supported",
     "jvp(", "forward AD", "element 0 of tensors does not require grad",

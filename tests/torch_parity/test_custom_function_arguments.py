@@ -1,4 +1,4 @@
-"""What custom functions take and return: keywords, structures, numbers, None, inputs as they are, views; torch and ndgrad alike."""
+"""Arguments and results of custom functions: keywords, structures, numbers, None, inputs as they are, views; torch and ndgrad alike."""
 
 from __future__ import annotations
 

@@ -565,7 +565,7 @@ def test_a_saved_intermediate_raises_in_a_double_backward():
         (g,) = m.autograd.grad((y * x).sum(), x, create_graph=True)
         return m.autograd.grad(g.sum(), x)[0]
 
-    assert second(torch).tolist() == [4.0, 8.0]  # of x**3 it is [6, 12]
+    assert second(torch).tolist() == [4.0, 8.0]  # [6, 12] for x**3
     with pytest.raises(RuntimeError, match="save_constants"):
         second(ndgrad)
 
@@ -579,6 +579,6 @@ def test_a_function_that_is_differentiable_once_says_so_in_every_double_backward
         (g,) = m.autograd.grad(f.apply(x).sum(), x, create_graph=True)
         return m.autograd.grad((g * x).sum(), x)[0]
 
-    assert second(torch).tolist() == [2.0, 4.0]  # of 2 x * x it is 4 x
+    assert second(torch).tolist() == [2.0, 4.0]  # 4 x for 2 x * x
     with pytest.raises(RuntimeError, match="once_differentiable"):
         second(ndgrad)

@@ -519,12 +519,12 @@ def test_functions_without_setup_context_in_jvp_and_beside_vmap():
     def pushed(m):
         return m.func.jvp(function(m, **old), (m.ones(2),), (m.ones(2),))
 
-    def beside(m):
+    def call_beside_vmap(m):
         return m.func.vmap(lambda z: z + function(m, **old)(m.ones(2)))(m.tensor(X))
 
-    assert outcome(pushed, torch)[1] == outcome(beside, torch)[1] == "RuntimeError"
+    assert outcome(pushed, torch)[1] == outcome(call_beside_vmap, torch)[1] == "RuntimeError"
     assert [a.tolist() for a in outcome(pushed, ndgrad)[1]] == [[2.0, 2.0], [2.0, 2.0]]
-    assert outcome(beside, ndgrad)[1].tolist() == (X + 2).tolist()
+    assert outcome(call_beside_vmap, ndgrad)[1].tolist() == (X + 2).tolist()
 
 
 def test_generated_rules_of_functions_that_write_in_place():

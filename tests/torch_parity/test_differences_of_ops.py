@@ -127,7 +127,7 @@ def test_the_derivative_of_a_product_is_the_product_of_the_other_factors(factor:
     with np.errstate(over="ignore"):
         assert by_factor(ndgrad) == [6.0, 6.0, 6.0]
         assert not np.isfinite(by_factor(torch)).any()
-        # Where torch does not divide, it agrees.
+        # torch agrees if it does not divide.
         x = const(torch, [2.0, factor, 3.0])
         assert torch.func.grad(lambda x: x.prod())(x)[1] == 6.0
 

@@ -1,5 +1,5 @@
 """Distributions beside torch's: densities and their gradients, moments, entropies, divergences, transforms, constraints, shapes, texts,
-errors. What depends on random numbers is compared by shapes here, and by its distribution in tests/distributions."""
+errors. Random results are compared by shapes here, and by its distribution in tests/distributions."""
 
 from __future__ import annotations
 

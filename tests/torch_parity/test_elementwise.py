@@ -362,8 +362,8 @@ PROGRAMS = {
     "polar": (lambda lib, x, y: lib.polar(x, y), *THREE[:2]),
     "real of real": (lambda lib, x: lib.real(x) * 1.0, THREE[0]),
     "conj_physical_": (lambda lib, x: (x * 1.0).conj_physical_(), COMPLEX),
-    "write to real": (lambda lib, x, y: _written(x, y, "real"), COMPLEX, [1.0, 2.0, 3.0]),
-    "write to imag": (lambda lib, x, y: _written(x, y, "imag"), COMPLEX, [1.0, 2.0, 3.0]),
+    "write to real": (lambda lib, x, y: _write_part(x, y, "real"), COMPLEX, [1.0, 2.0, 3.0]),
+    "write to imag": (lambda lib, x, y: _write_part(x, y, "imag"), COMPLEX, [1.0, 2.0, 3.0]),
     "ldexp integer exponent": (lambda lib, x, y: lib.ldexp(x, y), [1.0, 2.0], [3, 1]),
     "xlogy number": (lambda lib, x: lib.xlogy(x, 2.0), [0.0, 1.5]),
     "xlogy number that has no logarithm": (lambda lib, x: lib.xlogy(x, -2.0), [0.0, 1.5]),
@@ -386,7 +386,7 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-def _written(z, y, part):
+def _write_part(z, y, part):
     z = z * 1.0
     w = getattr(z, part)
     w.mul_(y)

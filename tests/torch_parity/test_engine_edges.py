@@ -1,4 +1,4 @@
-"""Which gradients a pass computes, and what can be asked of it: edges, subsets of inputs, callbacks, nodes; torch and ndgrad alike."""
+"""The gradients that a pass computes, and its arguments: edges, subsets of inputs, callbacks, nodes; torch and ndgrad alike."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def scaled_bessel(x: Any, sign: Any) -> Any:
     return sign / (2 * abs(x) * mp.sqrt(2 * mp.pi * abs(x)))
 
 
-#: What is right where torch is not: (function, "value" or "gradient") -> the function of one mpmath number.
+#: Right values where torch is wrong: (function, "value" or "gradient") -> the function of one mpmath number.
 RIGHT: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("nn.functional.hardsigmoid", "gradient"): lambda x: mp.mpf(1) / 6 if abs(x) < 3 else 0,
     ("nn.functional.hardswish", "value"): lambda x: x,
@@ -109,11 +109,11 @@ def on_both(program: Any, *columns: list[float]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("path", UNARY)
 def test_function_of_one_number(path):
-    x = [v for v in extremes(np.float64) if path != "sinc" or not abs(v) > 100]  # of larger numbers the rounding of pi x decides
+    x = [v for v in extremes(np.float64) if path != "sinc" or not abs(v) > 100]  # the rounding of pi x decides for larger numbers
     (value, (grad,)), (torch_value, (torch_grad,)) = on_both(lambda lib, t: function(lib, path)(t), x)
     compare(path, [x], value, torch_value, RIGHT.get((path, "value")), path in AT_NAN)
     if torch_grad is None:
-        assert path.startswith("special."), path  # which torch has no derivatives for: "derivatives-beyond"
+        assert path.startswith("special."), path  # torch has no derivatives for these: "derivatives-beyond"
     else:
         compare(path, [x], grad, torch_grad, RIGHT.get((path, "gradient")), path in AT_NAN)
 
@@ -196,7 +196,7 @@ def test_function_of_a_vector(name, kind):
         if kind == "nan" and name.startswith("norm"):
             continue  # the derivative of abs at NaN, and "nan-extremes"
         if kind == "subnormal" and name.startswith(("norm", "std")):
-            assert (ours != 0).all()  # of a norm or a spread that has a bit or two, no more can be asked
+            assert (ours != 0).all()  # a norm or spread of a bit or two allows no stricter test
             continue
         assert name in RIGHT_OF_VECTORS, f"{name} of {x}: {what} {ours}, and torch has {theirs}"
         with mp.workdps(60):

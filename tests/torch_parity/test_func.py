@@ -54,7 +54,7 @@ def test_every_file_of_programs_is_run() -> None:
 # ----- what only ndgrad does -------------------------------------------------------------------------------------------------------
 
 
-def beyond(m: Any, f: Any) -> dict[str, Any]:
+def list_refused_calls(m: Any, f: Any) -> dict[str, Any]:
     """Calls that torch.func refuses, or that it answers wrongly, as functions without arguments."""
     x, y, z, batch, w = vector(m), vector(m, 1), draw_complex(m, 0, 2), draw(m, 0, 5, 3), vector(m, 2).requires_grad_()
 
@@ -93,10 +93,10 @@ def beyond(m: Any, f: Any) -> dict[str, Any]:
 
 def test_what_torch_refuses() -> None:
     deliberate("transforms-beyond")
-    theirs = {name: attempt(call) for name, call in beyond(torch, torch.func).items()}
+    theirs = {name: attempt(call) for name, call in list_refused_calls(torch, torch.func).items()}
     for name, found in theirs.items():
         assert isinstance(found, Exception) or (name == "negative" and not found.any()), name
-    ours = {name: call() for name, call in beyond(ndgrad, ndgrad.func).items()}
+    ours = {name: call() for name, call in list_refused_calls(ndgrad, ndgrad.func).items()}
     x, y, z, batch, w = vector(torch), vector(torch, 1), draw_complex(torch, 0, 2), draw(torch, 0, 5, 3), vector(torch, 2)
     expected = {
         "aux": {"text": "a", "none": None},

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.usefixtures("float64_torch"), pytest.mark.filterwarnin
 
 
 def library(t):
-    """What programs are made of, in one library."""
+    """Vocabulary of the programs, in one library."""
     nn = t.nn
 
     class Tied(nn.Module):
@@ -143,7 +143,7 @@ MODELS = {
 }  # fmt: skip
 
 
-def filled(t, module, seed):
+def fill(t, module, seed):
     r = np.random.default_rng(seed)
     for name, value in module.state_dict().items():
         if value.is_floating_point():
@@ -164,7 +164,7 @@ def test_per_sample_gradients(name):
     text, shape, loss, outputs = MODELS[name]
     found = []
     for t in MODULES:
-        module = filled(t, eval(text, {"nn": t.nn, "replaced": t.func.replace_all_batch_norm_modules_}), 1)
+        module = fill(t, eval(text, {"nn": t.nn, "replaced": t.func.replace_all_batch_norm_modules_}), 1)
         params = {k: p.detach() for k, p in module.named_parameters()}
         buffers = {k: b.detach() for k, b in module.named_buffers()}
 
@@ -184,7 +184,7 @@ def test_ensemble_of_models(name):
     text, shape, loss, outputs = MODELS[name]
     found = []
     for t in MODULES:
-        models = [filled(t, eval(text, {"nn": t.nn}), seed) for seed in range(3)]
+        models = [fill(t, eval(text, {"nn": t.nn}), seed) for seed in range(3)]
         params, buffers = t.func.stack_module_state(models)
         x, _ = data(t, shape, outputs, loss)
         out = t.vmap(lambda p, b, t=t, models=models, x=x: t.func.functional_call(models[0], (p, b), (x,)))(params, buffers)
@@ -199,7 +199,7 @@ def test_ensemble_of_models(name):
 def test_hessian_vector_product_through_a_module():
     found = []
     for t in MODULES:
-        module = filled(t, t.nn.Sequential(t.nn.Linear(3, 4), t.nn.Tanh(), t.nn.Linear(4, 1)), 2)
+        module = fill(t, t.nn.Sequential(t.nn.Linear(3, 4), t.nn.Tanh(), t.nn.Linear(4, 1)), 2)
         params = {k: p.detach() for k, p in module.named_parameters()}
         x = t.tensor(np.random.default_rng(3).standard_normal((5, 3)))
 

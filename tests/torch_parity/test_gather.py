@@ -29,7 +29,7 @@ def array(t):
 
 
 def outcome(lib, program, *arrays):
-    """What a program gives in a library: dtypes, names of nodes, values, and gradients of a weighted sum; or its error."""
+    """Return the outcome of a program in a library: dtypes, names of nodes, values, and gradients of a weighted sum; or its error."""
     leaves = [lib.tensor(a, requires_grad=a.dtype.kind in "fc") for a in arrays]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -49,7 +49,7 @@ def modes_are_left_after_an_exception(m):
 @program
 def modes_as_decorators(m):
     @m.no_grad()
-    def called(x):
+    def double(x):
         """Its text."""
         return (x * 2).requires_grad
 
@@ -66,7 +66,7 @@ def modes_as_decorators(m):
         return (x * 2).is_inference()
 
     x = leaf(m, 2)
-    return called(x), bare(x), switched(x), inferred(x), called.__name__, called.__doc__, m.is_grad_enabled()
+    return double(x), bare(x), switched(x), inferred(x), double.__name__, double.__doc__, m.is_grad_enabled()
 
 
 @program
@@ -241,11 +241,11 @@ def test_modes_follow_tasks_and_leave_nothing_behind() -> None:
             for _ in range(turns):
                 await asyncio.sleep(0)
 
-    async def outside(m):
+    async def read_mode(m):
         return m.is_grad_enabled()
 
     async def main(m):
-        return (await asyncio.gather(inside(m, 1), outside(m), inside(m, 3)))[1]
+        return (await asyncio.gather(inside(m, 1), read_mode(m), inside(m, 3)))[1]
 
     try:
         assert [asyncio.run(main(m)) for m in (torch, ndgrad)] == [False, True]

@@ -1,4 +1,4 @@
-"""What can be asked of a graph: nodes, their names, edges, metadata, numbers, and walks over it, on torch and on ndgrad alike."""
+"""Inspection of a graph: nodes, their names, edges, metadata, numbers, and walks over it, on torch and on ndgrad alike."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def name(node):
 def shape_of_graph(y):
     """The graph as nested lists: [name, [(producer, output number), ...]], shared nodes written out."""
 
-    def of(node):
-        return None if node is None else [name(node), [[of(n), number] for n, number in node.next_functions]]
+    def describe(node):
+        return None if node is None else [name(node), [[describe(n), number] for n, number in node.next_functions]]
 
-    return of(y.grad_fn)
+    return describe(y.grad_fn)
 
 
 def walk(root):

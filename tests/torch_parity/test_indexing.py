@@ -25,7 +25,7 @@ def weighted(lib, t):
     return (t * lib.tensor(np.cos(np.arange(t.numel())).reshape(tuple(t.shape)))).sum()
 
 
-def read(lib, values, index):
+def read_part(lib, values, index):
     leaf = lib.tensor(values, requires_grad=True)
     try:
         part = (leaf * 1.0)[index(lib)]
@@ -156,7 +156,7 @@ INDICES = {
 
 @pytest.mark.parametrize("name", INDICES)
 def test_reading(name):
-    assert_same(read, A, INDICES[name])
+    assert_same(read_part, A, INDICES[name])
 
 
 @pytest.mark.parametrize("name", INDICES)
@@ -167,14 +167,14 @@ def test_writing_a_number(name):
 def readable():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [name for name, index in INDICES.items() if not isinstance(read(torch, A, index), str)]
+        return [name for name, index in INDICES.items() if not isinstance(read_part(torch, A, index), str)]
 
 
 @pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
 @pytest.mark.parametrize("name", readable())
 @pytest.mark.parametrize("kind", ["whole", "first row", "ones in front", "too large"])
 def test_writing_a_tensor(name, kind):
-    part = read(torch, A, INDICES[name])[0]
+    part = read_part(torch, A, INDICES[name])[0]
     value = np.sin(np.arange(part.size)).reshape(part.shape)
     if kind == "first row":
         value = value[:1] if value.ndim else value
@@ -193,10 +193,10 @@ def test_random_indices(start):
         shape, items = random_case(seed, negative_steps=False)
         values = np.arange(float(np.prod(shape, dtype=int))).reshape(shape)
         index = tensors(*items) if items else lambda lib: ()
-        part = read(torch, values, index)
+        part = read_part(torch, values, index)
         if not isinstance(part, str) and not part[0].size:
             continue  # torch does not check the bounds of indices that select nothing
-        assert_same(read, values, index)
+        assert_same(read_part, values, index)
         assert_same(write, values, index, random_value(seed, () if isinstance(part, str) else part[0].shape))
 
 

@@ -71,7 +71,7 @@ STEPS = {
     "backward": lambda m, t: t.sum().backward(),
     "numpy": lambda m, t: t.numpy(),
 }
-#: What is done inside before the second step outside.
+#: Steps inside, before the second step outside.
 FIRST = ("mul", "view", "index", "add_", "detach", "unbind", "transpose")
 SECOND = ("mul", "add_", "index", "times a weight", "requires_grad_", "add_ a weight")
 

@@ -23,7 +23,7 @@ def complex_(*shape):
     return real(*shape) + 1j * real(*shape)
 
 
-# What programs are made of: S square, T another, B a batch of squares, M tall, W wide, v w vectors, C D batches, n a number.
+# Arguments of the programs: S square, T another, B a batch of squares, M tall, W wide, v w vectors, C D batches, n a number.
 ARRAYS = {
     "S": real(3, 3) + 2 * np.eye(3), "T": real(3, 3) - 2 * np.eye(3), "B": real(2, 3, 3) + 2 * np.eye(3), "M": real(4, 3),
     "W": real(3, 4), "v": real(3), "w": real(3), "u": real(4), "C": real(2, 4, 3), "D": real(2, 3, 4),

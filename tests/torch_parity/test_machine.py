@@ -1,4 +1,4 @@
-"""What programs ask of the machine and tell the library (`cuda`, `backends`, `version`, `jit`, ...), on torch and on ndgrad alike, where
+"""Queries of the machine and settings of the library (`cuda`, `backends`, `version`, `jit`, ...), on torch and on ndgrad alike, where
 there is no GPU."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What errors and warnings say: their class and the first words of torch's messages, over every door of autograd."""
+"""Errors and warnings: their class and the first words of torch's messages, at every entry point of autograd."""
 
 from __future__ import annotations
 

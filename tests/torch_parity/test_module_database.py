@@ -36,7 +36,7 @@ def _database() -> list[Any]:
 
 #: Classes along several dimensions are refused.
 WITHOUT = {"nn.LinearCrossEntropyLoss": "classes along several dimensions"}
-#: What they compute is random, in training at least, so that only shapes are compared.
+#: Modules with random results, at least in training: only shapes are compared.
 RANDOM = ("Dropout", "RReLU", "Fractional", "Transformer")
 
 
@@ -133,7 +133,7 @@ def compare(info: Any, sample: Any, training: bool) -> None:
 
 
 def failure(info: Any) -> str | None:
-    """What a module does otherwise here, if anything."""
+    """Return the difference of a module here, if there is one."""
     try:
         for training in (True, False):
             torch.manual_seed(0)

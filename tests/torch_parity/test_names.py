@@ -9,7 +9,7 @@ import torch
 
 from tests.torch_parity import names
 
-#: What depends on the machine, or on which of torch's modules have been imported so far.
+#: Names that depend on the machine, or on the modules of torch imported so far.
 LOADED_LATER = frozenset(line.split()[0] for line in names.NAMES.read_text().splitlines() if line.endswith(" module"))
 
 

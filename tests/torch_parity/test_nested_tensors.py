@@ -1,6 +1,6 @@
 """Nested tensors: the same programs on torch and on ndgrad, by shapes, offsets, values, gradients, texts and errors.
 
-Names of ragged sizes (j1, j2, ...) count up in both libraries, so programs compare them as "j". Where torch has no derivative (sums over
+Names of ragged sizes (j1, j2, ...) count up in both libraries, so programs compare them as "j". If torch has no derivative (sums over
 dimensions, softmax over dense ones, selections), programs compare values alone, and tests/nested compares derivatives with those
 of components.
 """
@@ -53,12 +53,12 @@ def heads(m: Any) -> Any:
     return m.nested.nested_tensor([m.tensor(r) for r in HEADS], layout=m.jagged, requires_grad=True)
 
 
-def shown(t: Any) -> Any:
+def show(t: Any) -> Any:
     """A tensor as its parts: of a nested one shape, offsets, lengths and values."""
     if t is None or isinstance(t, (int, float, str, bool)):
         return t
     if isinstance(t, (tuple, list)):
-        return [shown(part) for part in t]
+        return [show(part) for part in t]
     if not t.is_nested:
         return t.detach()
     shape = [n if isinstance(n, int) else "j" for n in t.shape]
@@ -73,7 +73,7 @@ def with_gradient(m: Any, f: Any, leaf: Any = rows) -> Any:
     dense = y.values() if y.is_nested else y
     weights = m.linspace(1.0, 2.0, dense.numel()).reshape(dense.shape)
     (dense * weights).sum().backward()
-    return shown([y, x.grad])
+    return show([y, x.grad])
 
 
 # ----- making them ----------------------------------------------------------------------------------------------------------------
@@ -81,17 +81,17 @@ def with_gradient(m: Any, f: Any, leaf: Any = rows) -> Any:
 
 @program
 def from_a_list_of_tensors(m):
-    return shown([rows(m), rows(m, False), rows(m).is_nested, rows(m).is_leaf, rows(m).requires_grad])
+    return show([rows(m), rows(m, False), rows(m).is_nested, rows(m).is_leaf, rows(m).requires_grad])
 
 
 @program
 def from_lists_of_numbers(m):
-    return shown([m.nested.nested_tensor([[1, 2], [3]], layout=m.jagged), m.nested.nested_tensor([[1.5], [2.5, 3.5]], layout=m.jagged)])
+    return show([m.nested.nested_tensor([[1, 2], [3]], layout=m.jagged), m.nested.nested_tensor([[1.5], [2.5, 3.5]], layout=m.jagged)])
 
 
 @program
 def with_a_dtype(m):
-    return shown(m.nested.nested_tensor([m.ones(1, 2), m.ones(2, 2)], dtype=m.float64, layout=m.jagged))
+    return show(m.nested.nested_tensor([m.ones(1, 2), m.ones(2, 2)], dtype=m.float64, layout=m.jagged))
 
 
 @program
@@ -99,7 +99,7 @@ def as_nested_goes_back_to_the_parts(m):
     a, b = (m.tensor(r, requires_grad=True) for r in ROWS[:2])
     x = m.nested.as_nested_tensor([a, b], layout=m.jagged)
     (x * x).sum().backward()
-    return shown([x, a.grad, b.grad])
+    return show([x, a.grad, b.grad])
 
 
 @program
@@ -107,7 +107,7 @@ def as_nested_of_a_dense_tensor(m):
     x = m.arange(12.0).reshape(2, 3, 2).requires_grad_()
     y = m.nested.as_nested_tensor(x, layout=m.jagged)
     (y * y).sum().backward()
-    return shown([y, x.grad])
+    return show([y, x.grad])
 
 
 @program
@@ -115,26 +115,26 @@ def from_values_and_offsets(m):
     v = m.arange(10.0).reshape(5, 2).requires_grad_()
     x = m.nested.nested_tensor_from_jagged(v, m.tensor([0, 2, 5]))
     (x**2).sum().backward()
-    return shown([x, v.grad, m.nested.nested_tensor_from_jagged(v, lengths=m.tensor([2, 3]))])
+    return show([x, v.grad, m.nested.nested_tensor_from_jagged(v, lengths=m.tensor([2, 3]))])
 
 
 @program
 def from_values_with_another_ragged_dimension(m):
-    return shown(m.nested.nested_tensor_from_jagged(m.ones(2, 5), m.tensor([0, 2, 5]), jagged_dim=2))
+    return show(m.nested.nested_tensor_from_jagged(m.ones(2, 5), m.tensor([0, 2, 5]), jagged_dim=2))
 
 
 @program
 def narrow_has_holes(m):
     x = m.arange(24.0).reshape(2, 3, 4)
     y = m.nested.narrow(x, 1, m.tensor([0, 1]), m.tensor([2, 2]), layout=m.jagged)
-    return shown([y, y.unbind(), y.contiguous(), y.is_contiguous(), m.nested.narrow(x, 1, 0, m.tensor([1, 2]), layout=m.jagged)])
+    return show([y, y.unbind(), y.contiguous(), y.is_contiguous(), m.nested.narrow(x, 1, 0, m.tensor([1, 2]), layout=m.jagged)])
 
 
 @program
 def narrow_without_holes(m):
     x = m.arange(24.0).reshape(2, 3, 4)
     starts = [([0, 0], [3, 3]), ([0, 0], [3, 2]), ([1, 0], [2, 3])]
-    return shown([m.nested.narrow(x, 1, m.tensor(s), m.tensor(n), layout=m.jagged) for s, n in starts])
+    return show([m.nested.narrow(x, 1, m.tensor(s), m.tensor(n), layout=m.jagged) for s, n in starts])
 
 
 @program
@@ -143,7 +143,7 @@ def masked_select(m):
     mask = m.tensor([[True, False, True], [False, False, False]])
     y = m.nested.masked_select(x, mask)
     (y * y).sum().backward()
-    return shown([y, x.grad, m.nested.masked_select(m.arange(6.0).reshape(2, 3), m.tensor([True, False, True]))])
+    return show([y, x.grad, m.nested.masked_select(m.arange(6.0).reshape(2, 3), m.tensor([True, False, True]))])
 
 
 @program
@@ -151,8 +151,8 @@ def padded(m):
     return [
         with_gradient(m, lambda x: x.to_padded_tensor(0.0)),
         with_gradient(m, lambda x: m.nested.to_padded_tensor(x, -1.0, (3, 5, 6))),
-        shown(rows(m).transpose(1, 2).to_padded_tensor(2.0)),
-        shown(rows(m).to_padded_tensor(0.0, (3, 2, 6))),
+        show(rows(m).transpose(1, 2).to_padded_tensor(2.0)),
+        show(rows(m).to_padded_tensor(0.0, (3, 2, 6))),
     ]
 
 
@@ -165,7 +165,7 @@ def sizes(m):
     j = x.size(1)
     known = [x.size(0), x.size(2), x.size(-1), x.dim(), x.numel(), len(x), x.shape[0], x.element_size(), x.nbytes]
     compared = [j == x.shape[1], j == (x * 2).size(1), j == 3, j != 1, j >= 2, j > 1, j < 2, bool(j), x.shape == (x + 1).shape]
-    return shown([known, compared, attempt(lambda: j > 5), attempt(lambda: j >= 3)])
+    return show([known, compared, attempt(lambda: j > 5), attempt(lambda: j >= 3)])
 
 
 @program
@@ -179,7 +179,7 @@ def texts(m):
 def what_it_is(m):
     x = rows(m)
     kinds = [x.is_nested, m.ones(1).is_nested, m.is_tensor(x), x.is_sparse, x.is_floating_point(), x.is_contiguous()]
-    return shown([*kinds, x.transpose(1, 2).is_contiguous(), str(x.layout).split(".")[-1], str(x.device), type(x).__name__])
+    return show([*kinds, x.transpose(1, 2).is_contiguous(), str(x.layout).split(".")[-1], str(x.device), type(x).__name__])
 
 
 # ----- elementwise ----------------------------------------------------------------------------------------------------------------
@@ -188,9 +188,9 @@ def what_it_is(m):
 @program
 def elementwise_functions(m):
     functions = "sin exp tanh sigmoid relu abs neg square sign log1p floor cos erf expm1 isnan".split()
-    found = [shown(getattr(m, f)(rows(m, False))) for f in functions]
+    found = [show(getattr(m, f)(rows(m, False))) for f in functions]
     named = "gelu silu softplus elu leaky_relu hardtanh mish".split()
-    return found + [shown(getattr(m.nn.functional, f)(rows(m, False))) for f in named]
+    return found + [show(getattr(m.nn.functional, f)(rows(m, False))) for f in named]
 
 
 @program
@@ -203,7 +203,7 @@ def arithmetic_of_one_structure(m):
     x = rows(m, False)
     y = x * 2
     found = [x + y, x - y, x * y, x / y, y**2, 2 - x, 1 / y, 2**x, x % 2, -x, x > y, x == x, x <= 0, m.minimum(x, y), m.lerp(x, y, 0.5)]
-    return shown([*found, m.where(x > 0, x, y), m.where(x > 0, x, 0.0), x.masked_fill(x > 0, 1.0), x.clamp(-0.5, 0.5), abs(x)])
+    return show([*found, m.where(x > 0, x, y), m.where(x > 0, x, 0.0), x.masked_fill(x > 0, 1.0), x.clamp(-0.5, 0.5), abs(x)])
 
 
 @program
@@ -220,7 +220,7 @@ def gradients_of_broadcast_dense_tensors(m):
         d = m.ones(*shape).requires_grad_()
         (rows(m, False) * d).sum().backward()
         found.append(d.grad)
-    return shown(found)
+    return show(found)
 
 
 @program
@@ -243,14 +243,14 @@ def in_place(m):
     x += 1
     y = x.clone()
     y.zero_()
-    return shown([x, held, y, y.fill_(3.0), y.copy_(x), x.add_(y)])
+    return show([x, held, y, y.fill_(3.0), y.copy_(x), x.add_(y)])
 
 
 @program
 def dtypes_and_copies(m):
     x = rows(m, False)
     found = [x.double(), x.to(m.float64), x.half(), x.clone(), x.detach(), x.long(), x.float(), m.zeros_like(x), m.ones_like(x)]
-    return shown([*found, m.full_like(x, 2.5), m.zeros_like(x, dtype=m.int64), m.randn_like(x).shape[0], x.float() is x])
+    return show([*found, m.full_like(x, 2.5), m.zeros_like(x, dtype=m.int64), m.randn_like(x).shape[0], x.float() is x])
 
 
 # ----- reductions -----------------------------------------------------------------------------------------------------------------
@@ -261,12 +261,12 @@ def sums(m):
     dims = [None, 1, 2, -1, (0, 1), (0, 1, 2)]
     x = rows(m)
     found = [x.sum(dim=d) for d in dims[1:]] + [x.sum(dim=d, keepdim=True) for d in dims[1:]]
-    return [shown(found), with_gradient(m, lambda x: x.sum())]
+    return [show(found), with_gradient(m, lambda x: x.sum())]
 
 
 @program
 def means_and_extremes(m):
-    found = [shown(rows(m).mean(1)), with_gradient(m, lambda x: x.mean(2))]
+    found = [show(rows(m).mean(1)), with_gradient(m, lambda x: x.mean(2))]
     found += [with_gradient(m, lambda x, d=d, f=f: getattr(x, f)(dim=d)) for d in (1, 2) for f in ("amax", "amin")]
     return [*found, with_gradient(m, lambda x: x.mean()), with_gradient(m, lambda x: x.amax()), with_gradient(m, lambda x: x.amin())]
 
@@ -286,7 +286,7 @@ def reductions_without_gradients(m):
         x.argmax(),
         x.argmin(1),
     ]
-    return shown([*found, *x.max(1), *x.max(2), *x.min(1), x.max(), x.min()])
+    return show([*found, *x.max(1), *x.max(2), *x.min(1), x.max(), x.min()])
 
 
 @program
@@ -298,7 +298,7 @@ def over_the_batch_alone(m):
 @program
 def softmax(m):
     x = rows(m)
-    return shown([x.softmax(1), m.nn.functional.softmax(x, 2), x.log_softmax(-1), x.softmax(1).sum(1)])
+    return show([x.softmax(1), m.nn.functional.softmax(x, 2), x.log_softmax(-1), x.softmax(1).sum(1)])
 
 
 # ----- shapes and parts -----------------------------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ def viewed(m):
         heads(m).flatten(-2),
     ]
     wrong = [lambda: x.view(3, -1), lambda: x.flatten(0, 1), lambda: x.flatten(1, 2), lambda: x.unflatten(1, (2, 2))]
-    return shown([*found, *map(attempt, wrong)])
+    return show([*found, *map(attempt, wrong)])
 
 
 @program
@@ -338,7 +338,7 @@ def dimensions_added_and_removed(m):
         x.unsqueeze(-1).expand(3, x.size(1), 6, 2),
         x.expand_as(x),
     ]
-    return shown([*found, attempt(lambda: x.unsqueeze(0))])
+    return show([*found, attempt(lambda: x.unsqueeze(0))])
 
 
 @program
@@ -346,7 +346,7 @@ def parts(m):
     x = rows(m)
     found = [x[0], x[-1], x[..., 0], x[..., None], x.select(0, 1), x.select(2, 3), x.narrow(2, 1, 2), list(x.unbind()), list(x)]
     wrong = [lambda: x[7], lambda: x[:, 0], lambda: x.select(1, 0), lambda: x.unbind(1), lambda: x.narrow(1, 0, 1), lambda: x[x > 0].sum()]
-    return shown([*found, *map(attempt, wrong[:5])])
+    return show([*found, *map(attempt, wrong[:5])])
 
 
 @program
@@ -359,7 +359,7 @@ def split_and_joined(m):
     x = rows(m)
     found = [x.chunk(3, -1), x.split(4, -1), x.split([1, 5], -1), m.cat([x, x * 2], -1), m.stack([x, x], -1), m.stack([x, x], 2)]
     wrong = [lambda: x.chunk(2, 1), lambda: x.split(1, 1), lambda: m.cat([x, x], 1), lambda: m.stack([x, x]), lambda: m.cat([x, x], 0)]
-    return shown([*found, x.chunk(3, 0), *map(attempt, wrong)])
+    return show([*found, x.chunk(3, 0), *map(attempt, wrong)])
 
 
 @program
@@ -386,7 +386,7 @@ def linear_with_gradients_of_weights(m):
     x, w, b = rows(m), m.tensor(WEIGHT, requires_grad=True), m.zeros(3).requires_grad_()
     y = m.nn.functional.linear(x, w, b)
     (y**2).sum().backward()
-    return shown([y, x.grad, w.grad, b.grad])
+    return show([y, x.grad, w.grad, b.grad])
 
 
 @program
@@ -405,7 +405,7 @@ def embedded(m):
         table.weight.copy_(m.arange(12.0).reshape(4, 3))
     y = table(ids)
     (y * y).sum().backward()
-    return shown([y, table.weight.grad, m.nn.functional.one_hot(ids, 4)])
+    return show([y, table.weight.grad, m.nn.functional.one_hot(ids, 4)])
 
 
 @program
@@ -417,14 +417,14 @@ def modules_in_a_row(m):
     x = rows(m)
     y = model(x)
     (y * m.tensor([1.0, -2.0, 0.5])).sum().backward()
-    return shown([y, x.grad, model[0].weight.grad])
+    return show([y, x.grad, model[0].weight.grad])
 
 
 @program
 def dropout_of_training(m):
     y = m.nn.functional.dropout(rows(m, False).abs() + 1, 0.5, training=True)
     kept = (y.values() != 0).sum().item()
-    return [shown(m.nn.functional.dropout(rows(m), 0.5, training=False)), 0 < kept < 42]
+    return [show(m.nn.functional.dropout(rows(m), 0.5, training=False)), 0 < kept < 42]
 
 
 # ----- attention ------------------------------------------------------------------------------------------------------------------
@@ -443,13 +443,13 @@ def attention(m):
 def attention_between_structures(m):
     q = heads(m).transpose(1, 2)
     k = m.nested.nested_tensor([m.tensor(r) for r in (HEADS[1], HEADS[0], HEADS[1])], layout=m.jagged).transpose(1, 2)
-    return shown(m.nn.functional.scaled_dot_product_attention(q, k, k).transpose(1, 2))
+    return show(m.nn.functional.scaled_dot_product_attention(q, k, k).transpose(1, 2))
 
 
 @program
 def attention_with_a_scale(m):
     q = heads(m).transpose(1, 2)
-    return shown(m.nn.functional.scaled_dot_product_attention(q, q, q, scale=0.1).transpose(1, 2))
+    return show(m.nn.functional.scaled_dot_product_attention(q, q, q, scale=0.1).transpose(1, 2))
 
 
 @program
@@ -459,7 +459,7 @@ def a_block_of_a_transformer(m):
     y = m.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2)
     z = m.nn.functional.layer_norm(x + y, (16,))
     (z.sin() * x).sum().backward()
-    return shown([z, x.grad])
+    return show([z, x.grad])
 
 
 @program
@@ -485,7 +485,7 @@ def gradients_are_nested(m):
     x = rows(m)
     y = x * x
     y.sum().backward()
-    return shown([x.grad, type(x.grad).__name__, *m.autograd.grad((x**3).sum(), x), *m.autograd.grad(x * x, x, m.ones_like(x))])
+    return show([x.grad, type(x.grad).__name__, *m.autograd.grad((x**3).sum(), x), *m.autograd.grad(x * x, x, m.ones_like(x))])
 
 
 @program
@@ -493,7 +493,7 @@ def second_derivatives(m):
     x = rows(m)
     (g,) = m.autograd.grad((x**3).sum(), x, create_graph=True)
     (h,) = m.autograd.grad((g**2).sum(), x)
-    return shown(h)
+    return show(h)
 
 
 @program
@@ -515,7 +515,7 @@ def custom_functions_of_nested_tensors(m):
     x = rows(m)
     y = Squares.apply(x)
     y.sum().backward()
-    return shown([y, x.grad, seen])
+    return show([y, x.grad, seen])
 
 
 @program
@@ -532,7 +532,7 @@ def custom_functions_with_nested_outputs(m):
     v = m.arange(10.0).reshape(5, 2).requires_grad_()
     y = Cut.apply(v, m.tensor([0, 2, 5]))
     (y * y).sum().backward()
-    return shown([y, v.grad])
+    return show([y, v.grad])
 
 
 @program
@@ -543,7 +543,7 @@ def hooks_see_nested_gradients(m):
     y.register_hook(lambda g: seen.append(("y", g.is_nested)))
     x.register_hook(lambda g: seen.append(("x", g.is_nested)))
     (y * y).sum().backward()
-    return shown([seen, x.grad])
+    return show([seen, x.grad])
 
 
 @program
@@ -557,13 +557,13 @@ def no_grad_and_detach(m):
     x = rows(m)
     with m.no_grad():
         y = x * 2
-    return shown([y, x.detach() * 2, (x * 2).requires_grad, (x * 2).is_leaf, x.is_leaf])
+    return show([y, x.detach() * 2, (x * 2).requires_grad, (x * 2).is_leaf, x.is_leaf])
 
 
 @program
 def copied_and_pickled(m):
     x = rows(m)
-    return shown([copy.deepcopy(x), copy.copy(x), pickle.loads(pickle.dumps(x)), pickle.loads(pickle.dumps(x)).is_leaf])
+    return show([copy.deepcopy(x), copy.copy(x), pickle.loads(pickle.dumps(x)), pickle.loads(pickle.dumps(x)).is_leaf])
 
 
 @program
@@ -630,7 +630,7 @@ def test_nested_tensors_in_files_are_read_by_the_other_library(writer: Any, trus
         file.seek(0)
         read = reader.load(file, weights_only=not trusted)
         assert read["rows"].is_leaf
-        found, expected = (shown([d["rows"], d["cut"], d["turned"]]) for d in (read, kept))
+        found, expected = (show([d["rows"], d["cut"], d["turned"]]) for d in (read, kept))
         for a, b in zip(found, expected, strict=True):
             assert a[:-1] == b[:-1]
             np.testing.assert_array_equal(a[-1].numpy(), b[-1].numpy())
@@ -655,16 +655,16 @@ def test_equal_lengths_are_one_structure():
 def test_rows_that_belong_to_no_component_do_not_count():
     deliberate("nested-holes")
 
-    def cut(m):
+    def narrow_rows(m):
         return m.nested.narrow(m.arange(6.0).reshape(2, 3), 1, 0, m.tensor([1, 2]), layout=m.jagged)
 
-    assert cut(torch).sum() == 15.0
-    assert cut(ndgrad).sum() == 0.0 + 3.0 + 4.0
-    assert (cut(torch) * 2).lengths().tolist() == [1, 2]
-    assert (cut(ndgrad) * 2).lengths() is None
+    assert narrow_rows(torch).sum() == 15.0
+    assert narrow_rows(ndgrad).sum() == 0.0 + 3.0 + 4.0
+    assert (narrow_rows(torch) * 2).lengths().tolist() == [1, 2]
+    assert (narrow_rows(ndgrad) * 2).lengths() is None
     with pytest.raises(RuntimeError):
-        cut(torch).to_padded_tensor(0.0)
-    assert cut(ndgrad).to_padded_tensor(-1.0).tolist() == [[0.0, -1.0], [3.0, 4.0]]
+        narrow_rows(torch).to_padded_tensor(0.0)
+    assert narrow_rows(ndgrad).to_padded_tensor(-1.0).tolist() == [[0.0, -1.0], [3.0, 4.0]]
     beyond = [torch.tensor([0, 7]), torch.tensor([0, 4, 2]), torch.tensor([0.0, 6.0])]
     for offsets in beyond:
         torch.nested.nested_tensor_from_jagged(torch.arange(6.0), offsets)

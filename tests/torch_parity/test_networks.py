@@ -28,7 +28,7 @@ def wave(m: Any, *shape: int, at: float = 0.2, dtype: Any = None) -> Any:
     return m.tensor(np.sin(np.arange(int(np.prod(shape))) * 1.3 + at).reshape(shape), dtype=dtype or m.float64)
 
 
-def filled(m: Any, module: Any) -> Any:
+def fill(m: Any, module: Any) -> Any:
     """A module in double precision with parameters that are the same in both libraries."""
     module = module.double()
     with m.no_grad():
@@ -38,7 +38,7 @@ def filled(m: Any, module: Any) -> Any:
 
 
 def linear(m: Any, i: int = 3, o: int = 4) -> Any:
-    return filled(m, m.nn.Linear(i, o))
+    return fill(m, m.nn.Linear(i, o))
 
 
 def part(m: Any, path: str) -> Any:
@@ -262,7 +262,7 @@ def weight_norm_as_a_parametrization(m):
 def weight_norm_of_convolutions(m):
     found = []
     for dim in range(4):
-        module = m.nn.utils.parametrizations.weight_norm(filled(m, m.nn.Conv2d(2, 3, 2)), dim=dim)
+        module = m.nn.utils.parametrizations.weight_norm(fill(m, m.nn.Conv2d(2, 3, 2)), dim=dim)
         found += [state(module), backward(m, module, 1, 2, 4, 4)]
     return found
 
@@ -311,7 +311,7 @@ def settled(m: Any, module: Any) -> Any:
 @program
 def spectral_norm_as_a_parametrization(m):
     found = []
-    for make in (lambda: linear(m), lambda: filled(m, m.nn.Conv1d(2, 3, 2)), lambda: filled(m, m.nn.ConvTranspose1d(2, 3, 2))):
+    for make in (lambda: linear(m), lambda: fill(m, m.nn.Conv1d(2, 3, 2)), lambda: fill(m, m.nn.ConvTranspose1d(2, 3, 2))):
         module = settled(m, m.nn.utils.parametrizations.spectral_norm(make(), n_power_iterations=2))
         shape = (2, 3) if isinstance(module, m.nn.Linear) else (2, 2, 4)
         found += [repr(module), backward(m, module, *shape), backward(m, module, *shape), state(module)]
@@ -546,11 +546,11 @@ def batch_normalisation_fused_into_layers(m):
         (m.nn.ConvTranspose1d(2, 3, 2), m.nn.BatchNorm1d(3), (1, 2, 4), True),
     ]
     for layer, norm, shape, transposed in cases:
-        layer, norm = filled(m, layer), filled(m, norm)
+        layer, norm = fill(m, layer), fill(m, norm)
         norm(wave(m, 7, *layer(wave(m, *shape)).shape[1:]))
         fused = m.nn.utils.fuse_conv_bn_eval(layer.eval(), norm.eval(), transposed)
         found += [state(fused), fused(wave(m, *shape)), norm(layer(wave(m, *shape)))]
-    layer, norm = linear(m), filled(m, m.nn.BatchNorm1d(4))
+    layer, norm = linear(m), fill(m, m.nn.BatchNorm1d(4))
     norm(layer(wave(m, 7, 3)))
     found.append(attempt(lambda: m.nn.utils.fuse_linear_bn_eval(layer, norm)))
     return [*found, state(m.nn.utils.fuse_linear_bn_eval(layer.eval(), norm.eval()))]
@@ -579,7 +579,7 @@ def numbers_as_tuples_and_prefixes(m):
 
 @program
 def weights_in_another_memory_format(m):
-    net = m.nn.Sequential(filled(m, m.nn.Conv2d(2, 3, 2)), filled(m, m.nn.Conv1d(2, 3, 2)))
+    net = m.nn.Sequential(fill(m, m.nn.Conv2d(2, 3, 2)), fill(m, m.nn.Conv1d(2, 3, 2)))
     m.nn.utils.convert_conv2d_weight_memory_format(net, m.channels_last)
     return [net[0].weight.stride(), net[1].weight.stride(), net[0].weight, net[0](wave(m, 1, 2, 4, 4))]
 
@@ -728,7 +728,7 @@ def fractional_pools_as_modules(m):
 def adaptive_softmax(m):
     found = []
     for settings in ({}, {"div_value": 2.0, "head_bias": True}):
-        module = filled(m, m.nn.AdaptiveLogSoftmaxWithLoss(5, 12, [3, 7], **settings))
+        module = fill(m, m.nn.AdaptiveLogSoftmaxWithLoss(5, 12, [3, 7], **settings))
         x = wave(m, 6, 5).requires_grad_()
         result = module(x, m.tensor([0, 2, 3, 6, 11, 7]))
         result.loss.backward()
@@ -971,7 +971,7 @@ def averages_of_weights(m):
         {"avg_fn": W.get_ema_avg_fn(0.5)},
         {"avg_fn": W.get_swa_avg_fn()},
     ):
-        net = m.nn.Sequential(linear(m), filled(m, m.nn.BatchNorm1d(4)))
+        net = m.nn.Sequential(linear(m), fill(m, m.nn.BatchNorm1d(4)))
         averaged = W.AveragedModel(net, **settings)
         optimizer = m.optim.SGD(net.parameters(), lr=0.1)
         for step in range(4):
@@ -1083,7 +1083,7 @@ def test_the_gradient_of_ctc_is_the_derivative_by_log_probabilities():
         assert found == (m is ndgrad)
     inside = np.arange(6)[:, None] < [6, 5, 6]
     np.testing.assert_allclose(gradients[1].sum(-1), -1.0 * inside, atol=1e-12)  # minus probabilities
-    np.testing.assert_allclose(gradients[0].sum(-1), 0.0, atol=1e-12)  # of normalised scores, projected
+    np.testing.assert_allclose(gradients[0].sum(-1), 0.0, atol=1e-12)  # gradients of normalised scores sum to 0
 
 
 def test_the_gradient_of_normalisation_across_channels_is_the_derivative():

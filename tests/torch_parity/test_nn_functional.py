@@ -19,7 +19,7 @@ def real(*shape):
     return r.standard_normal(shape)
 
 
-# What programs are made of. a b c d e: one to five dimensions; w.. weights; i.. integers; p probabilities; n a number.
+# Arguments of the programs. a b c d e: one to five dimensions; w.. weights; i.. integers; p probabilities; n a number.
 ARRAYS = {
     "n": real(), "v": real(4), "a": real(6), "b": real(5, 6), "c": real(2, 4, 6), "d": real(2, 4, 6, 5), "e": real(1, 2, 4, 5, 3),
     "b2": real(5, 6), "c2": real(2, 4, 6), "d2": real(2, 4, 6, 5), "u": real(6), "m": real(4, 6), "k": real(3, 5, 4), "s": real(3, 7, 4),

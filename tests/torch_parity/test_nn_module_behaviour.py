@@ -1,4 +1,4 @@
-"""What modules do beside computing: hooks, state dicts, attributes and texts of containers, on torch and on ndgrad alike."""
+"""Modules apart from their results: hooks, state dicts, attributes and texts of containers, on torch and on ndgrad alike."""
 
 from __future__ import annotations
 

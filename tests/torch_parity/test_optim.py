@@ -353,7 +353,7 @@ def test_same_errors_of_schedules(text):
 
 
 def hook_calls(t):
-    """What hooks around steps see."""
+    """Hooks around steps see the optimizer and the arguments."""
     seen = []
 
     def note(word):

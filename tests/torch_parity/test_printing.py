@@ -82,9 +82,9 @@ def usual_values(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray
     if kind == 0:
         x = np.round(x * 10.0 ** rng.integers(0, 10))  # whole numbers, small and large
     elif kind == 1:
-        x = x * 10.0 ** rng.integers(-6, 7, shape)  # of many magnitudes
+        x = x * 10.0 ** rng.integers(-6, 7, shape)  # many magnitudes
     elif kind == 2:
-        x = x * 10.0 ** rng.integers(-9, 10)  # of one magnitude
+        x = x * 10.0 ** rng.integers(-9, 10)  # one magnitude
     elif kind == 3:
         x = np.round(x) / 4
     elif kind == 4:

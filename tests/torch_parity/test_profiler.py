@@ -17,7 +17,7 @@ from tests.torch_parity.side_by_side import MODULES, Programs, attempt, leaf, on
 PROGRAMS = Programs()
 program = PROGRAMS.enter
 
-#: What torch's ops are made of inside, and what its gradients are set up with: ndgrad's ops are one call each.
+#: Inner ops of torch's ops and of its setup of gradients: ndgrad's ops are one call each.
 INNER = {
     "aten::as_strided", "aten::fill_", "aten::empty", "aten::empty_like", "aten::empty_strided", "aten::resolve_conj", "aten::ones_like",
     "aten::_to_copy", "aten::to", "aten::result_type", "aten::lift_fresh", "aten::detach", "detach", "aten::detach_", "detach_",
@@ -549,10 +549,10 @@ def a_profile_by_schedule(m):
     got = []
     x = leaf(m, 3)
 
-    def ready(prof):
+    def note_counts(prof):
         got.append({e.key.split("#")[0].rstrip("*"): e.count for e in prof.key_averages() if e.key not in INNER})
 
-    with p.profile(schedule=p.schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=ready) as prof:
+    with p.profile(schedule=p.schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=note_counts) as prof:
         for _ in range(9):
             x * x
             prof.step()

@@ -14,7 +14,7 @@ import ndgrad
 NAMES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
-#: What torch has and NumPy has not.
+#: Functions of torch that NumPy does not have.
 BEYOND = "complex32"
 
 

@@ -1,7 +1,7 @@
 """Random functions under random nestings of transforms, closing over values of all outer levels, on torch and on ndgrad.
 
-torch's vmap refuses most writes, so on its side vmap is a loop, and so are Jacobians; grad, vjp and jvp are its own. What both draw
-depends on a seed and on shapes alone, so both run the same program.
+torch's vmap refuses most writes, so on its side vmap is a loop, and so are Jacobians; grad, vjp and jvp are its own. Their draws
+depend only on a seed and on shapes, so both run the same program.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.usefixtures("float64_torch")
 
 
 def loop(f: Callable[..., Any], in_dims: Any = 0) -> Callable[..., Any]:
-    def mapped(x: Any, *others: Any) -> Any:
+    def map_rows(x: Any, *others: Any) -> Any:
         dim = in_dims if isinstance(in_dims, int) else in_dims[0]
         return torch.stack([f(x.select(dim, i), *others) for i in range(x.shape[dim])])
 
-    return mapped
+    return map_rows
 
 
 def rows(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,7 +200,7 @@ def test_nested_transforms_of_random_functions(seed: int, depth: int) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
-#: What torch says where it has made a tangent that it then refuses to write (one without memory, or with one number for all elements),
+#: Messages of torch if it refuses to write a tangent of its own (one without memory, or with one number for all elements),
 #: or when the base of a view has come to belong to another level than the view.
 REFUSALS = ("ZeroTensor", "single memory location", "a leaf Variable that requires grad")
 

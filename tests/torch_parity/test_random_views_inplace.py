@@ -43,7 +43,7 @@ def is_blind(t: Any) -> bool:
 
 
 def describe(pool: list[Any], blind: set[int]) -> list[Any]:
-    """What each tensor says of itself; a blind one is not asked whether it requires grad."""
+    """Return the facts about each tensor; requires_grad of a blind one is left out."""
     return [
         {
             "shape": tuple(t.shape),

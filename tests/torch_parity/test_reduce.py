@@ -314,7 +314,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("program", "array"), ERRORS, ids=[f"{i}-{p}" for i, (p, _) in enumerate(ERRORS)])
 def test_errors_are_of_torchs_class(program, array):
-    with pytest.raises(Exception) as theirs:  # whatever torch raises
+    with pytest.raises(Exception) as theirs:  # any error of torch's
         run(program, Torch(), lambda a: torch.tensor(a), array)
     with pytest.raises(type(theirs.value)) as ours:
         run(program, Ours(), lambda a: ndgrad.tensor(a), array)

@@ -454,7 +454,7 @@ def disabling_hooks(m):
         with g.disable_saved_tensors_hooks("not here"), hooks(m, []):
             pass
 
-    def around():
+    def disable_inside():
         with hooks(m, []), g.disable_saved_tensors_hooks("not here"):
             pass
 
@@ -474,7 +474,7 @@ def disabling_hooks(m):
     decorated = g.disable_saved_tensors_hooks("decorated")(lambda: message(lambda: hooks(m, []).__enter__()))
     with hooks(m, []):
         pass
-    return message(inside), message(around), message(nested), decorated()
+    return message(inside), message(disable_inside), message(nested), decorated()
 
 
 @program

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[-+]?\d+\.\d+(?:e[-+]?\d+)?")
 
 @cache
 def printed(*command: str) -> dict[str, str]:
-    """What all scripts print, in one process."""
+    """Return the output of all scripts, in one process."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     made = subprocess.run([sys.executable, *command, str(FOLDER)], capture_output=True, text=True, env=environment, cwd=ROOT, timeout=240)
     assert made.returncode == 0, made.stderr

@@ -25,7 +25,7 @@ def as_tuple(value):
 
 
 def outcome(lib, program, *arrays):
-    """What a program gives in a library: facts about its results, their values, and gradients of a weighted sum."""
+    """Return the outcome of a program in a library: facts about its results, their values, and gradients of a weighted sum."""
     leaves = [lib.tensor(a, requires_grad=a.dtype.kind in "fc") for a in arrays]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -450,7 +450,7 @@ WRITES = {
 }
 
 
-def written(lib, view, write, grad_enabled=True):
+def write_view(lib, view, write, grad_enabled=True):
     x = lib.tensor(A, requires_grad=True)
     y = x * 1.0
     try:
@@ -467,7 +467,7 @@ def written(lib, view, write, grad_enabled=True):
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_write_through_view(view, write):
-    ours, theirs = (written(lib, VIEWS[view], WRITES[write]) for lib in (ndgrad, torch))
+    ours, theirs = (write_view(lib, VIEWS[view], WRITES[write]) for lib in (ndgrad, torch))
     assert isinstance(ours, str) == isinstance(theirs, str), (ours, theirs)
     if isinstance(ours, str):
         return
@@ -477,7 +477,7 @@ def test_write_through_view(view, write):
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_write_through_view_made_without_grad(view):
-    ours, theirs = (written(lib, VIEWS[view], WRITES["multiply"], grad_enabled=False) for lib in (ndgrad, torch))
+    ours, theirs = (write_view(lib, VIEWS[view], WRITES["multiply"], grad_enabled=False) for lib in (ndgrad, torch))
     assert isinstance(ours, str) == isinstance(theirs, str), (ours, theirs)
 
 

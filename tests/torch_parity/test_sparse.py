@@ -1,6 +1,6 @@
 """Sparse tensors: the same programs on torch and on ndgrad, by entries, layouts, gradients, texts and errors.
 
-Where torch gives a sparse leaf a dense gradient (see `sparse-gradients` in the list of differences), programs compare the gradient at the
+If torch gives a sparse leaf a dense gradient (see `sparse-gradients` in the list of differences), programs compare the gradient at the
 leaf's places.
 """
 
@@ -33,12 +33,12 @@ def torchs_defaults() -> Iterator[None]:
     ndgrad.set_default_dtype(before)
 
 
-def shown(t: Any) -> Any:
+def show(t: Any) -> Any:
     """A tensor as its parts: of a sparse one, layout and (coalesced) entries, in double precision."""
     if t is None or isinstance(t, (int, float, str, bool)):
         return t
     if isinstance(t, (tuple, list)):
-        return [shown(part) for part in t]
+        return [show(part) for part in t]
     layout, dtype = str(t.layout).split(".")[-1], str(t.dtype).split(".")[-1]
     t = t.detach()
     if layout == "sparse_coo":
@@ -82,11 +82,11 @@ def weights(m: Any, shape: Any) -> Any:
 
 def pulled(m: Any, x: Any, y: Any) -> Any:
     """A result and the gradient of its weighted sum, at the places of x."""
-    value = shown(y)
+    value = show(y)
     dense = y if str(y.layout).endswith("strided") else y.to_dense()
     (dense * weights(m, dense.shape)).sum().backward()
     g = x.grad
-    return [value, shown(g if g.layout == m.sparse_csr else g.sparse_mask(x.detach().coalesce()))]
+    return [value, show(g if g.layout == m.sparse_csr else g.sparse_mask(x.detach().coalesce()))]
 
 
 # ----- making and asking ------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def pulled(m: Any, x: Any, y: Any) -> Any:
 def coo_tensors_and_what_they_consist_of(m):
     x = coo(m)
     return [
-        shown(x), x.is_sparse, x.is_sparse_csr, x._nnz(), x.sparse_dim(), x.dense_dim(), x.is_coalesced(), x._indices().tolist(),
+        show(x), x.is_sparse, x.is_sparse_csr, x._nnz(), x.sparse_dim(), x.dense_dim(), x.is_coalesced(), x._indices().tolist(),
         x._values(), x.coalesce().is_coalesced(), len(x), x.numel(), x.dim(), tuple(x.size()), x.stride(), x.is_contiguous(),
     ]  # fmt: skip
 
@@ -104,13 +104,13 @@ def coo_tensors_and_what_they_consist_of(m):
 @program
 def csr_tensors_and_what_they_consist_of(m):
     x = csr(m)
-    return [shown(x), x.is_sparse, x.is_sparse_csr, x._nnz(), x.sparse_dim(), x.dense_dim(), len(x), x.numel()]
+    return [show(x), x.is_sparse, x.is_sparse_csr, x._nnz(), x.sparse_dim(), x.dense_dim(), len(x), x.numel()]
 
 
 @program
 def the_other_compressed_layouts(m):
     blocks = m.arange(8.0).reshape(2, 2, 2)
-    return shown([
+    return show([
         m.sparse_csc_tensor([0, 1, 2], [0, 1], [1.0, 2.0]), m.sparse_bsr_tensor([0, 1, 2], [0, 1], blocks),
         m.sparse_bsc_tensor([0, 1, 2], [1, 0], blocks), m.sparse_compressed_tensor([0, 1, 2], [1, 0], [1.0, 2.0], layout=m.sparse_csr),
     ])  # fmt: skip
@@ -119,29 +119,29 @@ def the_other_compressed_layouts(m):
 @program
 def batches_of_csr_matrices(m):
     x = m.sparse_csr_tensor([[0, 1, 2], [0, 1, 2]], [[0, 1], [1, 0]], [[1.0, 2.0], [3.0, 4.0]])
-    return [shown(x), x.to_dense(), x._nnz()]
+    return [show(x), x.to_dense(), x._nnz()]
 
 
 @program
 def sizes_are_found_from_indices(m):
-    return shown([m.sparse_coo_tensor([[0, 2], [1, 1]], [1.0, 2.0]), hybrid(m), m.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]])])
+    return show([m.sparse_coo_tensor([[0, 2], [1, 1]], [1.0, 2.0]), hybrid(m), m.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]])])
 
 
 @program
 def tensors_without_entries(m):
-    return shown([m.sparse_coo_tensor((2, 3)), m.sparse_coo_tensor(size=(2, 2)), m.zeros(2, 3, layout=m.sparse_coo), m.zeros_like(coo(m))])
+    return show([m.sparse_coo_tensor((2, 3)), m.sparse_coo_tensor(size=(2, 2)), m.zeros(2, 3, layout=m.sparse_coo), m.zeros_like(coo(m))])
 
 
 @program
 def dtypes_of_values(m):
     made = [m.sparse_coo_tensor([[0, 1]], [1, 2]), m.sparse_coo_tensor([[0, 1]], [1, 2], dtype=m.float64), m.sparse_coo_tensor([[0]], [1j])]
-    return shown([*made, coo(m).double(), coo(m).half(), coo(m).int(), coo(m).to(m.float64), coo(m).bool()])
+    return show([*made, coo(m).double(), coo(m).half(), coo(m).int(), coo(m).to(m.float64), coo(m).bool()])
 
 
 @program
 def repeated_places_add_up(m):
     x = uncoalesced(m)
-    return [x.is_coalesced(), x._nnz(), x.coalesce()._nnz(), x.to_dense(), shown(x)]
+    return [x.is_coalesced(), x._nnz(), x.coalesce()._nnz(), x.to_dense(), show(x)]
 
 
 @program
@@ -210,20 +210,20 @@ def dense_to_every_layout_and_back(m):
         x.to_sparse_bsc((2, 2)),
         x.to_sparse_coo(),
     ]
-    return [shown(made), [t.to_dense() for t in made], shown(x.to_sparse(layout=m.sparse_csr))]
+    return [show(made), [t.to_dense() for t in made], show(x.to_sparse(layout=m.sparse_csr))]
 
 
 @program
 def every_layout_to_every_layout(m):
     x = m.tensor([[0.0, 1.0, 0.0, 2.0], [0.0, 0.0, 6.0, 0.0]])
     starts = [x.to_sparse(), x.to_sparse_csr(), x.to_sparse_csc()]
-    return shown([[t.to_sparse_coo(), t.to_sparse_csr(), t.to_sparse_csc(), t.to_sparse_bsr((1, 2))] for t in starts])
+    return show([[t.to_sparse_coo(), t.to_sparse_csr(), t.to_sparse_csc(), t.to_sparse_bsr((1, 2))] for t in starts])
 
 
 @program
 def batches_and_dense_dimensions(m):
     x = m.ones(2, 2, 2)
-    return shown([x.to_sparse_csr(), x.to_sparse_csr(dense_dim=1), x.to_sparse(2), m.tensor(3.0).to_sparse()])
+    return show([x.to_sparse_csr(), x.to_sparse_csr(dense_dim=1), x.to_sparse(2), m.tensor(3.0).to_sparse()])
 
 
 @program
@@ -249,7 +249,7 @@ def the_gradient_of_to_dense_without_a_mask(m):
     x, y = coo(m, True), csr(m, True)
     for t in (x, y):
         (t.to_dense(masked_grad=False) * full(m)).sum().backward()
-    return shown([x.grad, y.grad])
+    return show([x.grad, y.grad])
 
 
 @program
@@ -263,7 +263,7 @@ def sparse_masks(m):
     x = full(m).requires_grad_()
     y = x.sparse_mask(coo(m).coalesce())
     y.to_dense().sum().backward()
-    return [shown(y), x.grad, shown(full(m).sparse_mask(csr(m))), attempt(lambda: m.ones(2, 2).sparse_mask(coo(m)))]
+    return [show(y), x.grad, show(full(m).sparse_mask(csr(m))), attempt(lambda: m.ones(2, 2).sparse_mask(coo(m)))]
 
 
 # ----- values and their gradients -----------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def the_gradient_through_values_taken_out(m):
     (x.coalesce().values() * m.tensor([1.0, 2.0, 3.0])).sum().backward()
     y = csr(m, True)
     (y.values() ** 2).sum().backward()
-    return shown([x.grad, y.grad])
+    return show([x.grad, y.grad])
 
 
 @program
@@ -322,7 +322,7 @@ def a_leaf_is_a_leaf(m):
 
 def _unary(name: str) -> None:
     def run(m):
-        return shown([getattr(m, name)(t) for t in (coo(m) * 0.1, uncoalesced(m) * 0.1, csr(m) * 0.1)])
+        return show([getattr(m, name)(t) for t in (coo(m) * 0.1, uncoalesced(m) * 0.1, csr(m) * 0.1)])
 
     run.__name__ = f"{name}_of_every_layout"
     program(run)
@@ -372,13 +372,13 @@ def products_with_dense_tensors(m):
 @program
 def products_with_sparse_tensors(m):
     x, other = coo(m, True), m.sparse_coo_tensor([[0, 0, 1], [0, 2, 2]], [7.0, 8.0, 9.0], (2, 3))
-    return [pulled(m, x, (x * other).to_dense()), pulled(m, x, x * x), shown(csr(m) * csr(m))]
+    return [pulled(m, x, (x * other).to_dense()), pulled(m, x, x * x), show(csr(m) * csr(m))]
 
 
 @program
 def sums_with_sparse_tensors(m):
     x, other = coo(m, True), m.sparse_coo_tensor([[0, 0], [0, 2]], [7.0, 8.0], (2, 3))
-    return [pulled(m, x, x + x), pulled(m, x, x - other), pulled(m, x, m.add(x, other, alpha=3)), shown(csr(m) + csr(m))]
+    return [pulled(m, x, x + x), pulled(m, x, x - other), pulled(m, x, m.add(x, other, alpha=3)), show(csr(m) + csr(m))]
 
 
 @program
@@ -396,7 +396,7 @@ def sums_that_do_not_fit(m):
 @program
 def quotients_and_powers(m):
     x = coo(m, True)
-    return [pulled(m, x, x**2), attempt(lambda: x / full(m)), attempt(lambda: 2 / coo(m)), shown(coo(m) // 2)]
+    return [pulled(m, x, x**2), attempt(lambda: x / full(m)), attempt(lambda: 2 / coo(m)), show(coo(m) // 2)]
 
 
 # ----- products -----------------------------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ def _product(name: str, f: Any) -> None:
         made = []
         for layout in (coo, uncoalesced, csr):
             x = layout(m, True)
-            value = pulled(m, x, f(m, x)) if layout is not csr else [shown(f(m, x))]
+            value = pulled(m, x, f(m, x)) if layout is not csr else [show(f(m, x))]
             made.append(value)
         return made
 
@@ -444,13 +444,13 @@ def sparse_times_sparse(m):
     y = m.sparse_coo_tensor([[0, 2, 2], [1, 0, 1]], [1.0, 2.0, 3.0], (3, 2))
     made = m.sparse.mm(x, y)
     made.to_dense().sum().backward()
-    return [shown(made), shown(x.grad.to_dense() * (x.detach().to_dense() != 0)), shown(coo(m) @ coo(m).t())]
+    return [show(made), show(x.grad.to_dense() * (x.detach().to_dense() != 0)), show(coo(m) @ coo(m).t())]
 
 
 @program
 def batched_products(m):
     x = m.stack([coo(m), coo(m) * 2])
-    return [m.bmm(x, m.stack([full(m).t(), full(m).t()])), shown(m.hspmm(coo(m), full(m).t()))]
+    return [m.bmm(x, m.stack([full(m).t(), full(m).t()])), show(m.hspmm(coo(m), full(m).t()))]
 
 
 @program
@@ -477,7 +477,7 @@ def products_that_reduce_otherwise(m):
 def older_names_and_copies(m):
     x, d = coo(m).coalesce(), full(m).t()
     copies = [m.crow_indices_copy(csr(m)), m.col_indices_copy(csr(m)), m.ccol_indices_copy(csr(m).t())]
-    return [m.spmm(x, d), m.dsmm(x, d), shown(m.hsmm(x, d)), copies, m.row_indices_copy(csr(m).t())]
+    return [m.spmm(x, d), m.dsmm(x, d), show(m.hsmm(x, d)), copies, m.row_indices_copy(csr(m).t())]
 
 
 @program
@@ -486,7 +486,7 @@ def sampled_products(m):
     b, c = weights(m, (2, 3)).requires_grad_(), weights(m, (3, 2)).requires_grad_()
     made = m.sparse.sampled_addmm(a, b, c, beta=2.0, alpha=3.0)
     (made.to_dense() * weights(m, (2, 2))).sum().backward()
-    return [shown(made), b.grad, c.grad, shown(a.grad)]
+    return [show(made), b.grad, c.grad, show(a.grad)]
 
 
 # ----- reductions and softmax ---------------------------------------------------------------------------------------------
@@ -502,7 +502,7 @@ def sums_of_all_entries(m):
 def sums_over_dimensions(m):
     x, h = coo(m, True), hybrid(m)
     made = [pulled(m, x, m.sparse.sum(x, d)) for d in (0, 1, (0, 1), -1)]
-    return [*made, shown([m.sparse.sum(h, 0), m.sparse.sum(h, 1), coo(m).sum(0), coo(m).sum((0, 1), keepdim=True)])]
+    return [*made, show([m.sparse.sum(h, 0), m.sparse.sum(h, 1), coo(m).sum(0), coo(m).sum((0, 1), keepdim=True)])]
 
 
 @program
@@ -513,16 +513,16 @@ def softmax_over_entries(m):
         made += [pulled(m, x, m.sparse.softmax(x, d)), pulled(m, x, m.sparse.log_softmax(x, d))]
     return [
         *made,
-        shown(m.sparse.softmax(coo(m), -1)),
-        shown(m.sparse.softmax(hybrid(m), 1)),
-        shown(m.sparse.softmax(hybrid(m), 0)),
+        show(m.sparse.softmax(coo(m), -1)),
+        show(m.sparse.softmax(hybrid(m), 1)),
+        show(m.sparse.softmax(hybrid(m), 0)),
         attempt(lambda: m.sparse.softmax(m.eye(2), 1)),
     ]
 
 
 @program
 def softmax_in_another_dtype(m):
-    return shown(m.sparse.softmax(coo(m), 1, dtype=m.float64))
+    return show(m.sparse.softmax(coo(m), 1, dtype=m.float64))
 
 
 @program
@@ -534,7 +534,7 @@ def diagonals(m):
         attempt(lambda: m.sparse.spdiags(m.ones(2, 3), m.tensor([0]), (3, 3))),
         attempt(lambda: m.sparse.spdiags(m.ones(3), m.tensor([0]), (3, 3, 3))),
     ]  # fmt: skip
-    return [shown(x), shown(m.sparse.spdiags(m.ones(3), m.tensor([0]), (3, 3), layout=m.sparse_csr)), bad]
+    return [show(x), show(m.sparse.spdiags(m.ones(3), m.tensor([0]), (3, 3), layout=m.sparse_csr)), bad]
 
 
 @program
@@ -548,20 +548,20 @@ def norms(m):
 @program
 def transposes(m):
     x = coo(m, True)
-    return [pulled(m, x, x.t()), pulled(m, x, x.transpose(0, 1)), pulled(m, x, x.permute(1, 0)), pulled(m, x, x.T), shown(csr(m).t())]
+    return [pulled(m, x, x.t()), pulled(m, x, x.transpose(0, 1)), pulled(m, x, x.permute(1, 0)), pulled(m, x, x.T), show(csr(m).t())]
 
 
 @program
 def selections(m):
     x = coo(m)
     return [
-        shown(x.select(0, 1)),
-        shown(x[1]),
+        show(x.select(0, 1)),
+        show(x[1]),
         x[1, 2],
-        shown(x.select(1, 2)),
-        [shown(row) for row in x],
+        show(x.select(1, 2)),
+        [show(row) for row in x],
         attempt(lambda: x.select(0, 5)),
-        shown(hybrid(m)[2]),
+        show(hybrid(m)[2]),
     ]
 
 
@@ -574,7 +574,7 @@ def elements_and_their_gradients(m):
 @program
 def index_select_and_narrow(m):
     x = coo(m).coalesce()
-    return shown(
+    return show(
         [
             x.index_select(0, m.tensor([1, 1, 0])),
             x.index_select(1, m.tensor([2, 0])),
@@ -587,7 +587,7 @@ def index_select_and_narrow(m):
 @program
 def joins(m):
     x, y = coo(m), uncoalesced(m)
-    return shown([m.cat([x, y]), m.cat([x, y], 1), m.stack([x, y]), m.cat([hybrid(m), hybrid(m)], 1), x.unbind()])
+    return show([m.cat([x, y]), m.cat([x, y], 1), m.stack([x, y]), m.cat([hybrid(m), hybrid(m)], 1), x.unbind()])
 
 
 @program
@@ -612,7 +612,7 @@ def writes_in_place(m):
         full(m).add_(coo(m)),
         full(m).add_(coo(m), alpha=-2),
     ]
-    return shown(made)
+    return show(made)
 
 
 @program
@@ -632,16 +632,16 @@ def values_share_memory(m):
     x._values().mul_(2)
     y = csr(m)
     y.values().add_(1)
-    return shown([x, y])
+    return show([x, y])
 
 
 @program
 def other_sizes_in_place(m):
     x = coo(m)
-    grown = shown(x.sparse_resize_((4, 4), 2, 0))
+    grown = show(x.sparse_resize_((4, 4), 2, 0))
     return [
-        grown, shown(coo(m).sparse_resize_and_clear_((4, 4), 2, 0)), attempt(lambda: coo(m).sparse_resize_((1, 1), 2, 0)),
-        attempt(lambda: coo(m).sparse_resize_((3,), 2, 0)), shown(m.ones(2).to_sparse().resize_as_sparse_(m.ones(3).to_sparse())),
+        grown, show(coo(m).sparse_resize_and_clear_((4, 4), 2, 0)), attempt(lambda: coo(m).sparse_resize_((1, 1), 2, 0)),
+        attempt(lambda: coo(m).sparse_resize_((3,), 2, 0)), show(m.ones(2).to_sparse().resize_as_sparse_(m.ones(3).to_sparse())),
     ]  # fmt: skip
 
 
@@ -654,14 +654,14 @@ def the_sparse_gradient_of_an_embedding(m):
     rows = m.nn.functional.embedding(m.tensor([[1, 3], [1, 0]]), w, sparse=True)
     (rows * weights(m, (2, 2, 2))).sum().backward()
     g = w.grad
-    return [shown(g), g._nnz(), g.is_coalesced(), g._indices().tolist(), g._values()]
+    return [show(g), g._nnz(), g.is_coalesced(), g._indices().tolist(), g._values()]
 
 
 @program
 def padding_gets_no_entry(m):
     w = weights(m, (5, 2)).requires_grad_()
     m.nn.functional.embedding(m.tensor([1, 3, 1, 0]), w, padding_idx=1, sparse=True).sum().backward()
-    return [shown(w.grad), w.grad._nnz()]
+    return [show(w.grad), w.grad._nnz()]
 
 
 @program
@@ -679,7 +679,7 @@ def an_embedding_module(m):
     with m.no_grad():
         layer.weight.copy_(weights(m, (4, 2)))
     layer(m.tensor([1, 1, 3])).pow(2).sum().backward()
-    return [shown(layer.weight.grad), repr(layer)]
+    return [show(layer.weight.grad), repr(layer)]
 
 
 @program
@@ -688,21 +688,21 @@ def bags_with_sparse_gradients(m):
     for mode in ("sum", "mean"):
         w = weights(m, (5, 2)).requires_grad_()
         m.nn.functional.embedding_bag(m.tensor([1, 3, 1, 0]), w, m.tensor([0, 2]), mode=mode, sparse=True).sum().backward()
-        made.append(shown(w.grad))
+        made.append(show(w.grad))
     w = weights(m, (5, 2)).requires_grad_()
     s = m.tensor([1.0, 2.0, 3.0, 4.0])
     m.nn.functional.embedding_bag(
         m.tensor([1, 3, 1, 0]), w, m.tensor([0, 2]), mode="sum", sparse=True, per_sample_weights=s
     ).sum().backward()
     refused = attempt(lambda: m.nn.functional.embedding_bag(m.tensor([1]), w, m.tensor([0]), mode="max", sparse=True))
-    return [*made, shown(w.grad), refused]
+    return [*made, show(w.grad), refused]
 
 
 @program
 def gather_with_a_sparse_gradient(m):
     x = weights(m, (3, 4)).requires_grad_()
     (x.gather(1, m.tensor([[0, 1], [2, 2], [3, 0]]), sparse_grad=True) * weights(m, (3, 2))).sum().backward()
-    return [shown(x.grad), x.grad._nnz(), x.grad.is_coalesced()]
+    return [show(x.grad), x.grad._nnz(), x.grad.is_coalesced()]
 
 
 def _lookup(m: Any, w: Any, index: Any = (1, 3, 1)) -> Any:
@@ -714,21 +714,21 @@ def sparse_gradients_accumulate(m):
     w = weights(m, (5, 2)).requires_grad_()
     for _ in range(2):
         _lookup(m, w).sum().backward()
-    return [shown(w.grad), w.grad._nnz()]
+    return [show(w.grad), w.grad._nnz()]
 
 
 @program
 def two_sparse_gradients_of_one_pass(m):
     w = weights(m, (5, 2)).requires_grad_()
     (_lookup(m, w).sum() + _lookup(m, w, (1, 2)).pow(2).sum()).backward()
-    return [shown(w.grad), w.grad._nnz()]
+    return [show(w.grad), w.grad._nnz()]
 
 
 @program
 def sparse_and_dense_gradients_of_one_pass(m):
     w = weights(m, (5, 2)).requires_grad_()
     (_lookup(m, w).sum() + (w * 2).sum()).backward()
-    return shown(w.grad)
+    return show(w.grad)
 
 
 @program
@@ -738,7 +738,7 @@ def dense_gradients_after_sparse_ones_and_before(m):
         w = weights(m, (5, 2)).requires_grad_()
         for kind in order:
             (_lookup(m, w).sum() if kind == "s" else (w * 2).sum()).backward()
-        made.append(shown(w.grad))
+        made.append(show(w.grad))
     return made
 
 
@@ -749,7 +749,7 @@ def hooks_see_sparse_gradients(m):
     w.register_hook(lambda g: seen.append((str(g.layout).split(".")[-1], g._nnz())) or g * 2)
     w.register_post_accumulate_grad_hook(lambda t: seen.append(str(t.grad.layout).split(".")[-1]))
     _lookup(m, w).sum().backward()
-    return [seen, shown(w.grad)]
+    return [seen, show(w.grad)]
 
 
 @program
@@ -758,14 +758,14 @@ def sparse_gradients_go_through_elementwise_nodes(m):
     _lookup(m, w * 2).sum().backward()
     first, w.grad = w.grad, None
     _lookup(m, w.exp()).sum().backward()
-    return shown([first, w.grad])
+    return show([first, w.grad])
 
 
 @program
 def grad_returns_sparse_gradients(m):
     w = weights(m, (5, 2)).requires_grad_()
     (g,) = m.autograd.grad(_lookup(m, w).pow(2).sum(), w)
-    return [shown(g), w.grad is None]
+    return [show(g), w.grad is None]
 
 
 @program
@@ -773,14 +773,14 @@ def a_sparse_gradient_is_differentiated(m):
     w = weights(m, (5, 2)).requires_grad_()
     (g,) = m.autograd.grad(_lookup(m, w).pow(3).sum(), w, create_graph=True)
     (h,) = m.autograd.grad((g.to_dense() * weights(m, (5, 2))).sum(), w)
-    return [shown(g), shown(h)]
+    return [show(g), show(h)]
 
 
 @program
 def a_sparse_gradient_is_passed_to_backward(m):
     w = full(m).requires_grad_()
     (w * 2).backward(coo(m))
-    return shown(w.grad)
+    return show(w.grad)
 
 
 @program
@@ -801,7 +801,7 @@ def a_custom_function_returns_a_sparse_gradient(m):
         for _ in range(2):
             y = Rows.apply(w, m.tensor([1, 1, 3])).pow(2).sum()
             (y + (w * 2).sum() if also_dense else y).backward()
-        made.append(shown(w.grad))
+        made.append(show(w.grad))
     return made
 
 
@@ -813,7 +813,7 @@ def the_gradient_of_a_sparse_leaf_is_retained_and_hooked(m):
     seen = []
     x.register_hook(lambda g: seen.append(str(g.layout).split(".")[-1]))
     y.to_dense().sum().backward()
-    return [seen, shown(y.grad), shown(x.grad)]
+    return [seen, show(y.grad), show(x.grad)]
 
 
 @program
@@ -821,7 +821,7 @@ def gradients_of_a_sparse_leaf_accumulate(m):
     x = coo(m, True)
     for _ in range(3):
         m.sparse.mm(x, full(m).t()).sum().backward()
-    return shown(x.grad)
+    return show(x.grad)
 
 
 @program
@@ -891,7 +891,7 @@ def zero_grad_in_place_leaves_no_entries(m):
     w = weights(m, (5, 2)).requires_grad_()
     _lookup(m, w).sum().backward()
     m.optim.SGD([w], lr=0.1).zero_grad(set_to_none=False)
-    return [shown(w.grad), w.grad._nnz()]
+    return [show(w.grad), w.grad._nnz()]
 
 
 # ----- texts, copies and files ------------------------------------------------------------------------------------------------
@@ -915,7 +915,7 @@ def copies(m):
     y.mul_(2)
     again = pickle.loads(pickle.dumps(x.detach()))
     deep = copy.deepcopy(x)
-    return [shown(x), shown(y), shown(again), shown(deep), deep.requires_grad, pulled(m, x, x.clone())]
+    return [show(x), show(y), show(again), show(deep), deep.requires_grad, pulled(m, x, x.clone())]
 
 
 @program
@@ -923,7 +923,7 @@ def files(m):
     file = io.BytesIO()
     m.save({"a": coo(m), "b": csr(m), "c": m.eye(4).to_sparse_bsr((2, 2))}, file)
     file.seek(0)
-    return shown(list(m.load(file).values()))
+    return show(list(m.load(file).values()))
 
 
 @program
@@ -976,8 +976,8 @@ def test_sparse_tensors_in_files_are_read_by_the_other_library(writer: Any) -> N
     writer.save([coo(writer), csr(writer)], file)
     file.seek(0)
     reader = ndgrad if writer is torch else torch
-    read = shown(list(reader.load(file)))
-    expected = shown([coo(writer), csr(writer)])
+    read = show(list(reader.load(file)))
+    expected = show([coo(writer), csr(writer)])
     same(*(expected, read) if writer is torch else (read, expected))
 
 
@@ -993,7 +993,7 @@ def test_the_gradient_of_a_sparse_leaf_has_its_layout_and_places():
         f(ndgrad, ours).backward()
         assert theirs.grad.layout is torch.strided
         assert ours.grad.layout is ndgrad.sparse_coo
-        same(shown(theirs.grad.sparse_mask(theirs.detach().coalesce())), shown(ours.grad))
+        same(show(theirs.grad.sparse_mask(theirs.detach().coalesce())), show(ours.grad))
     with pytest.raises(RuntimeError):  # torch's rules of some functions
         torch.tanh(coo(torch, True)).to_dense().sum().backward()
     x = coo(ndgrad, True)

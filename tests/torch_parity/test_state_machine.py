@@ -37,13 +37,13 @@ def step(**strategies: Any) -> Callable[[Any], Any]:
 
     def decorate(f: Any) -> Any:
         @functools.wraps(f)
-        def applied(self: Any, **drawn: Any) -> Any:
+        def apply(self: Any, **drawn: Any) -> Any:
             try:
                 return f(self, **drawn)
             except Inapplicable:
                 return multiple() if "target" in strategies else None
 
-        return rule(**strategies)(applied)
+        return rule(**strategies)(apply)
 
     return decorate
 
@@ -174,11 +174,11 @@ class SideBySide(RuleBasedStateMachine):
         number = self.hooks
 
         def register(i: int) -> None:
-            def called(g: Any) -> Any:
+            def note_gradient(g: Any) -> Any:
                 self.events[i].append((number, np.asarray(g.detach().tolist())))
                 return None if factor is None else g * factor
 
-            a.tensors[i].register_hook(called)
+            a.tensors[i].register_hook(note_gradient)
 
         self.run(register)
 

@@ -27,7 +27,7 @@ def seeded_torch():
 
 
 def facts(value, lib):
-    """What must agree: of a tensor its dtype, shape, values and history."""
+    """Return the facts that must agree: of a tensor its dtype, shape, values and history."""
     if isinstance(value, (tuple, list)):
         return tuple(facts(v, lib) for v in value)
     if isinstance(value, lib.Tensor):
@@ -483,7 +483,7 @@ FACTORIES = [
     'torch.promote_types(torch.int8,torch.uint8)',
 ]  # fmt: skip
 
-# torch warns of these once per process, whoever asks first.
+# torch warns of these once per process, at the first use.
 WARNS_ONCE = (".T.", ".mT", ".H", ".mH", "float(", "volatile", "requires_grad=True)])")
 
 

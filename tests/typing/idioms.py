@@ -11,6 +11,7 @@ import ndgrad as torch
 import ndgrad.nn.functional as F
 import ndgrad.numpy as np
 from ndgrad import Tensor, nn, optim
+from ndgrad.autograd.function import Context, FunctionCtx
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from ndgrad.numpy import Array
 from ndgrad.utils.checkpoint import checkpoint
@@ -96,6 +97,12 @@ def reducing(x: Tensor) -> None:
     assert_type(x.all(dim=0), Tensor)
     assert_type(torch.prod(x), Tensor)
     number: float = x.sum().item()
+    assert_type(x.sum().item(), int | float | bool)
+    losses: list[float] = []
+    losses.append(x.sum().item())
+    best = min(losses)
+    if x.mean().item() < best and round(x.max().item(), 3) > 0:
+        print(f"{x.sum().item():.3f}", int(x.argmax().item()), abs(x.min().item()))
     assert_type(float(x.sum()), float)
     assert_type(bool(number), bool)
 
@@ -189,6 +196,38 @@ class Cube(torch.autograd.Function):
     def backward(ctx: Any, g: Tensor) -> Tensor:
         x: Tensor = ctx.saved_tensors[0]
         return 3 * g * x**2
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, factor: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[Tensor | None, None]:
+        assert_type(ctx.saved_tensors, tuple[Tensor, ...])
+        assert_type(ctx.needs_input_grad, tuple[bool, ...])
+        (x,) = ctx.saved_tensors
+        assert_type(x, Tensor)
+        return (g * ctx.factor if ctx.needs_input_grad[0] else None), None
+
+
+class Halve(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x / 2
+
+    @staticmethod
+    def setup_context(ctx: Context, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.shape = output.shape
+
+    @staticmethod
+    def backward(ctx: Context, g: Tensor) -> Tensor:
+        assert_type(ctx.saved_tensors, tuple[Tensor, ...])
+        return g.reshape(ctx.shape) / 2
 
 
 def transforms(x: Tensor) -> None:

@@ -194,7 +194,7 @@ def test_large_batches_go_through_shared_memory_that_is_freed():
     loader = data.DataLoader(Numbers(6, (150, 150)), batch_size=2, num_workers=2)
     batches = [x for x, _ in loader]
     assert [float(x[1, 0, 0]) for x in batches] == [1.0, 3.0, 5.0]
-    batches[0][...] = 7.0  # it may be written, and is nobody else's
+    batches[0][...] = 7.0  # it may be written, and no other object shares it
     assert float(batches[1].max()) == 3.0
     if transport.has_shared_memory():
         assert not list(transport.PLACE.glob(f"ndgrad-{os.getpid()}-*"))
@@ -220,12 +220,12 @@ def test_a_pass_that_is_left_leaves_nothing_behind():
 
 
 def test_workers_have_seeds_of_their_own():
-    def drawn():
+    def draw():
         ndgrad.manual_seed(5)
         return list(data.DataLoader(Drawn(4), batch_size=None, num_workers=2))
 
-    samples = drawn()
-    assert samples == drawn()
+    samples = draw()
+    assert samples == draw()
     assert len({tuple(s[:3]) for s in samples}) == 4
     assert len({s[3] for s in samples}) == 1
     assert [s[4] for s in samples] == [0, 1, 0, 1]
@@ -260,7 +260,7 @@ def test_an_error_in_a_worker_is_raised_here_with_its_traceback():
     with pytest.raises(KeyError, match="Caught KeyError in DataLoader worker process 0"):
         next(batches)
     assert list(batches) == []
-    with pytest.raises(Odd) as caught:  # which cannot be made with other words
+    with pytest.raises(Odd) as caught:  # it cannot be made with another message
         list(data.DataLoader(Failing(_raise_odd), num_workers=1))
     assert "Caught Odd in DataLoader worker process 0" in caught.value.__notes__[0]
     with pytest.raises(RuntimeError, match="graphs do not leave a process"):

@@ -121,10 +121,10 @@ def test_memory_explains_the_peak(tmp_path):
 
 
 def test_memory_of_a_long_trace_keeps_its_peak():
-    from ndgrad.profiler.pictures import _thinned
+    from ndgrad.profiler.pictures import _thin_out
 
     points = [(float(i), (i % 7, 100 if i == 4321 else 0)) for i in range(10_000)]
-    kept = _thinned(points, 4321)
+    kept = _thin_out(points, 4321)
     assert len(kept) <= 1202
     assert points[4321] in kept
     assert kept[-1] == points[-1]
@@ -225,7 +225,7 @@ def test_image_is_a_png_of_the_values():
 
 def test_what_a_chart_cannot_show_is_refused():
     chart = ndgrad.viz.Chart("t")
-    with pytest.raises(ValueError, match="as many x as y, and was given 2 and 3"):
+    with pytest.raises(ValueError, match="as many x as y, but was given 2 and 3"):
         chart.line([0, 1], [0, 1, 2])
     with pytest.raises(ValueError, match=r"has shape \(3,\)"):
         chart.image([1, 2, 3])

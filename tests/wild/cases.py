@@ -1,4 +1,4 @@
-"""What each program of `programs` is called with, in what it is differentiated, and how: by NumPy's protocols alone, or lifted."""
+"""Arguments of each program of `programs`, the one to differentiate by, and the method: NumPy's protocols alone, or lifting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Case(NamedTuple):
     way: str  # "protocols" or "lift"
     habits: str  # what makes it hard: indexed writes into buffers, np.array of results, methods
     number: int = 0  # the argument to differentiate in
-    oracle: str = "differences"  # or "complex step"
+    oracle: str = "differences"  # another oracle is "complex step"
 
     @property
     def function(self) -> Callable[..., Any]:

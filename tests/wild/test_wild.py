@@ -40,15 +40,15 @@ def numeric_gradient(case: Case) -> Any:
         unit = np.zeros(start.shape)
         unit[place] = 1.0
 
-        def along(step: Any, unit: Any = unit) -> Any:
+        def move_along(step: Any, unit: Any = unit) -> Any:
             moved = start + step * unit
             return with_argument(case, moved if moved.ndim else moved[()])
 
         if case.oracle == "complex step":
-            found[place] = along(1e-30j).imag / 1e-30
+            found[place] = move_along(1e-30j).imag / 1e-30
             continue
         h = 1e-4 * max(1.0, float(np.abs(start[place])))
-        coarse, fine = ((along(s) - along(-s)) / (2 * s) for s in (h, h / 2))
+        coarse, fine = ((move_along(s) - move_along(-s)) / (2 * s) for s in (h, h / 2))
         found[place] = (4 * fine - coarse) / 3
     return found
 

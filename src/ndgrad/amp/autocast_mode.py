@@ -53,7 +53,7 @@ class State(NamedTuple):
     def with_dtype(self, device: str, dtype: dtypes.dtype) -> State:
         return self._replace(cpu_dtype=dtype) if device == "cpu" else self._replace(cuda_dtype=dtype)
 
-    def switched(self, device: str, enabled: bool) -> State:
+    def switch(self, device: str, enabled: bool) -> State:
         others = self.enabled - {device}
         return self._replace(enabled=others | {device} if enabled else others)
 
@@ -82,7 +82,7 @@ def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     target = state.dtype(device)
     outside = scope()
     try:
-        restore(outside.with_changes(autocast=state.switched(device, False)))
+        restore(outside.with_changes(autocast=state.switch(device, False)))
         if policy == "rounded":
             return _cast(function(*args, **kwargs), device, target, state)
         if policy == "float32":
@@ -217,7 +217,7 @@ class autocast(Mode):
     def change(self, modes: Modes) -> None:
         process.overriding = True
         modes.entered += 1
-        state = state_of(modes).switched(self.device, self._enabled).with_dtype(self.device, self.fast_dtype)
+        state = state_of(modes).switch(self.device, self._enabled).with_dtype(self.device, self.fast_dtype)
         casts = {} if state.casts is None else state.casts
         modes.autocast = state._replace(keeps=self._cache_enabled, casts=casts)
 
@@ -271,7 +271,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     state = state_of(modes())
     if enabled or state.enabled:
         casts = {} if state.casts is None else state.casts
-        _set(state._replace(casts=casts).switched(as_device(device_type).type, enabled))
+        _set(state._replace(casts=casts).switch(as_device(device_type).type, enabled))
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
@@ -412,7 +412,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None =
     device = _device_name("custom_fwd", device_type)
 
     @functools.wraps(fwd)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         ctx = args[0]
         ctx._dtype = get_autocast_dtype(device)
         if cast_inputs is None:
@@ -427,7 +427,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None =
             args = tuple([_cast_any(a, device, target) for a in args])
             return fwd(*args, **{name: _cast_any(value, device, target) for name, value in kwargs.items()})
 
-    return decorated
+    return run
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
@@ -439,12 +439,12 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     device = _device_name("custom_bwd", device_type)
 
     @functools.wraps(bwd)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         ctx = args[0]
         with autocast(device, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
             return bwd(*args, **kwargs)
 
-    return decorated
+    return run
 
 
 def _device_name(what: str, device_type: Any) -> str:

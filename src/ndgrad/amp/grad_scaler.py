@@ -122,7 +122,7 @@ class GradScaler:
         if not self._enabled:
             return
         scale, _ = self._begun("unscale_")
-        known = self._of(optimizer)
+        known = self._state_of(optimizer)
         if known.stage is OptState.UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update(). [nd-call-order]"
@@ -139,7 +139,7 @@ class GradScaler:
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled. [nd-call-order]")
         self._begun("step")
-        known = self._of(optimizer)
+        known = self._state_of(optimizer)
         if known.stage is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update(). [nd-call-order]")
         if known.stage is OptState.READY:
@@ -177,7 +177,7 @@ class GradScaler:
         scale.copy_(where(found_inf, scale * self._backoff_factor, larger))
         count.copy_(where(found_inf | is_due, 0, steps))
 
-    def _of(self, optimizer: Optimizer) -> _Optimizer:
+    def _state_of(self, optimizer: Optimizer) -> _Optimizer:
         return self._optimizers.setdefault(id(optimizer), _Optimizer())
 
     # ----- settings -----

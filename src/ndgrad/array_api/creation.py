@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad.array_api.device_placement import placed
+from ndgrad.array_api.device_placement import place_on_device
 from ndgrad.array_api.naming import like
 from ndgrad.numpy import creation as ours
 from ndgrad.numpy import grids, shapes
@@ -31,16 +31,16 @@ def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, co
     """
     made = ours.array(obj, dtype, copy=copy)
     if isinstance(obj, Variable):
-        return _moved(made, device, copy)
+        return _move(made, device, copy)
     if not isinstance(made, Variable):
         raise TypeError(
             f"asarray(): {type(obj).__name__} gives an array of {made.dtype}, and the standard knows "
             "numbers and booleans only. [nd-dtype]"
         )
-    return placed(made, device)
+    return place_on_device(made, device)
 
 
-def _moved(made: Array, device: Device, copy: bool | None) -> Array:
+def _move(made: Array, device: Device, copy: bool | None) -> Array:
     elsewhere = on_device(made, device)
     if copy is False and elsewhere.device != made.device:
         raise ValueError(
@@ -65,22 +65,22 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
 
 @like(ours.zeros)
 def zeros(shape: Shape, *, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(ours.zeros(shape, dtype), device)
+    return place_on_device(ours.zeros(shape, dtype), device)
 
 
 @like(ours.ones)
 def ones(shape: Shape, *, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(ours.ones(shape, dtype), device)
+    return place_on_device(ours.ones(shape, dtype), device)
 
 
 @like(ours.empty)
 def empty(shape: Shape, *, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(ours.empty(shape, dtype), device)
+    return place_on_device(ours.empty(shape, dtype), device)
 
 
 @like(ours.full)
 def full(shape: Shape, fill_value: ArrayLike, *, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(ours.full(shape, fill_value, dtype), device)
+    return place_on_device(ours.full(shape, fill_value, dtype), device)
 
 
 def _as(x: ArrayLike, dtype: Dtype, device: Device) -> tuple[tuple[int, ...], Dtype, Device]:
@@ -114,7 +114,7 @@ def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: Dtype = None, de
 
 @like(ours.eye)
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(ours.eye(n_rows, n_cols, k, dtype), device)
+    return place_on_device(ours.eye(n_rows, n_cols, k, dtype), device)
 
 
 # ----- ranges and grids -----------------------------------------------------------------------------------------------
@@ -136,14 +136,14 @@ def arange(
     array([1, 3, 5])
     """
     first, last = (0, start) if stop is None else (start, stop)
-    return placed(ours.arange(first, last, step, dtype=dtype), device)
+    return place_on_device(ours.arange(first, last, step, dtype=dtype), device)
 
 
 @like(ours.linspace)
 def linspace(
     start: ArrayLike, stop: ArrayLike, /, num: int, *, dtype: Dtype = None, device: Device = None, endpoint: bool = True
 ) -> Array:
-    return placed(ours.linspace(start, stop, num, endpoint, dtype=dtype), device)
+    return place_on_device(ours.linspace(start, stop, num, endpoint, dtype=dtype), device)
 
 
 def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> list[Array]:

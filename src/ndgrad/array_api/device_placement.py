@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import Array, Device
 
 
-def placed(made: Array, device: Device) -> Array:
+def place_on_device(made: Array, device: Device) -> Array:
     """Return a new array on a device; None means the default one."""
     where = devices.get_default_device() if device is None else devices.device(device)
     return made if where is CPU else made.to(where)

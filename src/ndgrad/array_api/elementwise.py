@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.ops import cast as cast_ops
-from ndgrad.array_api.naming import like, named, of_one
+from ndgrad.array_api.naming import like, make_unary, rename_function
 from ndgrad.numpy import elementwise as ours
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, with_dtype
@@ -37,7 +37,7 @@ def _unary(name: str) -> Callable[[ArrayLike], Array]:
     def function(x: ArrayLike, /) -> Array:
         return ufunc(x if x.__class__ is Array else as_array(x))
 
-    return named(function, "ndgrad.array_api", name, ufunc)
+    return rename_function(function, "ndgrad.array_api", name, ufunc)
 
 
 def _binary(name: str) -> Callable[[ArrayLike, ArrayLike], Array]:
@@ -48,7 +48,7 @@ def _binary(name: str) -> Callable[[ArrayLike, ArrayLike], Array]:
             x1 = as_array(x1)
         return ufunc(x1, x2)
 
-    return named(function, "ndgrad.array_api", name, ufunc)
+    return rename_function(function, "ndgrad.array_api", name, ufunc)
 
 
 # ----- arithmetic -----------------------------------------------------------------------------------------------------
@@ -94,4 +94,4 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
 
 # ----- complex numbers ------------------------------------------------------------------------------------------------
 
-real, imag, round, conj = of_one(ours.real), of_one(ours.imag), of_one(ours.round), _unary("conj")
+real, imag, round, conj = make_unary(ours.real), make_unary(ours.imag), make_unary(ours.round), _unary("conj")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ndgrad.array_api.device_placement import placed
-from ndgrad.array_api.naming import like, named
+from ndgrad.array_api.device_placement import place_on_device
+from ndgrad.array_api.naming import like, rename_function
 from ndgrad.numpy import fft as ours
 from ndgrad.numpy.coercion import with_dtype
 
@@ -25,7 +25,7 @@ def _line(name: str) -> Callable[..., Array]:
     def function(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Array:
         return transform(x, n, axis, norm)
 
-    return named(function, "ndgrad.array_api.fft", name, transform)
+    return rename_function(function, "ndgrad.array_api.fft", name, transform)
 
 
 def _box(name: str) -> Callable[..., Array]:
@@ -36,7 +36,7 @@ def _box(name: str) -> Callable[..., Array]:
     ) -> Array:
         return transform(x, s, axes, norm)
 
-    return named(function, "ndgrad.array_api.fft", name, transform)
+    return rename_function(function, "ndgrad.array_api.fft", name, transform)
 
 
 fft, ifft, rfft, irfft, hfft, ihfft = (_line(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
@@ -45,12 +45,12 @@ fftn, ifftn, rfftn, irfftn = (_box(name) for name in ("fftn", "ifftn", "rfftn", 
 
 @like(ours.fftfreq)
 def fftfreq(n: int, /, *, d: ArrayLike = 1.0, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(with_dtype(ours.fftfreq(n, d), dtype), device)
+    return place_on_device(with_dtype(ours.fftfreq(n, d), dtype), device)
 
 
 @like(ours.rfftfreq)
 def rfftfreq(n: int, /, *, d: ArrayLike = 1.0, dtype: Dtype = None, device: Device = None) -> Array:
-    return placed(with_dtype(ours.rfftfreq(n, d), dtype), device)
+    return place_on_device(with_dtype(ours.rfftfreq(n, d), dtype), device)
 
 
 @like(ours.fftshift)

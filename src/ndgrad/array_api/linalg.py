@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from ndgrad.array_api.manipulation import matmul, matrix_transpose, tensordot, vecdot
-from ndgrad.array_api.naming import like, of_one, of_two
+from ndgrad.array_api.naming import like, make_binary, make_unary
 from ndgrad.numpy import linalg as ours
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ __all__ = [
 ]  # fmt: skip
 
 _HERE = "ndgrad.array_api.linalg"
-det, inv, svdvals, eigvalsh = (of_one(f, _HERE) for f in (ours.det, ours.inv, ours.svdvals, ours.eigvalsh))
-eigh, slogdet = of_one(ours.eigh, _HERE), of_one(ours.slogdet, _HERE)
-outer, solve = of_two(ours.outer, _HERE), of_two(ours.solve, _HERE)
+det, inv, svdvals, eigvalsh = (make_unary(f, _HERE) for f in (ours.det, ours.inv, ours.svdvals, ours.eigvalsh))
+eigh, slogdet = make_unary(ours.eigh, _HERE), make_unary(ours.slogdet, _HERE)
+outer, solve = make_binary(ours.outer, _HERE), make_binary(ours.solve, _HERE)
 
 # ----- parts and products ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad.array_api.naming import like, of_one, of_two
+from ndgrad.array_api.naming import like, make_binary, make_unary
 from ndgrad.numpy import joining, products, shapes
 from ndgrad.numpy.coercion import as_array, one_axis
 from ndgrad.numpy.ufunc_objects import FUNCTIONS
@@ -23,8 +23,8 @@ __all__ = [
     "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tensordot", "tile", "unstack", "vecdot",
 ]  # fmt: skip
 
-matrix_transpose = of_one(shapes.matrix_transpose)
-matmul = of_two(FUNCTIONS["matmul"])
+matrix_transpose = make_unary(shapes.matrix_transpose)
+matmul = make_binary(FUNCTIONS["matmul"])
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 
 
-def named(function: F, module: str, name: str, ours: Any) -> F:
+def rename_function(function: F, module: str, name: str, ours: Any) -> F:
     """Rename a function to the name that its users see, with the docstring of the function of ndgrad.numpy that it
     calls.
     """
@@ -41,7 +41,7 @@ def like(ours: Any) -> Callable[[F], F]:
     return with_docstring
 
 
-def of_one(
+def make_unary(
     ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None
 ) -> Callable[[ArrayLike], R]:
     """Return a function of ndgrad.numpy with the signature `x, /`."""
@@ -49,10 +49,10 @@ def of_one(
     def function(x: ArrayLike, /) -> R:
         return ours(x)
 
-    return named(function, module, name or ours.__name__, ours)
+    return rename_function(function, module, name or ours.__name__, ours)
 
 
-def of_two(
+def make_binary(
     ours: Callable[..., R], module: str = "ndgrad.array_api", name: str | None = None
 ) -> Callable[[ArrayLike, ArrayLike], R]:
     """Return a function of ndgrad.numpy with the signature `x1, x2, /`."""
@@ -60,4 +60,4 @@ def of_two(
     def function(x1: ArrayLike, x2: ArrayLike, /) -> R:
         return ours(x1, x2)
 
-    return named(function, module, name or ours.__name__, ours)
+    return rename_function(function, module, name or ours.__name__, ours)

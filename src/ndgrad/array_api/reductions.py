@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ndgrad.array_api.naming import like, named
+from ndgrad.array_api.naming import like, rename_function
 from ndgrad.numpy import calculus
 from ndgrad.numpy import reductions as ours
 
@@ -24,7 +24,7 @@ def _reduction(name: str) -> Callable[..., Array]:
     def function(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
         return reduction(x, axis, keepdims=keepdims)
 
-    return named(function, "ndgrad.array_api", name, reduction)
+    return rename_function(function, "ndgrad.array_api", name, reduction)
 
 
 def _total(name: str) -> Callable[..., Array]:
@@ -33,19 +33,19 @@ def _total(name: str) -> Callable[..., Array]:
     def function(x: ArrayLike, /, *, axis: Axes = None, dtype: Dtype = None, keepdims: bool = False) -> Array:
         return reduction(x, axis, dtype, keepdims=keepdims)
 
-    return named(function, "ndgrad.array_api", name, reduction)
+    return rename_function(function, "ndgrad.array_api", name, reduction)
 
 
-def _spread(name: str) -> Callable[..., Array]:
+def _make_deviation(name: str) -> Callable[..., Array]:
     reduction = getattr(ours, name)
 
     def function(x: ArrayLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
         return reduction(x, axis, keepdims=keepdims, correction=correction)
 
-    return named(function, "ndgrad.array_api", name, reduction)
+    return rename_function(function, "ndgrad.array_api", name, reduction)
 
 
-def _running(name: str) -> Callable[..., Array]:
+def _make_scan(name: str) -> Callable[..., Array]:
     scan = getattr(ours, name)
 
     def function(
@@ -53,14 +53,14 @@ def _running(name: str) -> Callable[..., Array]:
     ) -> Array:
         return scan(x, axis=axis, dtype=dtype, include_initial=include_initial)
 
-    return named(function, "ndgrad.array_api", name, scan)
+    return rename_function(function, "ndgrad.array_api", name, scan)
 
 
 all, any, max, min, mean = (_reduction(name) for name in ("all", "any", "max", "min", "mean"))
 count_nonzero = _reduction("count_nonzero")
 sum, prod = _total("sum"), _total("prod")
-std, var = _spread("std"), _spread("var")
-cumulative_sum, cumulative_prod = _running("cumulative_sum"), _running("cumulative_prod")
+std, var = _make_deviation("std"), _make_deviation("var")
+cumulative_sum, cumulative_prod = _make_scan("cumulative_sum"), _make_scan("cumulative_prod")
 
 
 @like(calculus.diff)

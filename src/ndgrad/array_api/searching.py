@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ndgrad.array_api.naming import like, of_one
+from ndgrad.array_api.naming import like, make_unary
 from ndgrad.numpy import indexing, reductions, sorting
 from ndgrad.numpy.coercion import as_array
 
@@ -62,8 +62,8 @@ def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 # ----- sets -----------------------------------------------------------------------------------------------------------
 
-unique_all, unique_counts = of_one(sorting.unique_all), of_one(sorting.unique_counts)
-unique_inverse, unique_values = of_one(sorting.unique_inverse), of_one(sorting.unique_values)
+unique_all, unique_counts = make_unary(sorting.unique_all), make_unary(sorting.unique_counts)
+unique_inverse, unique_values = make_unary(sorting.unique_inverse), make_unary(sorting.unique_values)
 
 
 # ----- indexing -------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callab
 
     def function(*args: ArrayLike) -> Array:
         if len(args) != len(op.args):
-            raise TypeError(f"{name}() takes {len(op.args)} arguments, and got {len(args)}. [nd-arguments]")
+            raise TypeError(f"{name}() takes {len(op.args)} arguments, but got {len(args)}. [nd-arguments]")
         return op(*_floats(*args))
 
     function.__name__ = function.__qualname__ = name
@@ -232,7 +232,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """
     orders, t = values_of(_whole("polygamma", n)), inexact(as_array(x))
     if (orders != np.floor(orders)).any() or (orders < 0).any():
-        raise ValueError(f"polygamma(): the orders must be whole numbers from 0 on, and are {orders!r}. [nd-range]")
+        raise ValueError(f"polygamma(): the orders must be whole numbers from 0 on, but are {orders!r}. [nd-range]")
     found = np.unique(orders)
     if found.size == 1:
         made = gamma_ops.polygamma(t, order=int(found[0]))

@@ -7,7 +7,7 @@ The functions run `func` on fresh leaves, so captured tensors are not differenti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ndgrad._src.arrays.precision import is_inexact
@@ -166,12 +166,12 @@ def jacobian(
 
 def jacobian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | tuple[Tensor, ...],
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
     strategy: str = "reverse-mode",
-) -> Any:
+) -> Tensor | tuple[Tensor | tuple[Tensor, ...], ...]:
     """Return the Jacobian of `func`: per output and input, a tensor of the output's shape followed by the input's.
 
     It is computed row by row, or with `vectorize` all rows at once through vmap. `strategy="forward-mode"` goes column
@@ -224,12 +224,12 @@ def hessian(
 
 def hessian(
     func: Callable[..., Any],
-    inputs: Any,
+    inputs: Tensor | tuple[Tensor, ...],
     create_graph: bool = False,
     strict: bool = False,
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
-) -> Any:
+) -> Tensor | tuple[Tensor | tuple[Tensor, ...], ...]:
     """Return the Hessian of a scalar function: per pair of inputs, a tensor of the first's shape followed by the
     second's.
 
@@ -243,13 +243,13 @@ def hessian(
     _check_strategy("hessian", "outer_jacobian_strategy", outer_jacobian_strategy, vectorize, create_graph, strict)
     single_input, given = _tensors("hessian", inputs, "inputs")
 
-    def scalar(*args: Any) -> Any:
+    def scalar(*args: Any) -> Tensor:
         return _scalar("hessian", func(*args), strict)
 
     if outer_jacobian_strategy == "forward-mode":
         return _forward_jacobian("hessian", jacrev(scalar, 0 if single_input else tuple(range(len(given)))), inputs)
 
-    def gradient(*args: Any) -> Any:
+    def gradient(*args: Any) -> Any:  # the structure of the inputs
         found = _grad((scalar(*args),), args, (None,), create_graph=True)
         if strict:
             _tell("hessian", found, args, True, True, second=True)
@@ -276,7 +276,7 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
     if strict:
         raise RuntimeError(
             f'ndgrad.autograd.functional.{name}: `strict=True` and `{argument}="forward-mode"` are not supported '
-            'together. '
+            "together. "
             "Use 'reverse-mode'. [nd-exclusive]"
         )
     if not vectorize:
@@ -287,7 +287,7 @@ def _check_strategy(name: str, argument: str, strategy: str, vectorize: bool, cr
 
 
 def _rows(
-    name: str, number: int, output: Any, args: Tensors, create_graph: bool, strict: bool, vectorize: bool
+    name: str, number: int, output: Tensor, args: Tensors, create_graph: bool, strict: bool, vectorize: bool
 ) -> Tensors:
     """Return the blocks of one output, one per input."""
     size = math.prod(output.shape)
@@ -335,15 +335,17 @@ def _rows(
     )
 
 
-def _basis(output: Any) -> Any:
+def _basis(output: Tensor) -> Tensor:
     """Return the unit cotangents of an output, along a new first dimension."""
     return basis([output])[0]
 
 
-def _forward_jacobian(name: str, func: Callable[..., Any], inputs: Any) -> Any:
+def _forward_jacobian(
+    name: str, func: Callable[..., Any], inputs: Tensor | tuple[Tensor, ...]
+) -> Tensor | tuple[Tensor | tuple[Tensor, ...], ...]:
     single_input, args = _tensors(name, inputs, "inputs")
 
-    def checked(*given: Any) -> Any:
+    def checked(*given: Any) -> Tensor | tuple[Tensor, ...]:
         single_output, outputs = _outputs(name, func(*given), False)
         return outputs[0] if single_output else outputs
 
@@ -353,10 +355,10 @@ def _forward_jacobian(name: str, func: Callable[..., Any], inputs: Any) -> Any:
 # ----- arguments and results ------------------------------------------------------------------------------------------
 
 
-def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
+def _tensors(name: str, value: object, what: str) -> tuple[bool, Tensors]:
     """Return whether there is one tensor or a tuple, and the tuple."""
     single = not isinstance(value, tuple)
-    found = (value,) if single else value
+    found: Tensors = value if isinstance(value, tuple) else (value,)
     for i, t in enumerate(found):
         if not isinstance(t, Variable):
             which = f"is {type(value).__name__}" if single else f"has {type(t).__name__} at index {i}"
@@ -367,7 +369,7 @@ def _tensors(name: str, value: Any, what: str) -> tuple[bool, Tensors]:
     return single, found
 
 
-def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
+def _inputs(name: str, inputs: object, create_graph: bool) -> tuple[bool, Tensors]:
     """Return the inputs as separate leaves, or as views if the result is to be differentiated with respect to them."""
     single, given = _tensors(name, inputs, "inputs")
     return single, tuple(
@@ -375,7 +377,7 @@ def _inputs(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tensors]:
     )
 
 
-def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
+def _outputs(name: str, value: object, strict: bool) -> tuple[bool, Tensors]:
     single, found = _tensors(name, value, "outputs of the user-provided function")
     for i, o in enumerate(found):
         if strict and not requires_grad(o):
@@ -386,7 +388,7 @@ def _outputs(name: str, value: Any, strict: bool) -> tuple[bool, Tensors]:
     return single, found
 
 
-def _scalar(name: str, value: Any, strict: bool) -> Any:
+def _scalar(name: str, value: object, strict: bool) -> Tensor:
     single, outputs = _outputs(name, value, strict)
     if not single:
         raise RuntimeError(
@@ -395,7 +397,7 @@ def _scalar(name: str, value: Any, strict: bool) -> Any:
         )
     if math.prod(outputs[0].shape) != 1:
         raise RuntimeError(
-            f"The Tensor returned by the function given to {name} should contain a single element, and has shape "
+            f"The Tensor returned by the function given to {name} should contain a single element, but has shape "
             f"{tuple(outputs[0].shape)}. Reduce it, e.g. with .sum(). [nd-not-scalar]"
         )
     return tensor_ops.reshape(outputs[0], shape=()) if outputs[0].shape else outputs[0]
@@ -408,7 +410,7 @@ def _gradient(name: str, func: Callable[..., Any], args: Tensors, strict: bool) 
     return value, _filled(_grad((scalar,), args, (None,), create_graph=True), args)
 
 
-def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tensors:
+def _vectors(name: str, v: object, like: Tensors, single: bool, what: str) -> Tensors:
     """Return the vector(s) of a product, checked against the other factor; ones for a single number."""
     if v is None:
         return tuple(tensor_ops.fill(_zeros(t), value=1) for t in like)
@@ -416,7 +418,7 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     if len(given) != len(like):
         expected = "a single tensor" if single else f"{len(like)} tensors"
         raise RuntimeError(
-            f"The given v should contain {expected}, like the {what} of {name}, and has {len(given)}. "
+            f"The given v should contain {expected}, like the {what} of {name}, but has {len(given)}. "
             "[nd-grad-mismatch]"
         )
     for i, (t, u) in enumerate(zip(like, given, strict=True)):
@@ -431,7 +433,7 @@ def _vectors(name: str, v: Any, like: Tensors, single: bool, what: str) -> Tenso
     )
 
 
-def _input_vectors(name: str, v: Any, inputs: Any, args: Tensors) -> Tensors:
+def _input_vectors(name: str, v: object, inputs: object, args: Tensors) -> Tensors:
     single = not isinstance(inputs, tuple)
     if v is None and not (len(args) == 1 and math.prod(args[0].shape) == 1):
         raise RuntimeError(
@@ -451,21 +453,23 @@ def _grad(outputs: Tensors, inputs: Tensors, cotangents: Tensors, create_graph: 
     return found
 
 
-def _zeros(t: Any, lead: tuple[int, ...] = ()) -> Any:
+def _zeros(t: Tensor, lead: tuple[int, ...] = ()) -> Tensor:
     zero = tensor_ops.zeros_like(t).detach()
     return tensor_ops.clone(tensor_ops.expand(zero, shape=(*lead, *t.shape))) if lead else zero
 
 
-def _filled(found: Any, like: Tensors) -> Tensors:
+def _filled(found: Sequence[Tensor | None], like: Tensors) -> Tensors:
     return tuple(_zeros(t) if g is None else g for g, t in zip(found, like, strict=True))
 
 
-def _result(values: Tensors, single: bool, keep_graph: bool) -> Any:
+def _result(values: Tensors, single: bool, keep_graph: bool) -> Any:  # the structure of the inputs or outputs
     out = values if keep_graph else tuple(v.detach() for v in values)
     return out[0] if single else out
 
 
-def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool, second: bool = False) -> None:
+def _tell(
+    name: str, grads: Sequence[Tensor | None], args: Tensors, strict: bool, create_graph: bool, second: bool = False
+) -> None:
     """Raise, with `strict`, if a derivative is missing, or cannot be differentiated although the graph was
     requested.
     """
@@ -485,14 +489,14 @@ def _tell(name: str, grads: Any, args: Tensors, strict: bool, create_graph: bool
             )
     if not second:
         _tell_constant(name, grads, strict, create_graph)
-    elif create_graph and not any(requires_grad(g) for g in grads):
+    elif create_graph and not any(g is not None and requires_grad(g) for g in grads):
         raise RuntimeError(
             f"While computing the hessian, found that the jacobian of the user-provided function given to {name} does "
             "not depend on the inputs. This is not allowed in strict mode. [nd-unused]"
         )
 
 
-def _tell_constant(name: str, found: Any, strict: bool, create_graph: bool) -> None:
+def _tell_constant(name: str, found: Sequence[Tensor | None], strict: bool, create_graph: bool) -> None:
     if strict and create_graph:
         for i, g in enumerate(found):
             if g is not None and not requires_grad(g):

@@ -5,17 +5,20 @@ Every tensor is an instance, and calling it creates a tensor; there is no object
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad._src.core.variable import Variable as BareTensor
 from ndgrad._src.engine.callbacks import execution_engine
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 
 class _VariableType(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, BareTensor)
 
-    def __call__(cls, data: Any, requires_grad: bool = False, volatile: Any = None) -> Any:
+    def __call__(cls, data: Tensor, requires_grad: bool = False, volatile: object = None) -> Tensor:
         if not isinstance(data, BareTensor):
             raise TypeError(
                 f"Variable data has to be a tensor, but got {type(data).__name__}. Wrap it with ndgrad.as_tensor(...). "

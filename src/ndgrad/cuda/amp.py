@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "grad_scaler"]
 
 
-def _deprecated(old: str, new: str) -> None:
+def _warn_deprecated(old: str, new: str) -> None:
     warnings.warn(f"`{old}` is deprecated. Please use `{new}` instead.", FutureWarning, stacklevel=3)
 
 
@@ -24,7 +24,7 @@ class autocast(amp.autocast):
     """`ndgrad.amp.autocast("cuda", ...)`."""
 
     def __init__(self, enabled: bool = True, dtype: Dtype | None = None, cache_enabled: bool = True) -> None:
-        _deprecated("ndgrad.cuda.amp.autocast(args...)", "ndgrad.amp.autocast('cuda', args...)")
+        _warn_deprecated("ndgrad.cuda.amp.autocast(args...)", "ndgrad.amp.autocast('cuda', args...)")
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
@@ -35,19 +35,19 @@ class GradScaler(amp.GradScaler):
         self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
         growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
-        _deprecated("ndgrad.cuda.amp.GradScaler(args...)", "ndgrad.amp.GradScaler('cuda', args...)")
+        _warn_deprecated("ndgrad.cuda.amp.GradScaler(args...)", "ndgrad.amp.GradScaler('cuda', args...)")
         super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Dtype | None = None) -> Any:
     """`ndgrad.amp.custom_fwd(..., device_type="cuda")`."""
-    _deprecated("ndgrad.cuda.amp.custom_fwd(args...)", "ndgrad.amp.custom_fwd(args..., device_type='cuda')")
+    _warn_deprecated("ndgrad.cuda.amp.custom_fwd(args...)", "ndgrad.amp.custom_fwd(args..., device_type='cuda')")
     return functools.partial(amp.custom_fwd, device_type="cuda")(fwd, cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Any) -> Any:
     """`ndgrad.amp.custom_bwd(..., device_type="cuda")`."""
-    _deprecated("ndgrad.cuda.amp.custom_bwd(args...)", "ndgrad.amp.custom_bwd(args..., device_type='cuda')")
+    _warn_deprecated("ndgrad.cuda.amp.custom_bwd(args...)", "ndgrad.amp.custom_bwd(args..., device_type='cuda')")
     return amp.custom_bwd(bwd, device_type="cuda")
 
 

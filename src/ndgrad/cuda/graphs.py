@@ -138,10 +138,10 @@ class graph:
                 graph._default_stream = Stream()
             stream = graph._default_stream
         self.capture_stream = stream
-        self._block = self._opened()
+        self._block = self._open()
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[None]:
+    def _open(self) -> Iterator[None]:
         synchronize()
         self.capture_stream.wait_stream(current_stream())
         kernels = device_kernels.kernels()

@@ -41,12 +41,12 @@ def _counter() -> Any:
         name = "ndgrad.cuda.memory"
 
         def malloc_postprocess(self, **told: Any) -> None:
-            self._changed(told["device_id"], told["mem_size"])
+            self._count_change(told["device_id"], told["mem_size"])
 
         def free_postprocess(self, **told: Any) -> None:
-            self._changed(told["device_id"], -told["mem_size"])
+            self._count_change(told["device_id"], -told["mem_size"])
 
-        def _changed(self, device: int, size: int) -> None:
+        def _count_change(self, device: int, size: int) -> None:
             if device in _counted:
                 _counted[device] += size
                 _peaks[device][0] = max(_peaks[device][0], _counted[device])
@@ -151,7 +151,7 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
     """Limit this process to a fraction of a GPU's memory."""
     what = "cuda.set_per_process_memory_fraction()"
     if not 0 <= fraction <= 1:
-        raise ValueError(f"{what}: a fraction is a number from 0 to 1, and it is {fraction}. [nd-range]")
+        raise ValueError(f"{what}: a fraction is a number from 0 to 1, but it is {fraction}. [nd-range]")
     with cupy_with_devices(what).cuda.Device(device_number(what, device)):
         _pool(device).set_limit(fraction=fraction)
 

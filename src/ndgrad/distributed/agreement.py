@@ -48,14 +48,14 @@ class Call(NamedTuple):
     setting: Any = None
     other: Any = None
 
-    def described(self) -> str:
+    def describe_value(self) -> str:
         """Return the dtype and shape as text: float32[2, 3]."""
         if not self.dtype:
             return ""
         return f"{'bfloat16' if self.dtype == 'E' else np.dtype(self.dtype).name}{list(self.shape)}"
 
     def __str__(self) -> str:
-        settings = [self.described(), *(str(s) for s in (self.setting, self.other) if s is not None)]
+        settings = [self.describe_value(), *(str(s) for s in (self.setting, self.other) if s is not None)]
         return f"{self.name}({', '.join(s for s in settings if s)})"
 
 
@@ -146,14 +146,14 @@ class Pending:
         self._alone, self.sequence, self._pair, self._expected = False, sequence, pair, expected
 
     @classmethod
-    def finished(cls, group: ProcessGroup, call: Call) -> Pending:
+    def make_finished(cls, group: ProcessGroup, call: Call) -> Pending:
         """Return a completed `Pending`, for a group of one rank."""
         made = cls(group, call, (), None, (), alone=True)
         made.done = True
         return made
 
     @classmethod
-    def of_any_source(
+    def receive_any(
         cls, group: ProcessGroup, call: Call, header: Any, start: Callable[..., Pending], tag: int
     ) -> Pending:
         """Return a receive from any source. The message is received when its sender is known."""
@@ -206,7 +206,7 @@ class Pending:
 
     def _wait(self, timeout: float) -> None:
         if self._late is not None:
-            self._poll(lambda: self._late is None or bool(self._found()), timeout)
+            self._poll(lambda: self._late is None or bool(self._find_late()), timeout)
         first = 0
         if not self._alone:
             # Wait for the agreement first: without it the collective may never complete.
@@ -222,10 +222,10 @@ class Pending:
         except Exception as error:
             if self._check is not None:
                 self._check()
-            raise self._failed(error) from error
+            raise self._failure_error(error) from error
         self._complete()
 
-    def _found(self) -> bool:
+    def _find_late(self) -> bool:
         started = self._late() if self._late is not None else None
         if started is None:
             return False
@@ -258,7 +258,7 @@ class Pending:
             self._finish()
         self.done = True
         if self.begun:
-            traffic.ended(self)
+            traffic.note_end(self)
         self._requests, self._buffers, self._finish, self._check = (), (), None, None
 
     # ----- what went wrong -----
@@ -281,7 +281,7 @@ class Pending:
             "must make the same calls in the same order, on the same shapes and dtypes. [nd-peer]"
         )
 
-    def _failed(self, error: Exception) -> DistBackendError:
+    def _failure_error(self, error: Exception) -> DistBackendError:
         group = self.group
         return DistBackendError(
             f"{self.call} on rank {group.global_rank(group.rank())} of {group.name} failed: "

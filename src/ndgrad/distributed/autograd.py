@@ -36,7 +36,7 @@ class context:
                 f"Already have an autograd context id for this thread: {_contexts.current.get()}. Contexts are not "
                 "nested: leave that one first, or open the other in a thread of its own. [nd-call-order]"
             )
-        self._number = _contexts.opened(_current_agent().rank).number
+        self._number = _contexts.open_context(_current_agent().rank).number
         self._token = _contexts.current.set(self._number)
         return self._number
 

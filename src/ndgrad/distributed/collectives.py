@@ -157,7 +157,7 @@ def _target(name: str, t: Any) -> Any:
     return array
 
 
-def _at_stake(*tensors: Any) -> bool:
+def _needs_gradient(*tensors: Any) -> bool:
     return is_grad_enabled() and any(t.requires_grad for t in tensors)
 
 
@@ -196,7 +196,7 @@ def rank_in(name: str, group: ProcessGroup, rank: int | None, group_rank: int | 
     return group.ranks.index(rank)
 
 
-def _ended(
+def _finish(
     pending: Pending, name: str, targets: Sequence[Any], async_op: bool, after: Callable[[], None] | None = None
 ) -> Work | None:
     """Wait for a started collective, or return its `Work`. Its targets count as written from now on."""
@@ -259,7 +259,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         return None
     array = _target("all_reduce", t)
     if async_op:
-        return _ended(transport.all_reduce(found, array, op), "all_reduce", (t,), True)
+        return _finish(transport.all_reduce(found, array, op), "all_reduce", (t,), True)
     storage_of(t).bump("all_reduce")
     transport.all_reduce_now(found, array, op)
     return None
@@ -280,12 +280,12 @@ def broadcast(
     if found is None:
         return None
     root = rank_in("broadcast", found, src, group_src, "src")
-    if _at_stake(t):
+    if _needs_gradient(t):
         if async_op:
             _refuse_asynchronous("broadcast")
         write(ops.broadcast, t, (), {"group": found, "root": root})
         return None
-    return _ended(transport.broadcast(found, _target("broadcast", t), root), "broadcast", (t,), async_op)
+    return _finish(transport.broadcast(found, _target("broadcast", t), root), "broadcast", (t,), async_op)
 
 
 def reduce(
@@ -304,13 +304,13 @@ def reduce(
     if found is None:
         return None
     root = rank_in("reduce", found, dst, group_dst, "dst")
-    if _at_stake(t):
+    if _needs_gradient(t):
         raise RuntimeError(
             "reduce: the tensor requires grad, and on the ranks that keep theirs it would stand for two things in the "
             "graph. Use "
             "ndgrad.distributed.nn.functional.reduce, or no_grad(). [nd-collective-grad]"
         )
-    return _ended(transport.reduce(found, _target("reduce", t), root, op), "reduce", (t,), async_op)
+    return _finish(transport.reduce(found, _target("reduce", t), root, op), "reduce", (t,), async_op)
 
 
 # ----- pieces ---------------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         return None
     _count("all_gather", outs, found, "tensor_list")
     _same("all_gather", outs, t, "tensor_list")
-    if _at_stake(t, *outs):
+    if _needs_gradient(t, *outs):
         if async_op:
             _refuse_asynchronous("all_gather")
         whole = ops.all_gather(t.unsqueeze(0), group=found)
@@ -348,7 +348,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, asy
         for target, piece in zip(targets, buffer, strict=True):
             target[...] = piece
 
-    return _ended(transport.all_gather(found, buffer, array), "all_gather", outs, async_op, deal)
+    return _finish(transport.all_gather(found, buffer, array), "all_gather", outs, async_op, deal)
 
 
 def all_gather_into_tensor(
@@ -368,13 +368,13 @@ def all_gather_into_tensor(
     if found is None:
         return None
     _check_whole(name, out, t, found, "output_tensor", "input_tensor")
-    if _at_stake(out, t):
+    if _needs_gradient(out, t):
         if async_op:
             _refuse_asynchronous(name)
         out.copy_(ops.all_gather(t.unsqueeze(0), group=found).reshape(out.shape))
         return None
     target, back = _block(name, out)
-    return _ended(transport.all_gather(found, target, _array(name, t)), name, (out,), async_op, back)
+    return _finish(transport.all_gather(found, target, _array(name, t)), name, (out,), async_op, back)
 
 
 all_gather_single = all_gather_into_tensor
@@ -396,14 +396,14 @@ def reduce_scatter(
         return None
     _count("reduce_scatter", given, found, "input_list")
     _same("reduce_scatter", given, out, "input_list")
-    if _at_stake(out, *given):
+    if _needs_gradient(out, *given):
         from ndgrad._src.tensor.functions.join import stack  # differentiable
 
         return reduce_scatter_tensor(out, stack(given), op, found, async_op)
     arrays = [_array("reduce_scatter", g) for g in given]
     whole = library_of(arrays[0]).stack(arrays)
     target, back = _block("reduce_scatter", out)
-    return _ended(transport.reduce_scatter(found, target, whole, op), "reduce_scatter", (out,), async_op, back)
+    return _finish(transport.reduce_scatter(found, target, whole, op), "reduce_scatter", (out,), async_op, back)
 
 
 def reduce_scatter_tensor(
@@ -422,7 +422,7 @@ def reduce_scatter_tensor(
     if found is None:
         return None
     _check_whole(name, t, out, found, "input", "output")
-    if _at_stake(out, t):
+    if _needs_gradient(out, t):
         if async_op:
             _refuse_asynchronous(name)
         if op not in (ReduceOp.SUM, ReduceOp.AVG):
@@ -434,7 +434,7 @@ def reduce_scatter_tensor(
         out.copy_(ops.reduce_scatter(whole, group=found, reduction=op).squeeze(0))
         return None
     target, back = _block(name, out)
-    return _ended(transport.reduce_scatter(found, target, _array(name, t), op), name, (out,), async_op, back)
+    return _finish(transport.reduce_scatter(found, target, _array(name, t), op), name, (out,), async_op, back)
 
 
 reduce_scatter_single = reduce_scatter_tensor
@@ -458,7 +458,7 @@ def all_to_all(
     _count("all_to_all", outs, found, "output_tensor_list")
     _count("all_to_all", given, found, "input_tensor_list")
     sent, received = [g.numel() for g in given], [o.numel() for o in outs]
-    if _at_stake(*outs, *given):
+    if _needs_gradient(*outs, *given):
         if async_op:
             _refuse_asynchronous("all_to_all")
         from ndgrad._src.tensor.functions.join import cat  # differentiable
@@ -481,7 +481,7 @@ def all_to_all(
             target[...] = flat[start : start + target.size].reshape(target.shape)
             start += target.size
 
-    return _ended(transport.all_to_all(found, flat, buffer, received, sent), "all_to_all", outs, async_op, deal)
+    return _finish(transport.all_to_all(found, flat, buffer, received, sent), "all_to_all", outs, async_op, deal)
 
 
 def all_to_all_single(
@@ -509,7 +509,7 @@ def all_to_all_single(
             "all dimensions "
             "but the first must agree. [nd-collective]"
         )
-    if _at_stake(out, t):
+    if _needs_gradient(out, t):
         if async_op:
             _refuse_asynchronous(name)
         out.copy_(ops.all_to_all(t, group=found, sent=tuple(sent), received=tuple(received)))
@@ -519,7 +519,7 @@ def all_to_all_single(
     pending = transport.all_to_all(
         found, target, _array(name, t), [n * each for n in received], [n * each for n in sent]
     )
-    return _ended(pending, name, (out,), async_op, back)
+    return _finish(pending, name, (out,), async_op, back)
 
 
 def scatter(
@@ -545,7 +545,7 @@ def scatter(
         given = _tensors("scatter", scatter_list, "scatter_list")
         _count("scatter", given, found, "scatter_list")
         _same("scatter", given, t, "scatter_list")
-        if _at_stake(t, *given):
+        if _needs_gradient(t, *given):
             _refuse_recording("scatter")
         whole = np.stack([_array("scatter", g) for g in given])
     elif scatter_list:
@@ -553,9 +553,9 @@ def scatter(
             f"scatter: Argument ``scatter_list`` must NOT be specified on non-source ranks (rank {found.rank()} of "
             f"{found.size()}). [nd-rank]"
         )
-    if _at_stake(t):
+    if _needs_gradient(t):
         _refuse_recording("scatter")
-    return _ended(transport.scatter(found, _target("scatter", t), whole, root), "scatter", (t,), async_op)
+    return _finish(transport.scatter(found, _target("scatter", t), whole, root), "scatter", (t,), async_op)
 
 
 def gather(
@@ -576,7 +576,7 @@ def gather(
     if dst is None and group_dst is None:
         group_dst = 0
     root = rank_in("gather", found, dst, group_dst, "dst")
-    if _at_stake(t, *(gather_list or ())):
+    if _needs_gradient(t, *(gather_list or ())):
         _refuse_recording("gather")
     array = _array("gather", t)
     if found.rank() != root:
@@ -586,7 +586,7 @@ def gather(
                 "of "
                 f"{found.size()}). [nd-rank]"
             )
-        return _ended(transport.gather(found, None, array, root), "gather", (), async_op)
+        return _finish(transport.gather(found, None, array, root), "gather", (), async_op)
     outs = _tensors("gather", gather_list, "gather_list")
     _count("gather", outs, found, "gather_list")
     _same("gather", outs, t, "gather_list")
@@ -597,7 +597,7 @@ def gather(
         for target, piece in zip(targets, buffer, strict=True):
             target[...] = piece
 
-    return _ended(transport.gather(found, buffer, array, root), "gather", outs, async_op, deal)
+    return _finish(transport.gather(found, buffer, array, root), "gather", outs, async_op, deal)
 
 
 def _refuse_recording(name: str) -> None:
@@ -704,7 +704,7 @@ def isend(
     t = _tensor("isend", tensor)
     if found is None:
         return None
-    if _at_stake(t):
+    if _needs_gradient(t):
         _refuse_message("isend")
     peer = _peer("isend", found, dst, group_dst, "dst")
     return Work(transport.send(found, _array("isend", t), peer, tag))
@@ -718,7 +718,7 @@ def irecv(
     t = _tensor("irecv", tensor)
     if found is None:
         return None
-    if _at_stake(t):
+    if _needs_gradient(t):
         _refuse_message("irecv")
     peer = None if src is None and group_src is None else _peer("irecv", found, src, group_src, "src")
     target = _target("irecv", t)
@@ -800,7 +800,7 @@ def all_reduce_coalesced(
     given = _tensors("all_reduce_coalesced", tensors, "tensors")
     if found is None or not given:
         return None
-    if _at_stake(*given):
+    if _needs_gradient(*given):
         for t in given:
             all_reduce(t, op, found)
         return None
@@ -817,7 +817,7 @@ def all_reduce_coalesced(
             target[...] = buffer[start : start + target.size].reshape(target.shape)
             start += target.size
 
-    return _ended(transport.all_reduce(found, buffer, op), "all_reduce_coalesced", given, async_op, deal)
+    return _finish(transport.all_reduce(found, buffer, op), "all_reduce_coalesced", given, async_op, deal)
 
 
 def supports_complex(reduceOp: ReduceOp) -> bool:

@@ -109,7 +109,7 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a "
                 "gradient. Use the module. [nd-data-parallel]"
             )
-        self._buckets = _in_buckets(named, 25.0 if bucket_cap_mb is None else float(bucket_cap_mb))
+        self._buckets = _fill_buckets(named, 25.0 if bucket_cap_mb is None else float(bucket_cap_mb))
         self._places = {id(p): (bucket, i) for bucket in self._buckets for i, p in enumerate(bucket.params)}
         self._next = 0
         self._active = self._queued = False
@@ -279,7 +279,7 @@ class DistributedDataParallel(Module):
                     start += t.numel()
 
 
-def _in_buckets(named: list[tuple[str, Any]], cap: float) -> list[_Bucket]:
+def _fill_buckets(named: list[tuple[str, Any]], cap: float) -> list[_Bucket]:
     """Divide parameters into buckets of size `cap`, in the order in which backward reaches them."""
     buckets: list[_Bucket] = []
     names: list[str] = []

@@ -203,7 +203,7 @@ def init_device_mesh(
     shape = tuple(int(n) for n in mesh_shape)
     if math.prod(shape) != get_world_size():
         raise RuntimeError(
-            f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, and there are "
+            f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, but there are "
             f"{get_world_size()} ranks. "
             "Give a shape with as many, or make a DeviceMesh of some of the ranks. [nd-dtensor]"
         )

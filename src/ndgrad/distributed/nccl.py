@@ -94,7 +94,7 @@ def forget(group: ProcessGroup) -> None:
         found.destroy()
 
 
-def _agreed(group: ProcessGroup, call: Call) -> Any:
+def _agree(group: ProcessGroup, call: Call) -> Any:
     """Return the communicator after all ranks are known to have made this call."""
     if group.comm is not None:
         Pending(group, call, (), None, ()).wait()
@@ -142,12 +142,12 @@ def _contiguous(array: Payload) -> tuple[Payload, bool]:
     return cupy.ascontiguousarray(array), True
 
 
-def _finished(group: ProcessGroup, call: Call, array: Payload, block: Payload, copied: bool, op: Any = None) -> Pending:
+def _finish(group: ProcessGroup, call: Call, array: Payload, block: Payload, copied: bool, op: Any = None) -> Pending:
     if op is ReduceOp.AVG:
         block /= group.size()
     if copied:
         array[...] = block
-    return Pending.finished(group, call)
+    return Pending.make_finished(group, call)
 
 
 # ----- collectives ----------------------------------------------------------------------------------------------------
@@ -157,42 +157,42 @@ def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Pending:
     """Reduce `array` over the ranks, in place."""
     count, kind, operation = _reducible("all_reduce", array, op)
     call = _call("all_reduce", array, op.name, "NCCL")
-    comm = _agreed(group, call)
+    comm = _agree(group, call)
     block, copied = _contiguous(array)
     comm.allReduce(_pointer(block), _pointer(block), count, kind, operation, _stream())
-    return _finished(group, call, array, block, copied, op)
+    return _finish(group, call, array, block, copied, op)
 
 
 def broadcast(group: ProcessGroup, array: Payload, root: int) -> Pending:
     """Copy `array` from the rank `root` to all ranks."""
     call = _call("broadcast", array, root, "NCCL")
-    comm = _agreed(group, call)
+    comm = _agree(group, call)
     block, copied = _contiguous(array)
     comm.broadcast(_pointer(block), _pointer(block), block.nbytes, _number_of("NCCL_INT8"), root, _stream())
-    return _finished(group, call, array, block, copied)
+    return _finish(group, call, array, block, copied)
 
 
 def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Pending:
     """Reduce `array` over the ranks, in place on the rank `root`."""
     count, kind, operation = _reducible("reduce", array, op)
     call = _call("reduce", array, root, f"{op.name} NCCL")
-    comm = _agreed(group, call)
+    comm = _agree(group, call)
     here = group.rank() == root
     block, copied = _contiguous(array)
     target = block if here else block.copy()  # not written, but NCCL requires memory
     comm.reduce(_pointer(block), _pointer(target), count, kind, operation, root, _stream())
-    return _finished(group, call, array, block, copied and here, op if here else None)
+    return _finish(group, call, array, block, copied and here, op if here else None)
 
 
 def all_gather(group: ProcessGroup, out: Payload, array: Payload, counts: Sequence[int] | None = None) -> Pending:
     """Gather the arrays of all ranks into the contiguous `out`, in pieces of `counts` elements or of equal size."""
     call = Call("all_gather", array.shape if counts is None else tuple(counts), array.dtype.char, "NCCL")
-    comm = _agreed(group, call)
+    comm = _agree(group, call)
     block, _ = _contiguous(array)
     kind, stream = _number_of("NCCL_INT8"), _stream()
     if counts is None:
         comm.allGather(_pointer(block), _pointer(out), block.nbytes, kind, stream)
-        return Pending.finished(group, call)
+        return Pending.make_finished(group, call)
     with _together():
         at = 0
         for rank, n in enumerate(counts):
@@ -200,7 +200,7 @@ def all_gather(group: ProcessGroup, out: Payload, array: Payload, counts: Sequen
             source = _pointer(block) if rank == group.rank() else _pointer(out, at)
             comm.broadcast(source, _pointer(out, at), nbytes, kind, rank, stream)
             at += n
-    return Pending.finished(group, call)
+    return Pending.make_finished(group, call)
 
 
 def reduce_scatter(
@@ -212,7 +212,7 @@ def reduce_scatter(
     call = Call(
         "reduce_scatter", array.shape if counts is None else tuple(counts), array.dtype.char, op.name, "NCCL"
     )  # fmt: skip
-    comm = _agreed(group, call)
+    comm = _agree(group, call)
     block, _ = _contiguous(array)
     stream = _stream()
     if counts is None:
@@ -223,7 +223,7 @@ def reduce_scatter(
             for rank, n in enumerate(counts):
                 comm.reduce(_pointer(block, at), _pointer(out), n * each, kind, operation, rank, stream)
                 at += n
-    return _finished(group, call, out, out, False, op)
+    return _finish(group, call, out, out, False, op)
 
 
 def all_to_all(
@@ -232,7 +232,7 @@ def all_to_all(
     """Send the k-th piece of `array` to rank k, and write the received pieces to `out`."""
     even = counts is None or out_counts is None
     call = Call("all_to_all", array.shape if even else (), array.dtype.char, "NCCL")
-    comm = _agreed(group, call)
+    comm = _agree(group, call)
     p = group.size()
     block, _ = _contiguous(array)
     sent = [block.size // p] * p if counts is None or out_counts is None else list(counts)
@@ -244,21 +244,21 @@ def all_to_all(
             comm.send(_pointer(block, there), sent[rank] * itemsize, kind, rank, stream)
             comm.recv(_pointer(out, here), received[rank] * itemsize, kind, rank, stream)
             there, here = there + sent[rank], here + received[rank]
-    return Pending.finished(group, call)
+    return Pending.make_finished(group, call)
 
 
 def send(group: ProcessGroup, array: Payload, peer: int) -> Pending:
     """Send an array to a rank. Only the two ranks communicate, without agreement: shapes must be the same on both."""
     block, _ = _contiguous(array)
     _communicator(group).send(_pointer(block), block.nbytes, _number_of("NCCL_INT8"), peer, _stream())
-    return Pending.finished(group, _call("send", array, peer))
+    return Pending.make_finished(group, _call("send", array, peer))
 
 
 def receive(group: ProcessGroup, array: Payload, peer: int) -> Pending:
     """Receive an array from a rank."""
     block, copied = _contiguous(array)
     _communicator(group).recv(_pointer(block), block.nbytes, _number_of("NCCL_INT8"), peer, _stream())
-    return _finished(group, _call("recv", array, peer), array, block, copied)
+    return _finish(group, _call("recv", array, peer), array, block, copied)
 
 
 class _together:

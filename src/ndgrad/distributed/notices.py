@@ -167,7 +167,7 @@ class Notices:
         told = (
             f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} did not come"
             if missing
-            else "nobody is known to be missing"
+            else "no rank is known to be missing"
         )
         return DistBackendError(
             f"{call} of {group.name} (number {sequence}) on rank {here} took more than {waited:.3g} s: {told}. Look at "

@@ -15,13 +15,13 @@ from ndgrad.distributed.collectives import rank_in
 from ndgrad.distributed.groups import ProcessGroup, group_of
 
 
-def _packed(value: Any) -> Any:
+def _pack(value: Any) -> Any:
     return np.frombuffer(pickle.dumps(value), np.uint8)
 
 
-def _all(group: ProcessGroup, value: Any) -> list[Any]:
+def _gather_all(group: ProcessGroup, value: Any) -> list[Any]:
     """Return the objects of all ranks."""
-    mine = _packed(value)
+    mine = _pack(value)
     sizes = np.zeros(group.size(), np.int64)
     transport.all_gather(group, sizes, np.array([mine.size])).wait()
     whole = np.empty(int(sizes.sum()), np.uint8)
@@ -31,9 +31,9 @@ def _all(group: ProcessGroup, value: Any) -> list[Any]:
     return [pickle.loads(whole[ends[i] : ends[i + 1]].tobytes()) for i in range(group.size())]
 
 
-def _from(group: ProcessGroup, value: Any, root: int) -> Any:
+def _broadcast_from(group: ProcessGroup, value: Any, root: int) -> Any:
     """Return the object of the rank `root`."""
-    mine = _packed(value if group.rank() == root else None)
+    mine = _pack(value if group.rank() == root else None)
     size = np.array([mine.size])
     transport.broadcast(group, size, root).wait()
     buffer = mine.copy() if group.rank() == root else np.empty(int(size[0]), np.uint8)
@@ -60,7 +60,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
             f"all_gather_object: object_list has {len(object_list)} places, and the group {found.size()} ranks. Give "
             f"[None] * {found.size()}. [nd-collective]"
         )
-    object_list[:] = _all(found, obj)
+    object_list[:] = _gather_all(found, obj)
 
 
 def gather_object(
@@ -74,7 +74,7 @@ def gather_object(
     if dst is None and group_dst is None:
         group_dst = 0
     root = rank_in("gather_object", found, dst, group_dst, "dst")
-    mine = _packed(obj)
+    mine = _pack(obj)
     sizes = np.zeros(found.size(), np.int64)
     transport.all_gather(found, sizes, np.array([mine.size])).wait()
     longest = int(sizes.max())
@@ -102,7 +102,7 @@ def broadcast_object_list(
     if src is None and group_src is None:
         group_src = 0
     root = rank_in("broadcast_object_list", found, src, group_src, "src")
-    given = _from(found, list(object_list), root)
+    given = _broadcast_from(found, list(object_list), root)
     if len(given) != len(object_list):
         raise ValueError(
             f"broadcast_object_list: rank {found.global_rank(root)} has {len(given)} objects, and this rank "
@@ -126,7 +126,7 @@ def scatter_object_list(
     if src is None and group_src is None:
         group_src = 0
     root = rank_in("scatter_object_list", found, src, group_src, "src")
-    scatter_object_output_list[0] = _from(found, scatter_object_input_list, root)[found.rank()]
+    scatter_object_output_list[0] = _broadcast_from(found, scatter_object_input_list, root)[found.rank()]
 
 
 def send_object_list(
@@ -138,7 +138,7 @@ def send_object_list(
     if found is None:
         return
     peer = rank_in("send_object_list", found, dst, group_dst, "dst")
-    packed = _packed(list(object_list))
+    packed = _pack(list(object_list))
     transport.send(found, np.array([packed.size]), peer, 0).wait()
     transport.send(found, packed, peer, 0).wait()
 
@@ -160,7 +160,7 @@ def recv_object_list(
     given = pickle.loads(buffer.tobytes())
     if len(given) != len(object_list):
         raise ValueError(
-            f"recv_object_list: {len(given)} objects came, and there are {len(object_list)} places. [nd-collective]"
+            f"recv_object_list: {len(given)} objects came, but there are {len(object_list)} places. [nd-collective]"
         )
     object_list[:] = given
     return found.global_rank(first.source)

@@ -44,13 +44,13 @@ def _host(name: str, np_: Library, x: Payload) -> Payload:
     return np.asarray(x)
 
 
-def _moved(x: Payload, dim: int) -> Payload:
+def _move_to_front(x: Payload, dim: int) -> Payload:
     """Return a contiguous array with `dim` moved to the front, so that ranks' pieces are adjacent."""
     library = library_of(x)
     return library.ascontiguousarray(library.moveaxis(x, dim, 0) if dim else x)
 
 
-def _back(x: Payload, dim: int) -> Payload:
+def _move_back(x: Payload, dim: int) -> Payload:
     return library_of(x).moveaxis(x, 0, dim) if dim else x
 
 
@@ -149,7 +149,7 @@ reduce_to = op(
 
 def _all_gather(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Sequence[int] | None = None) -> Payload:
     x = _host("all_gather", np, x)
-    mine = _moved(x, dim)
+    mine = _move_to_front(x, dim)
     rest = mine.shape[1:]
     if sizes is None:
         out = np.empty((mine.shape[0] * group.size(), *rest), x.dtype)
@@ -158,7 +158,7 @@ def _all_gather(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Seq
         out = np.empty((sum(sizes), *rest), x.dtype)
         each = math.prod(rest)
         transport.all_gather_uneven(group, out, mine, [n * each for n in sizes]).wait()
-    return _back(out, dim)
+    return _move_back(out, dim)
 
 
 def _reduce_scatter(
@@ -171,7 +171,7 @@ def _reduce_scatter(
     reduction: Any = ReduceOp.SUM,
 ) -> Payload:
     x = _host("reduce_scatter", np, x)
-    whole = _moved(x, dim)
+    whole = _move_to_front(x, dim)
     rest = whole.shape[1:]
     if sizes is None:
         out = np.empty((whole.shape[0] // group.size(), *rest), x.dtype)
@@ -180,7 +180,7 @@ def _reduce_scatter(
         out = np.empty((sizes[group.rank()], *rest), x.dtype)
         each = math.prod(rest)
         transport.reduce_scatter_uneven(group, out, whole, [n * each for n in sizes], reduction).wait()
-    return _back(out, dim)
+    return _move_back(out, dim)
 
 
 #: The ranks' tensors, concatenated along a dimension.

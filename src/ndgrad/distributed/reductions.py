@@ -74,11 +74,11 @@ def mpi_operation(mpi: Any, array: Payload, op: ReduceOp) -> tuple[Any, Any]:
         return array, getattr(mpi, _MPI_NAMES[op.name])
     if array.dtype.char == "e" and mpi.FLOAT16_T != mpi.DATATYPE_NULL:
         return (array.view(np.uint16), mpi.FLOAT16_T), getattr(mpi, _MPI_NAMES[op.name])
-    return (array.view(np.uint16), mpi.UINT16_T), _of_halves(array.dtype, op)
+    return (array.view(np.uint16), mpi.UINT16_T), _make_half_op(array.dtype, op)
 
 
 @functools.cache
-def _of_halves(dtype: np.dtype[Any], op: ReduceOp) -> Any:
+def _make_half_op(dtype: np.dtype[Any], op: ReduceOp) -> Any:
     from mpi4py import MPI  # imported late, as in ndgrad.distributed.transport
 
     ufunc = _OF_HALVES[op.name]

@@ -84,7 +84,7 @@ def begun(pending: Pending, buffers: tuple[Any, ...]) -> int:
     return time.perf_counter_ns()
 
 
-def ended(pending: Pending) -> None:
+def note_end(pending: Pending) -> None:
     """Note the end of a collective: profilers get its whole time."""
     for watcher in ThreadState.watchers:
         tell = getattr(watcher, "interval", None)

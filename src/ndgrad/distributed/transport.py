@@ -57,11 +57,11 @@ def all_reduce(group: ProcessGroup, array: Payload, op: ReduceOp) -> Started:
     check_reducible("all_reduce", array, op)
     call = Call("all_reduce", array.shape, array.dtype.char, op.name)
     if group.size() == 1:
-        return Pending.finished(group, call)
+        return Pending.make_finished(group, call)
     buffer, back = _contiguous(array)
     sent, operation = reducible(buffer, op)
     request = group.comm.Iallreduce(mpi().IN_PLACE, sent, op=operation)
-    return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
+    return Pending(group, call, (request,), _then(back, _make_division(buffer, op, group)), (buffer,))
 
 
 #: Reductions of contiguous arrays that MPI accepts directly, by shape, dtype code and operation.
@@ -99,7 +99,7 @@ def broadcast(group: ProcessGroup, array: Payload, root: int) -> Started:
         return nccl.broadcast(group, array, root)
     call = Call("broadcast", array.shape, array.dtype.char, root)
     if group.size() == 1:
-        return Pending.finished(group, call)
+        return Pending.make_finished(group, call)
     buffer, back = _contiguous(array)
     request = group.comm.Ibcast(message(buffer), root=root)
     return Pending(group, call, (request,), back if group.rank() != root else None, (buffer,))
@@ -112,12 +112,12 @@ def reduce(group: ProcessGroup, array: Payload, root: int, op: ReduceOp) -> Star
     check_reducible("reduce", array, op)
     call = Call("reduce", array.shape, array.dtype.char, root, op.name)
     if group.size() == 1:
-        return Pending.finished(group, call)
+        return Pending.make_finished(group, call)
     buffer, back = _contiguous(array)
     sent, operation = reducible(buffer, op)
     if group.rank() == root:
         request = group.comm.Ireduce(mpi().IN_PLACE, sent, op=operation, root=root)
-        return Pending(group, call, (request,), _then(back, _averaged(buffer, op, group)), (buffer,))
+        return Pending(group, call, (request,), _then(back, _make_division(buffer, op, group)), (buffer,))
     request = group.comm.Ireduce(sent, None, op=operation, root=root)
     return Pending(group, call, (request,), None, (buffer,))
 
@@ -131,7 +131,7 @@ def all_gather(group: ProcessGroup, out: Payload, array: Payload) -> Started:
         return nccl.all_gather(group, out, array)
     call = Call("all_gather", array.shape, array.dtype.char)
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = np.ascontiguousarray(array)
     request = group.comm.Iallgather(message(buffer), message(out))
     return Pending(group, call, (request,), None, (buffer, out))
@@ -143,9 +143,9 @@ def all_gather_uneven(group: ProcessGroup, out: Payload, array: Payload, counts:
         return nccl.all_gather(group, out, array, counts)
     call = Call("all_gather", tuple(counts), array.dtype.char, "uneven")
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = np.ascontiguousarray(array)
-    request = group.comm.Iallgatherv(_typed(buffer), _pieces(out, counts))
+    request = group.comm.Iallgatherv(_with_type(buffer), _pieces(out, counts))
     return Pending(group, call, (request,), None, (buffer, out))
 
 
@@ -156,12 +156,12 @@ def reduce_scatter(group: ProcessGroup, out: Payload, array: Payload, op: Reduce
     check_reducible("reduce_scatter", array, op)
     call = Call("reduce_scatter", array.shape, array.dtype.char, op.name)
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = np.ascontiguousarray(array)
     sent, operation = reducible(buffer, op)
     received, _ = reducible(out, op)
     request = group.comm.Ireduce_scatter_block(sent, received, op=operation)
-    return Pending(group, call, (request,), _averaged(out, op, group), (buffer, out))
+    return Pending(group, call, (request,), _make_division(out, op, group), (buffer, out))
 
 
 def reduce_scatter_uneven(
@@ -173,12 +173,12 @@ def reduce_scatter_uneven(
     check_reducible("reduce_scatter", array, op)
     call = Call("reduce_scatter", tuple(counts), array.dtype.char, op.name, "uneven")
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = np.ascontiguousarray(array)
     sent, operation = reducible(buffer, op)
     received, _ = reducible(out, op)
     request = group.comm.Ireduce_scatter(sent, received, list(counts), op=operation)
-    return Pending(group, call, (request,), _averaged(out, op, group), (buffer, out))
+    return Pending(group, call, (request,), _make_division(out, op, group), (buffer, out))
 
 
 def all_to_all(
@@ -192,7 +192,7 @@ def all_to_all(
     even = counts is None or out_counts is None
     call = Call("all_to_all", array.shape if even else (), array.dtype.char)
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = np.ascontiguousarray(array)
     if counts is None or out_counts is None:
         request = group.comm.Ialltoall(message(buffer), message(out))
@@ -205,7 +205,7 @@ def gather(group: ProcessGroup, out: Payload | None, array: Payload, root: int) 
     """Gather the arrays of all ranks into `out` on the rank `root`, one after the other."""
     call = Call("gather", array.shape, array.dtype.char, root)
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = np.ascontiguousarray(array)
     request = group.comm.Igather(message(buffer), None if out is None else message(out), root=root)
     return Pending(group, call, (request,), None, (buffer, out))
@@ -215,7 +215,7 @@ def scatter(group: ProcessGroup, out: Payload, array: Payload | None, root: int)
     """Write this rank's piece of the array of the rank `root` to `out`."""
     call = Call("scatter", out.shape, out.dtype.char, root)
     if group.size() == 1:
-        return _copied(group, call, out, array)
+        return _copy(group, call, out, array)
     buffer = None if array is None else np.ascontiguousarray(array)
     target, back = _contiguous(out)
     request = group.comm.Iscatter(None if buffer is None else message(buffer), message(target), root=root)
@@ -225,7 +225,7 @@ def scatter(group: ProcessGroup, out: Payload, array: Payload | None, root: int)
 def barrier(group: ProcessGroup) -> Started:
     """Run only the agreement, which completes when all ranks have joined."""
     call = Call("barrier", (), "")
-    return Pending.finished(group, call) if group.size() == 1 else Pending(group, call, (), None, ())
+    return Pending.make_finished(group, call) if group.size() == 1 else Pending(group, call, (), None, ())
 
 
 # ----- from one to one ------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def receive(group: ProcessGroup, array: Payload, peer: int | None, tag: int) -> 
     buffer, back = _contiguous(array)
     header = np.zeros(_HEADER, np.int64)
     if peer is None:
-        return Pending.of_any_source(
+        return Pending.receive_any(
             group, call, header, functools.partial(_receive_from, group, call, buffer, back), tag
         )
     return _receive_from(group, call, buffer, back, header, peer, tag)
@@ -291,8 +291,8 @@ def _receive_from(
             came = np.dtype(chr(int(header[1]))).name if chr(int(header[1])) != "E" else "bfloat16"
             raise RuntimeError(
                 f"recv on rank {group.global_rank(group.rank())}: rank {group.global_rank(peer)} sent {came}"
-                f"{list(shape)}, and the tensor to receive into is {call.described()}. Receive into a tensor of the "
-                "shape and dtype that is sent. [nd-collective]"
+                f"{list(shape)}, and the tensor to receive into is {call.describe_value()}. Receive into a tensor of "
+                "the shape and dtype that is sent. [nd-collective]"
             )
 
     pending = Pending(group, call, requests, _then(back, None), (buffer, header), alone=True, check=check)
@@ -315,7 +315,7 @@ def _contiguous(array: Payload) -> tuple[Payload, Callable[[], None] | None]:
     return copy, back
 
 
-def _averaged(buffer: Payload, op: ReduceOp, group: ProcessGroup) -> Callable[[], None] | None:
+def _make_division(buffer: Payload, op: ReduceOp, group: ProcessGroup) -> Callable[[], None] | None:
     if op is not ReduceOp.AVG:
         return None
 
@@ -336,13 +336,13 @@ def _then(last: Callable[[], None] | None, first: Callable[[], None] | None) -> 
     return both
 
 
-def _copied(group: ProcessGroup, call: Call, out: Payload | None, array: Payload | None) -> Started:
+def _copy(group: ProcessGroup, call: Call, out: Payload | None, array: Payload | None) -> Started:
     if out is not None and array is not None:
         out.reshape(-1)[...] = array.reshape(-1)
-    return Pending.finished(group, call)
+    return Pending.make_finished(group, call)
 
 
-def _typed(array: Payload) -> Any:
+def _with_type(array: Payload) -> Any:
     found = message(array)
     return found if isinstance(found, tuple) else (found, mpi_type(array))
 

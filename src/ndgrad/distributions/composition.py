@@ -47,7 +47,7 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError(
-                f"cache_size must be 0 or 1, and is {cache_size}: one pair of values is kept, or none. [nd-option]"
+                f"cache_size must be 0 or 1, but is {cache_size}: one pair of values is kept, or none. [nd-option]"
             )
         self._cache_size = cache_size
         self._cached_x_y: tuple[Any, Any] = None, None
@@ -414,12 +414,12 @@ class ReshapeTransform(Transform):
         return x.new_zeros(x.shape[: x.ndim - len(self.in_shape)])
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        return self._replaced(shape, self.in_shape, self.out_shape)
+        return self._replace_event_shape(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        return self._replaced(shape, self.out_shape, self.in_shape)
+        return self._replace_event_shape(shape, self.out_shape, self.in_shape)
 
-    def _replaced(self, shape: Sequence[int], old: Size, new: Size) -> tuple[int, ...]:
+    def _replace_event_shape(self, shape: Sequence[int], old: Size, new: Size) -> tuple[int, ...]:
         cut = len(shape) - len(old)
         if cut < 0:
             raise ValueError(
@@ -546,14 +546,14 @@ class StackTransform(Transform):
             )
         return z.unbind(self.dim)
 
-    def _stacked(self, apply: Callable[[Transform, Tensor], Tensor], z: Tensor) -> Tensor:
+    def _stack_parts(self, apply: Callable[[Transform, Tensor], Tensor], z: Tensor) -> Tensor:
         return ndgrad.stack([apply(t, part) for t, part in zip(self.transforms, self._slice(z), strict=True)], self.dim)
 
     def _call(self, x: Tensor) -> Tensor:
-        return self._stacked(lambda t, part: t(part), x)
+        return self._stack_parts(lambda t, part: t(part), x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return self._stacked(lambda t, part: t.inv(part), y)
+        return self._stack_parts(lambda t, part: t.inv(part), y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         pairs = zip(self.transforms, self._slice(x), self._slice(y), strict=True)

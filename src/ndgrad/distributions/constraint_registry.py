@@ -77,21 +77,21 @@ def _real(constraint: Any) -> Transform:
 
 
 @_both(constraints.positive, constraints.nonnegative, constraints.greater_than, constraints.greater_than_eq)
-def _above(constraint: Any) -> Transform:
+def _map_above(constraint: Any) -> Transform:
     return transforms.ComposeTransform(
         [transforms.ExpTransform(), transforms.AffineTransform(constraint.lower_bound, 1)]
     )
 
 
 @_both(constraints.less_than)
-def _below(constraint: Any) -> Transform:
+def _map_below(constraint: Any) -> Transform:
     return transforms.ComposeTransform(
         [transforms.ExpTransform(), transforms.AffineTransform(constraint.upper_bound, -1)]
     )
 
 
 @_both(constraints.interval, constraints.half_open_interval)
-def _between(constraint: Any) -> Transform:
+def _map_between(constraint: Any) -> Transform:
     low, high = constraint.lower_bound, constraint.upper_bound
     if all(isinstance(bound, (int, float)) for bound in (low, high)) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()

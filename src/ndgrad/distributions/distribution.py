@@ -221,7 +221,7 @@ class Distribution:
         """Refuse a value whose shape does not fit or that lies outside of the support."""
         if not isinstance(value, ndgrad.Tensor):
             raise ValueError(
-                f"The value argument to log_prob must be a Tensor, and is a {type(value).__name__}. "
+                f"The value argument to log_prob must be a Tensor, but is a {type(value).__name__}. "
                 "Make it one with ndgrad.tensor(). [nd-type]"
             )
         shape, events = value.shape, len(self._event_shape)

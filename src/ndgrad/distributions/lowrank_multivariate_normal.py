@@ -66,17 +66,17 @@ class LowRankMultivariateNormal(Distribution):
         event_shape = loc.shape[-1:]
         if cov_factor.ndim < 2:
             raise ValueError(
-                "cov_factor must be at least two-dimensional, with optional leading batch dimensions, and its shape is "
+                "cov_factor must be at least two-dimensional, with optional leading batch dimensions, but its shape is "
                 f"{tuple(cov_factor.shape)}. [nd-ndim]"
             )
         if cov_factor.shape[-2:-1] != event_shape:
             raise ValueError(
-                f"cov_factor must be a batch of matrices with shape {event_shape[0]} x m, and its shape is "
+                f"cov_factor must be a batch of matrices with shape {event_shape[0]} x m, but its shape is "
                 f"{tuple(cov_factor.shape)}. [nd-shape]"
             )
         if cov_diag.shape[-1:] != event_shape:
             raise ValueError(
-                f"cov_diag must be a batch of vectors with shape {event_shape}, and its shape is "
+                f"cov_diag must be a batch of vectors with shape {event_shape}, but its shape is "
                 f"{tuple(cov_diag.shape)}. [nd-shape]"
             )
         try:

@@ -37,12 +37,12 @@ class MixtureSameFamily(Distribution):
     ) -> None:
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(
-                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical, and is a "
+                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical, but is a "
                 f"{type(mixture_distribution).__name__}. [nd-type]"
             )
         if not isinstance(component_distribution, Distribution):
             raise ValueError(
-                "The Component distribution needs to be an instance of torch.distributions.Distribution, and is a "
+                "The Component distribution needs to be an instance of torch.distributions.Distribution, but is a "
                 f"{type(component_distribution).__name__}. [nd-type]"
             )
         batch, component_batch = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]

@@ -87,7 +87,7 @@ class MultivariateNormal(Distribution):
         if matrix.ndim < 2:
             raise ValueError(
                 f"{name}{' matrix' if name == 'scale_tril' else ''} must be at least two-dimensional, with optional "
-                f"leading batch dimensions, and its shape is {tuple(matrix.shape)}. [nd-ndim]"
+                f"leading batch dimensions, but its shape is {tuple(matrix.shape)}. [nd-ndim]"
             )
         batch_shape = ndgrad.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         setattr(self, name, matrix.expand((*batch_shape, *matrix.shape[-2:])))

@@ -46,7 +46,7 @@ class TransformedDistribution(Distribution):
         elif isinstance(transforms, list):
             if not all(isinstance(t, Transform) for t in transforms):
                 raise ValueError(
-                    f"transforms must be a Transform or a list of Transforms, and is {transforms}. [nd-type]"
+                    f"transforms must be a Transform or a list of Transforms, but is {transforms}. [nd-type]"
                 )
             self.transforms = transforms
         else:
@@ -89,22 +89,22 @@ class TransformedDistribution(Distribution):
         more = len(self._event_shape) - support.event_dim
         return constraints.independent(support, more) if more > 0 else support
 
-    def _through(self, x: Tensor) -> Tensor:
+    def _apply_transforms(self, x: Tensor) -> Tensor:
         for transform in self.transforms:
             x = transform(x)
         return x
 
-    def _back(self, y: Tensor) -> Tensor:
+    def _invert_transforms(self, y: Tensor) -> Tensor:
         for transform in reversed(self.transforms):
             y = transform.inv(y)
         return y
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with ndgrad.no_grad():
-            return self._through(self.base_dist.sample(sample_shape))
+            return self._apply_transforms(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        return self._through(self.base_dist.rsample(sample_shape))
+        return self._apply_transforms(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -128,8 +128,8 @@ class TransformedDistribution(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
-            self.base_dist._validate_sample(self._back(value))
-        return self._monotonize_cdf(self.base_dist.cdf(self._back(value)))
+            self.base_dist._validate_sample(self._invert_transforms(value))
+        return self._monotonize_cdf(self.base_dist.cdf(self._invert_transforms(value)))
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self._through(self.base_dist.icdf(self._monotonize_cdf(value)))
+        return self._apply_transforms(self.base_dist.icdf(self._monotonize_cdf(value)))

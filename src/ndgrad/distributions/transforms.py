@@ -379,13 +379,13 @@ class StickBreakingTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StickBreakingTransform)
 
-    def _centred(self, x: Tensor) -> Tensor:
+    def _centre(self, x: Tensor) -> Tensor:
         """Return x - log(n - 1, n - 2, ..., 1), the numbers of remaining parts."""
         follow = ndgrad.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
         return x - follow.log()
 
     def _call(self, x: Tensor) -> Tensor:
-        broken = _clipped_sigmoid(self._centred(x))
+        broken = _clipped_sigmoid(self._centre(x))
         left = (1 - broken).cumprod(-1)
         return F.pad(broken, [0, 1], value=1.0) * F.pad(left, [1, 0], value=1.0)
 
@@ -397,7 +397,7 @@ class StickBreakingTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return log |det dy/dx|. The Jacobian is triangular, with y_i (1 - sigmoid) on its diagonal."""
-        x = self._centred(x)
+        x = self._centre(x)
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:

@@ -32,7 +32,7 @@ def _warn(name: str, instead: str, frames: int = 3) -> None:
     )
 
 
-def _deprecated(function: F, instead: str) -> F:
+def _deprecate(function: F, instead: str) -> F:
     """Return a transform under its old name."""
     name = function.__name__
 
@@ -45,15 +45,15 @@ def _deprecated(function: F, instead: str) -> F:
     return warning  # type: ignore[return-value]  # the same signature
 
 
-vmap = _deprecated(func.vmap, "ndgrad.vmap")
-grad = _deprecated(func.grad, "ndgrad.func.grad")
-grad_and_value = _deprecated(func.grad_and_value, "ndgrad.func.grad_and_value")
-vjp = _deprecated(func.vjp, "ndgrad.func.vjp")
-jvp = _deprecated(func.jvp, "ndgrad.func.jvp")
-jacrev = _deprecated(func.jacrev, "ndgrad.func.jacrev")
-jacfwd = _deprecated(func.jacfwd, "ndgrad.func.jacfwd")
-hessian = _deprecated(func.hessian, "ndgrad.func.hessian")
-functionalize = _deprecated(func.functionalize, "ndgrad.func.functionalize")
+vmap = _deprecate(func.vmap, "ndgrad.vmap")
+grad = _deprecate(func.grad, "ndgrad.func.grad")
+grad_and_value = _deprecate(func.grad_and_value, "ndgrad.func.grad_and_value")
+vjp = _deprecate(func.vjp, "ndgrad.func.vjp")
+jvp = _deprecate(func.jvp, "ndgrad.func.jvp")
+jacrev = _deprecate(func.jacrev, "ndgrad.func.jacrev")
+jacfwd = _deprecate(func.jacfwd, "ndgrad.func.jacfwd")
+hessian = _deprecate(func.hessian, "ndgrad.func.hessian")
+functionalize = _deprecate(func.functionalize, "ndgrad.func.functionalize")
 
 
 class FunctionalModuleWithBuffers(Module):
@@ -70,8 +70,8 @@ class FunctionalModuleWithBuffers(Module):
 
     def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
         given = {
-            **_named("parameters", self.param_names, params),
-            **_named("buffers", self.buffer_names, buffers),
+            **_name_tensors("parameters", self.param_names, params),
+            **_name_tensors("buffers", self.buffer_names, buffers),
         }
         return func.functional_call(self.stateless_model, given, args, kwargs, tie_weights=False)
 
@@ -83,7 +83,7 @@ class FunctionalModule(FunctionalModuleWithBuffers):
         return super().forward(params, (), *args, **kwargs)
 
 
-def _named(what: str, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+def _name_tensors(what: str, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     if len(names) != len(values):
         raise ValueError(
             f"a functional module was given {len(values)} {what} for the {len(names)} it has ({', '.join(names)}). "
@@ -97,11 +97,11 @@ def _parameters(model: Module, detached: bool) -> tuple[Any, ...]:
     made: dict[int, Any] = {}
     for p in own:  # a tensor under several names is one parameter under all of them
         if id(p) not in made:
-            made[id(p)] = _copied(p, detached)
+            made[id(p)] = _copy(p, detached)
     return tuple(made[id(p)] for p in own)
 
 
-def _copied(p: Any, detached: bool) -> Any:
+def _copy(p: Any, detached: bool) -> Any:
     return p.detach().clone() if detached else copy.deepcopy(p)
 
 
@@ -172,7 +172,7 @@ def combine_state_for_ensemble(
         )
     if len({type(m) for m in models}) > 1:
         raise RuntimeError(
-            "combine_state_for_ensemble: Expected all models to be of the same class, and they are "
+            "combine_state_for_ensemble: Expected all models to be of the same class, but they are "
             f"{', '.join(sorted({type(m).__name__ for m in models}))}. Combine each kind by itself. [nd-module]"
         )
     stacked = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,10 +21,15 @@ from ndgrad._src.interpreters import batching
 from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import find_level
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor
+
 T = TypeVar("T")
 
 
-def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
+def take_apart(t: Tensor) -> tuple[Any, tuple[int, ...]]:
     """Return the array of a tensor and the numbers of the vmap levels whose batches are its leading dimensions,
     outermost first.
     """
@@ -38,7 +43,7 @@ def take_apart(t: Any) -> tuple[Any, tuple[int, ...]]:
     return array, levels
 
 
-def put_together(array: Any, levels: Sequence[int], face: type[Any]) -> Any:
+def put_together(array: NDArray[Any], levels: Sequence[int], face: type[Any]) -> Tensor:
     """Return the tensor over an array with the batches of these vmap levels in front."""
     t = wrap(face, array)
     if levels:
@@ -97,7 +102,7 @@ class Batch:
                 self._open = False
                 self._inside, self._outside = {}, {}
 
-    def array(self, t: Any) -> Any:
+    def array(self, t: Tensor) -> NDArray[Any]:
         """Return the values of a tensor with the dimensions of all levels in front; missing ones have size 1."""
         array, numbers = take_apart(t)
         levels = tuple(self._outside.get(n, n) for n in numbers)
@@ -107,24 +112,26 @@ class Batch:
         lead = tuple(next(sizes) if number in levels else 1 for number in self.levels)
         return np.asarray(array).reshape((*lead, *shape[len(levels) :]))
 
-    def full(self, t: Any) -> Any:
+    def full(self, t: Tensor) -> NDArray[Any]:
         """Same as `array`, with every batch expanded."""
         array = self.array(t)
         return np.broadcast_to(array, (*self.sizes, *array.shape[len(self.levels) :]))
 
-    def tensor(self, array: Any, face: type[Any]) -> Any:
+    def tensor(self, array: NDArray[Any], face: type[Any]) -> Tensor:
         """Return the tensor over an array that has all batches in front."""
         return put_together(array, [self._inside.get(n, n) for n in self.levels], face)
 
-    def plain(self, t: Any) -> Any:
+    def plain(self, t: Tensor) -> Tensor:
         """Return a tensor's values without graphs and tangents, still batched if it was."""
         array, numbers = take_apart(t)
         self.include([self._outside.get(n, n) for n in numbers])
         return put_together(array, [self._inside.get(n, n) for n in numbers], t.face)
 
 
-def _level(number: int) -> Any:
-    return find_level(number)
+def _level(number: int) -> BatchLevel:
+    level = find_level(number)
+    assert isinstance(level, BatchLevel)
+    return level
 
 
 __all__ = ["Batch", "put_together", "take_apart"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,8 +14,13 @@ from ndgrad._src.transforms.jacobian import hessian, jacrev
 from ndgrad.implicit.equations import Equations, carries_derivative
 from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def constant(name: str, what: str, value: Any) -> Any:
+    from ndgrad._typing import Tensor
+
+
+def constant(name: str, what: str, value: object) -> NDArray[Any]:
     """Return a setting that is a number for SciPy; raise if it carries a derivative, which would be lost."""
     if isinstance(value, Variable):
         if carries_derivative(value):
@@ -31,10 +36,24 @@ def constant(name: str, what: str, value: Any) -> Any:
 # ----- bounds --------------------------------------------------------------------------------------------------------
 
 
+class Limits(Protocol):
+    """SciPy's Bounds, LinearConstraint or NonlinearConstraint: limits of some numbers."""
+
+    lb: Any
+    ub: Any
+    keep_feasible: Any
+
+
+#: SciPy's Bounds, a pair for each unknown, or (lower, upper) with each a number or a structure like x0.
+BoundsLike: TypeAlias = "Limits | Sequence[tuple[float | None, float | None]] | tuple[PyTree, PyTree] | None"
+#: SciPy's LinearConstraint or NonlinearConstraint, or a dict.
+ConstraintLike: TypeAlias = "Limits | dict[str, Any]"
+
+
 class Bounds:
     """Lower and upper limits of every unknown."""
 
-    def __init__(self, lower: Any, upper: Any, given: bool) -> None:
+    def __init__(self, lower: NDArray[Any], upper: NDArray[Any], given: bool) -> None:
         self.lower, self.upper, self.given = lower, upper, given
 
     def for_scipy(self) -> Any:
@@ -42,7 +61,7 @@ class Bounds:
 
         return ScipyBounds(self.lower, self.upper)
 
-    def active(self, x: Any, gradient: Any, constrained: bool, touching: float) -> tuple[Any, Any]:
+    def active(self, x: NDArray[Any], gradient: NDArray[Any], constrained: bool, touching: float) -> tuple[Any, Any]:
         """Return a mask of unknowns at a bound (within `touching`, relative to its size) that limits the descent, and
         the bounds.
 
@@ -59,12 +78,12 @@ class Bounds:
         return fixed, np.where(fixed, np.where(low | equal, self.lower, self.upper), 0.0)
 
 
-def _reached(distance: Any, limit: Any, touching: float) -> Any:
+def _reached(distance: NDArray[Any], limit: NDArray[Any], touching: float) -> NDArray[Any]:
     finite = np.isfinite(limit)
     return finite & (distance <= touching * np.maximum(1.0, np.abs(np.where(finite, limit, 0.0))))
 
 
-def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
+def read_bounds(name: str, bounds: BoundsLike, layout: Layout) -> Bounds:
     """Parse SciPy's Bounds, a pair per unknown, or (lower, upper) with each a number or a structure like x0."""
     n = layout.size
     if bounds is None:
@@ -74,12 +93,14 @@ def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
             f"{name}: bounds order numbers, and an unknown is complex. Minimise over real and imaginary parts instead. "
             "[nd-complex]"
         )
-    if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+    lower: PyTree
+    upper: PyTree
+    if not isinstance(bounds, Sequence) and hasattr(bounds, "lb"):
         lower, upper = bounds.lb, bounds.ub
     elif isinstance(bounds, tuple) and len(bounds) == 2 and not (n == 2 and _is_pair(bounds[0])):
         lower, upper = bounds
     else:
-        pairs = list(bounds)
+        pairs: list[Any] = list(bounds)  # type: ignore[arg-type]  # all but SciPy's Bounds are iterable
         if len(pairs) != n or not all(_is_pair(p) for p in pairs):
             raise ValueError(
                 f"{name}: bounds must be a pair (low, high) for each of the {n} unknowns, "
@@ -91,15 +112,15 @@ def read_bounds(name: str, bounds: Any, layout: Layout) -> Bounds:
     return Bounds(_spread(name, lower, layout, -np.inf), _spread(name, upper, layout, np.inf), True)
 
 
-def _is_pair(p: Any) -> bool:
+def _is_pair(p: object) -> bool:
     return isinstance(p, (tuple, list)) and len(p) == 2 and all(v is None or np.ndim(v) == 0 for v in p)
 
 
-def _stacked(name: str, values: Sequence[Any]) -> Any:
+def _stacked(name: str, values: Sequence[Any]) -> NDArray[Any]:
     return np.array([float(constant(name, "a bound", v)) for v in values])
 
 
-def _spread(name: str, limit: Any, layout: Layout, absent: float) -> Any:
+def _spread(name: str, limit: PyTree, layout: Layout, absent: float) -> NDArray[Any]:
     """Return one limit for all unknowns, or a structure of limits, as a vector."""
     leaves, spec = tree_flatten(limit)
     if len(leaves) == 1 and not (spec == layout.spec and len(layout.shapes) == 1):
@@ -128,14 +149,21 @@ class Constraint:
     """lower <= function(x, *args) <= upper, componentwise; equal limits make an equation."""
 
     def __init__(
-        self, name: str, function: Callable[..., PyTree], args: tuple[Any, ...], lower: Any, upper: Any,
-        linear: Any = None, given: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        function: Callable[..., PyTree],
+        args: tuple[Any, ...],
+        lower: NDArray[Any] | float,
+        upper: NDArray[Any] | float,
+        linear: NDArray[Any] | None = None,
+        *,
+        given: ConstraintLike,
+    ) -> None:
         self.name, self.function, self.args = name, function, args
         self.lower, self.upper = lower, upper
         self.linear, self.given = linear, given
 
-    def values(self, layout: Layout, vector: Any, args: Any) -> Any:
+    def values(self, layout: Layout, vector: Tensor, args: tuple[PyTree, ...]) -> Tensor:
         """Return the function's values as one vector."""
         if self.linear is not None:
             return _matrix(self.linear, layout) @ vector
@@ -149,10 +177,10 @@ class Constraint:
         """Return values, Jacobian and the Hessian of a weighted sum, as functions of arrays."""
         layout = equations.layout
 
-        def values(v: Any, _: Any, args: Any) -> Any:
+        def values(v: Tensor, _: tuple[PyTree, ...], args: tuple[tuple[PyTree, ...], ...]) -> Tensor:
             return self.values(layout, v, args[number])
 
-        def weighted(x: Any, weights: Any) -> Any:
+        def weighted(x: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
             w = equations.batch.tensor(np.asarray(weights, layout.dtype), layout.face)
             f = hessian(lambda v, *a: (values(v, *a) * w).sum())
             return np.array(equations.numeric(lambda v: equations.run_flat(f, v))(x), np.float64)
@@ -163,7 +191,9 @@ class Constraint:
 
         return on_arrays(values), on_arrays(jacrev(values)), weighted
 
-    def for_scipy(self, equations: Equations, number: int, method: Any, lent: Callable[..., Any]) -> Any:
+    def for_scipy(
+        self, equations: Equations, number: int, method: str | Callable[..., Any] | None, lent: Callable[..., Any]
+    ) -> ConstraintLike:
         from scipy import optimize
 
         if self.linear is not None:
@@ -177,7 +207,7 @@ class Constraint:
     def limits(self, count: int) -> tuple[Any, Any]:
         return np.broadcast_to(self.lower, (count,)), np.broadcast_to(self.upper, (count,))
 
-    def active(self, equations: Equations, number: int, x: Any, touching: float) -> tuple[Any, Any, Any]:
+    def active(self, equations: Equations, number: int, x: NDArray[Any], touching: float) -> tuple[Any, Any, Any]:
         """Return the components that hold as equations at x, the limits that they reach, and the Jacobian of all."""
         values, jacobian, _ = self.numeric(equations, number)
         c = np.atleast_1d(values(x))
@@ -188,24 +218,25 @@ class Constraint:
         at = np.where(low, lower, upper)[active]
         return active, at, jacobian(x).reshape(len(c), len(x))
 
-    def signs(self, active: Any, at: Any) -> Any:
+    def signs(self, active: NDArray[Any], at: NDArray[Any]) -> NDArray[Any]:
         """Return the required sign of each active component's multiplier, 0 for an equation."""
         lower, upper = self.limits(int(active.max(initial=-1)) + 1 if np.ndim(self.lower) == 0 else np.size(self.lower))
         low, up = lower[active], upper[active]
         return np.where(low == up, 0.0, np.where(at == low, 1.0, -1.0))
 
 
-def _matrix(matrix: Any, layout: Layout) -> Any:
+def _matrix(matrix: NDArray[Any], layout: Layout) -> Tensor:
     return wrap(layout.face, np.asarray(matrix, layout.dtype))
 
 
-def read_constraints(name: str, constraints: Any) -> list[Constraint]:
+def read_constraints(name: str, constraints: ConstraintLike | Sequence[ConstraintLike]) -> list[Constraint]:
     """Parse SciPy's dicts, LinearConstraint and NonlinearConstraint, alone or in a sequence."""
-    given = [constraints] if isinstance(constraints, dict) or hasattr(constraints, "lb") else list(constraints or ())
-    return [_read(name, c) for c in given]
+    given: Any = constraints
+    found = [given] if isinstance(given, dict) or hasattr(given, "lb") else list(given or ())
+    return [_read(name, c) for c in found]
 
 
-def _read(name: str, c: Any) -> Constraint:
+def _read(name: str, c: ConstraintLike) -> Constraint:
     if isinstance(c, dict):
         kind = str(c.get("type", "")).lower()
         if kind not in ("eq", "ineq") or not callable(c.get("fun")):
@@ -218,7 +249,7 @@ def _read(name: str, c: Any) -> Constraint:
     if hasattr(c, "A"):
         matrix = c.A.toarray() if hasattr(c.A, "toarray") else np.atleast_2d(c.A)
         lower, upper = np.asarray(c.lb, np.float64), np.asarray(c.ub, np.float64)
-        return Constraint(name, lambda x: x, (), lower, upper, np.asarray(matrix, np.float64), c)
+        return Constraint(name, lambda x: x, (), lower, upper, np.asarray(matrix, np.float64), given=c)
     if hasattr(c, "fun"):
         return Constraint(name, c.fun, (), np.asarray(c.lb, np.float64), np.asarray(c.ub, np.float64), given=c)
     raise TypeError(
@@ -227,4 +258,6 @@ def _read(name: str, c: Any) -> Constraint:
     )
 
 
-__all__ = ["Bounds", "Constraint", "constant", "read_bounds", "read_constraints"]
+__all__ = [
+    "Bounds", "BoundsLike", "Constraint", "ConstraintLike", "constant", "read_bounds", "read_constraints",
+]  # fmt: skip

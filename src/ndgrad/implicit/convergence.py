@@ -7,9 +7,14 @@ So an error is the default, and it states the residual of the equation.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Library
 
 
 class ConvergenceError(RuntimeError):
@@ -23,7 +28,7 @@ class ConvergenceError(RuntimeError):
     True
     """
 
-    def __init__(self, message: str, x: Any = None, residual: float | None = None) -> None:
+    def __init__(self, message: str, x: NDArray[Any] | None = None, residual: float | None = None) -> None:
         super().__init__(message)
         self.x = x
         self.residual = residual
@@ -48,7 +53,15 @@ class SingularError(np.linalg.LinAlgError, RuntimeError):
     """
 
 
-def not_converged(name: str, reason: str, residual: float, remedy: str, x: Any, on_failure: str) -> None:
+class SolverResult(Protocol):
+    """The attributes of SciPy's `OptimizeResult` that are read here."""
+
+    x: NDArray[Any]
+    success: bool
+    message: str
+
+
+def not_converged(name: str, reason: str, residual: float, remedy: str, x: NDArray[Any], on_failure: str) -> None:
     """Raise an error, or warn if the caller accepts failures."""
     text = (
         f"{name}: the solver did not converge ({' '.join(reason.split())}); "
@@ -78,7 +91,7 @@ def singular(name: str, what: str, shape: tuple[int, ...]) -> SingularError:
     )
 
 
-def scipy_module(name: str, needed_by: str) -> Any:
+def scipy_module(name: str, needed_by: str) -> Library:
     """Return a module of SciPy, which is an optional dependency."""
     import importlib
 
@@ -91,6 +104,6 @@ def scipy_module(name: str, needed_by: str) -> Any:
 
 
 __all__ = [
-    "ConvergenceError", "ConvergenceWarning", "SingularError", "check_on_failure", "not_converged", "scipy_module",
-    "singular",
+    "ConvergenceError", "ConvergenceWarning", "SingularError", "SolverResult", "check_on_failure", "not_converged",
+    "scipy_module", "singular",
 ]  # fmt: skip

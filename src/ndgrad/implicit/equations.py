@@ -6,8 +6,8 @@ a function of one vector and of all parameters, given and captured, to which any
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.packing import Layout, PyTree, face_of_tree
 from ndgrad.implicit.rewrapping import as_captured, with_face
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor
 
 T = TypeVar("T")
 
@@ -32,7 +37,7 @@ class Lent:
         self.function: Callable[..., Any] | None = function
         self.jacobian = jacobian
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> NDArray[Any]:
         assert self.function is not None
         result = self.function(*args)
         # Solvers write into arrays that they get, and ours may be views of constants. A sparse matrix is left
@@ -55,7 +60,7 @@ class Arguments:
         self.tensors = [as_captured(self.leaves[i]) for i in self.places]
         self.faces = [t.face for t in self.tensors]
 
-    def filled(self, tensors: Any) -> tuple[Any, ...]:
+    def filled(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         leaves = list(self.leaves)
         for i, face, t in zip(self.places, self.faces, tensors, strict=True):
             leaves[i] = with_face(t, face)
@@ -69,7 +74,7 @@ class Arguments:
 class Equations:
     """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, for a solver."""
 
-    def __init__(self, name: str, x0: PyTree, args: Any, face: type[Any] | None = None) -> None:
+    def __init__(self, name: str, x0: PyTree, args: PyTree, face: type[Any] | None = None) -> None:
         self.name = name
         given = args if isinstance(args, tuple) else (args,)
         self.arguments = Arguments(given)
@@ -83,13 +88,13 @@ class Equations:
 
     # ----- for the solver -----
 
-    def run(self, function: Callable[..., Any], vector: Any) -> Any:
+    def run(self, function: Callable[..., Any], vector: Tensor) -> PyTree:
         """Call `function(x, *args)` on plain values, and note captured tensors."""
         tree = self.layout.unpack(vector)
         with self.watch.run(own=tree_flatten(tree)[0]):
             return function(tree, *self._plain_arguments)
 
-    def run_flat(self, function: Callable[..., Any], *vectors: Any) -> Any:
+    def run_flat(self, function: Callable[..., Any], *vectors: Any) -> Tensor:
         """Same as `run`, for a function of flat vectors."""
         with self.watch.run():
             return function(*vectors, *self._plain_arguments)
@@ -97,7 +102,7 @@ class Equations:
     def numeric(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Turn a function of a plain vector tensor into one of arrays with the batch in front."""
 
-        def call(x: Any) -> Any:
+        def call(x: NDArray[Any]) -> NDArray[Any]:
             x = np.asarray(x)
             if x.dtype != self.layout.dtype:
                 x = x.astype(self.layout.dtype)  # solvers compute in float64
@@ -132,11 +137,13 @@ class Equations:
         self.watch.settle()
         return any(carries_derivative(t) for t in self.parameters())
 
-    def apply(self, function: Callable[..., Any], vector: Any, parameters: Any) -> Any:
+    def apply(self, function: Callable[..., Any], vector: Tensor, parameters: Sequence[Tensor]) -> PyTree:
         """Call `function(x, *args)` with unknowns and parameters that may be any kind of tensors."""
         return self.apply_flat(function, (self.layout.unpack(vector),), parameters)
 
-    def apply_flat(self, function: Callable[..., Any], unknowns: tuple[Any, ...], parameters: Any) -> Any:
+    def apply_flat(
+        self, function: Callable[..., Any], unknowns: tuple[Any, ...], parameters: Sequence[Tensor]
+    ) -> PyTree:
         """Same as `apply`, for a function of flat unknowns."""
         count = len(self.arguments.tensors)
         given, captured = parameters[:count], parameters[count:]
@@ -145,7 +152,7 @@ class Equations:
         return self._replace(function, captured, *unknowns, *self.arguments.filled(given))
 
 
-def carries_derivative(t: Any) -> bool:
+def carries_derivative(t: Tensor) -> bool:
     """True if a graph, a dual level or a transform needs a derivative of `t`."""
     if not isinstance(t, Variable) or not is_inexact(np_dtype(t)):
         return False

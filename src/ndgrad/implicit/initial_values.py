@@ -14,7 +14,7 @@ plus the gradient of <g, push(p, dp)> in p. Every order consists of flows and sw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,17 +28,22 @@ from ndgrad.implicit.linear import unit_vectors
 from ndgrad.implicit.packing import Layout
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor
+
 #: Right side f(t, y, parameters) on tensors, where y is a vector.
 Field = Callable[[Any, Any, Tensors], Any]
 
 
 def flow(
-    f: Field, t0: Any, times: Any, y0: Any, params: Tensors, settings: Settings, groups: Sequence[int] = (),
-) -> Any:  # fmt: skip
+    f: Field, t0: Tensor, times: Tensor, y0: Tensor, params: Tensors, settings: Settings, groups: Sequence[int] = (),
+) -> Tensor:  # fmt: skip
     """Return the states (times, n) at `times`, from y0 at t0, differentiable in all of them and in the parameters."""
     batch = batch_of(settings.name, t0, times, (y0, *params))
 
-    def run() -> Any:
+    def run() -> NDArray[Any]:
         plain = [batch.plain(p) for p in params]
         system = system_of(lambda t, y: f(t, y, plain), batch, y0, settings, groups)
         at = numbers(times)
@@ -49,12 +54,12 @@ def flow(
     return attach(batch.tensor(states, y0.face), (t0, times, y0, *params), FlowRule(f, settings))
 
 
-def numbers(t: Any) -> Any:
+def numbers(t: Tensor) -> NDArray[Any]:
     """Return the values of times, as float64."""
     return np.asarray(take_apart(t)[0], np.float64)
 
 
-def check_unbatched(name: str, what: str, t: Any) -> None:
+def check_unbatched(name: str, what: str, t: Tensor) -> None:
     if take_apart(t)[1]:
         raise ValueError(
             f"{name}: {what} is batched by vmap, and all samples are integrated together, over the same times. "
@@ -63,7 +68,7 @@ def check_unbatched(name: str, what: str, t: Any) -> None:
         )
 
 
-def batch_of(name: str, t0: Any, times: Any, tensors: Sequence[Any]) -> Batch:
+def batch_of(name: str, t0: Tensor, times: Tensor, tensors: Sequence[Any]) -> Batch:
     check_unbatched(name, "t0", t0)
     check_unbatched(name, "the times", times)
     batch = Batch()
@@ -72,29 +77,29 @@ def batch_of(name: str, t0: Any, times: Any, tensors: Sequence[Any]) -> Batch:
     return batch
 
 
-def states_array(states: list[Any], shape: tuple[int, ...], dtype: Any) -> Any:
+def states_array(states: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return states as one array: batches, then time, then the state."""
     stacked = np.stack([s.reshape(shape) for s in states])
     return np.ascontiguousarray(np.moveaxis(stacked, 0, -2).astype(dtype))
 
 
 def system_of(
-    f: Callable[[Any, Any], Any], batch: Batch, y0: Any, settings: Settings, groups: Sequence[int] = (),
+    f: Callable[[Any, Any], Any], batch: Batch, y0: Tensor, settings: Settings, groups: Sequence[int] = (),
 ) -> System:  # fmt: skip
     """Return a right side of plain tensors as a system of arrays."""
     face, dtype = y0.face, np_dtype(y0)
 
-    def rhs(t: float, y: Any) -> Any:
+    def rhs(t: float, y: NDArray[Any]) -> NDArray[Any]:
         return batch.full(f(_time(t, dtype, face), batch.tensor(y.astype(dtype), face)))
 
-    def jacobian(t: float, y: Any) -> Any:
+    def jacobian(t: float, y: NDArray[Any]) -> NDArray[Any]:
         at = _time(t, dtype, face)
         return batch.full(jacfwd(lambda v: f(at, v))(batch.tensor(y.astype(dtype), face)))
 
     return System(rhs, jacobian, (*batch.sizes, int(y0.shape[0])), settings, groups)
 
 
-def _time(t: float, dtype: Any, face: type[Any]) -> Any:
+def _time(t: float, dtype: np.dtype[Any], face: type[Any]) -> Tensor:
     return wrap(face, np.asarray(t, dtype))
 
 
@@ -107,7 +112,7 @@ class FlowRule(Rule):
     def __init__(self, f: Field, settings: Settings) -> None:
         self.f, self.settings = f, settings
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         t0, times, y0, *rest = params
         wanted = [i for i, need in enumerate(needs[3:]) if need]
         grads: list[Any] = [None] * len(params)
@@ -128,16 +133,16 @@ class FlowRule(Rule):
             grads[1] = tensor_ops.sum(g * self.slopes(times, out, rest), dim=(1,), keepdim=False)
         return grads
 
-    def slopes(self, times: Any, states: Any, rest: Tensors) -> Any:
+    def slopes(self, times: Tensor, states: Tensor, rest: Tensors) -> Tensor:
         """Return dy/dt at the times."""
         return vmap(lambda t, y: self.f(t, y, rest))(times, states)
 
-    def sweep(self, params: Tensors, g: Any, wanted: Sequence[int]) -> Any:
+    def sweep(self, params: Tensors, g: Tensor, wanted: Sequence[int]) -> Tensor:
         """Return cotangents of y0 and of the wanted parameters, as one vector."""
         t0, times, y0, *rest = params
         batch = batch_of(self.settings.name, t0, times, (y0, g, *rest))
 
-        def run() -> Any:
+        def run() -> NDArray[Any]:
             plain = [batch.plain(p) for p in rest]
             values = list(numbers(times))
             y = batch.full(batch.plain(y0))
@@ -149,26 +154,26 @@ class FlowRule(Rule):
         found = batch.solve(run)
         return attach(batch.tensor(found, y0.face), (*params, g), SweepRule(self, wanted))
 
-    def adjoint_of(self, batch: Batch, y0: Any, plain: Tensors, wanted: Sequence[int]) -> Adjoint:
+    def adjoint_of(self, batch: Batch, y0: Tensor, plain: Tensors, wanted: Sequence[int]) -> Adjoint:
         face, dtype, f = y0.face, np_dtype(y0), self.f
         layout = Layout(self.settings.name, [plain[i] for i in wanted], face) if wanted else None
 
-        def pulled(t: Any, y: Any) -> Callable[[Any], tuple[Any, ...]]:
+        def pulled(t: Tensor, y: Tensor) -> Callable[[Any], tuple[Any, ...]]:
             back = vjp(lambda v, *ps: f(t, v, merged(plain, wanted, ps)), y, *(plain[i] for i in wanted))[1]
 
-            def both(lam: Any) -> tuple[Any, ...]:
+            def both(lam: Tensor) -> tuple[Any, ...]:
                 along_y, *along_p = back(lam)
                 return (along_y, layout.pack(along_p)) if layout is not None else (along_y,)
 
             return both
 
-        def pull(t: float, y: Any, lam: Any) -> tuple[Any, Any]:
+        def pull(t: float, y: NDArray[Any], lam: NDArray[Any]) -> tuple[Any, Any]:
             both = pulled(_time(t, dtype, face), batch.tensor(y.astype(dtype), face))
             found = both(batch.tensor(lam.astype(dtype), face))
             none = np.zeros((*y.shape[:-1], 0))
             return batch.full(found[0]), batch.full(found[1]) if layout is not None else none
 
-        def matrices(t: float, y: Any) -> tuple[Any, Any]:
+        def matrices(t: float, y: NDArray[Any]) -> tuple[Any, Any]:
             at, state = _time(t, dtype, face), batch.tensor(y.astype(dtype), face)
             dy = batch.full(jacfwd(lambda v: f(at, v, plain))(state))
             if layout is None:
@@ -179,10 +184,10 @@ class FlowRule(Rule):
         system = system_of(lambda t, y: f(t, y, plain), batch, y0, self.settings.tighter())
         return Adjoint(system, pull, matrices, 0 if layout is None else layout.size)
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         return self.tangent(out, params, tangents)
 
-    def tangent(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def tangent(self, out: Tensor | None, params: Tensors, tangents: Tensors) -> Tensor:
         """Return the tangent of the states: that of the variational equation, plus the contribution of moving times."""
         t0, times, y0, *rest = params
         t0_t, times_t, y0_t, *rest_t = tangents
@@ -193,21 +198,28 @@ class FlowRule(Rule):
             if t0_t is not None:
                 start = start - self.f(t0, y0, rest) * t0_t
             total = self._variation(t0, times, y0, rest, start, moving, [rest_t[i] for i in moving])
-        if times_t is not None:
+        if times_t is not None and out is not None:
             along = self.slopes(times, out, rest) * tensor_ops.reshape(times_t, shape=(times_t.shape[0], 1))
             total = along if total is None else total + along
         return tensor_ops.zeros_like(out) if total is None else total
 
     def _variation(
-        self, t0: Any, times: Any, y0: Any, rest: Tensors, start: Any, moving: Sequence[int], along: Sequence[Any],
-    ) -> Any:  # fmt: skip
+        self,
+        t0: Tensor,
+        times: Tensor,
+        y0: Tensor,
+        rest: Tensors,
+        start: Tensor,
+        moving: Sequence[int],
+        along: Sequence[Any],
+    ) -> Tensor:
         n, count, f = int(y0.shape[0]), len(rest), self.f
         # The equation is linear in the tangents: they are normalised, so that absolute tolerances mean the same for
         # all.
         size = max((float(np.abs(take_apart(t)[0]).max(initial=0.0)) for t in (start, *along)), default=0.0)
         size = size if 0.0 < size < np.inf else 1.0
 
-        def pair(t: Any, state: Any, params: Tensors) -> Any:
+        def pair(t: Tensor, state: Tensor, params: Tensors) -> Tensor:
             y = tensor_ops.getitem(state, index=(slice(0, n),))
             s = tensor_ops.getitem(state, index=(slice(n, 2 * n),))
             values, directions = list(params[:count]), params[count:]
@@ -226,7 +238,7 @@ class SweepRule(Rule):
     def __init__(self, flow: FlowRule, wanted: Sequence[int]) -> None:
         self.flow, self.wanted = flow, list(wanted)
 
-    def paired(self, params: Tensors, tangents: Tensors) -> Any:
+    def paired(self, params: Tensors, tangents: Tensors) -> Tensor:
         """Return <g, push(params, tangents)>."""
         *inner, g = params
         states = (
@@ -240,7 +252,7 @@ class SweepRule(Rule):
         chosen = [params[3 + i] for i in self.wanted]
         return Layout(self.flow.settings.name, chosen, params[2].face) if chosen else None
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         n, layout = int(params[2].shape[0]), self._layout(params)
         tangents: list[Any] = [None] * (len(params) - 1)
         tangents[2] = tensor_ops.getitem(g, index=(slice(0, n),))
@@ -256,7 +268,7 @@ class SweepRule(Rule):
         )
         return tuple(next(found) if need else None for need in needs)
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         *inner_t, g_t = tangents
         total = None
         if g_t is not None:

@@ -16,11 +16,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ndgrad.implicit.convergence import ConvergenceError, scipy_module
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 STIFF = frozenset(("Radau", "BDF", "LSODA"))
@@ -54,6 +57,26 @@ class Settings:
         return replace(self, **{"first_step": None, **dict(self.adjoint)})
 
 
+class Stepper(Protocol):
+    """The attributes of SciPy's `OdeSolver` that are read here, and a count of steps without progress."""
+
+    t: float
+    t_old: float  # None before the first step
+    y: NDArray[Any]
+    status: str
+    direction: float
+    stalled: int
+
+    def step(self) -> str | None: ...
+    def dense_output(self) -> Callable[[float], NDArray[Any]]: ...
+
+
+class SparseMatrix(Protocol):
+    """A sparse matrix of SciPy's."""
+
+    def toarray(self) -> NDArray[Any]: ...
+
+
 class System:
     """dy/dt = f(t, y) on arrays, with the batches in front of y; flat vectors for SciPy.
 
@@ -75,18 +98,18 @@ class System:
         self.rhs, self.jacobian, self.shape, self.settings, self.groups = rhs, jacobian, shape, settings, groups
         self.evaluations = self.jacobians = self.factorings = 0
 
-    def flat_rhs(self, t: float, y: Any) -> Any:
+    def flat_rhs(self, t: float, y: NDArray[Any]) -> NDArray[Any]:
         self.evaluations += 1
         return np.array(self.rhs(t, y.reshape(self.shape)), np.float64).reshape(-1)
 
-    def flat_jacobian(self, t: float, y: Any) -> Any:
+    def flat_jacobian(self, t: float, y: NDArray[Any]) -> NDArray[Any] | SparseMatrix:
         self.jacobians += 1
         blocks = np.array(self.jacobian(t, y.reshape(self.shape)), np.float64)
         n = self.shape[-1]
         return block_matrix(blocks.reshape(-1, n, n), dense=self.settings.method == "LSODA")
 
     @contextmanager
-    def solver(self, t: float, y: Any, end: float) -> Iterator[Any]:
+    def solver(self, t: float, y: NDArray[Any], end: float) -> Iterator[Any]:
         """Return one of SciPy's step methods, starting from (t, y) towards `end`.
 
         It is part of a reference cycle; it is emptied at the end, so that it does not keep states alive until garbage
@@ -99,7 +122,7 @@ class System:
             self.factorings += int(getattr(made, "nlu", 0))
             vars(made).clear()
 
-    def _solver(self, t: float, y: Any, end: float) -> Any:
+    def _solver(self, t: float, y: NDArray[Any], end: float) -> Stepper:
         s = self.settings
         integrate = scipy_module("integrate", s.name)
         share = self._share(t, y)
@@ -119,7 +142,7 @@ class System:
             **more,
         )
 
-    def _share(self, t: float, y: Any) -> float:
+    def _share(self, t: float, y: NDArray[Any]) -> float:
         """Return the factor by which tolerances must be smaller: see Note [Sharing out tolerances]."""
         samples = max(int(np.prod(self.shape[:-1])), 1)
         if not self.groups:
@@ -131,7 +154,7 @@ class System:
         return float(np.sqrt(at_work.size / max(min(counts, default=1), 1)))
 
 
-def block_matrix(blocks: Any, dense: bool) -> Any:
+def block_matrix(blocks: NDArray[Any], dense: bool) -> NDArray[Any] | SparseMatrix:
     """Return a block-diagonal matrix of equal blocks."""
     count, rows = blocks.shape[:2]
     if count == 1 and (dense or rows <= DENSE_JACOBIAN):
@@ -146,7 +169,7 @@ def block_matrix(blocks: Any, dense: bool) -> Any:
 STALLED = 100
 
 
-def advance(solver: Any, name: str) -> None:
+def advance(solver: Stepper, name: str) -> None:
     """Take one step, or raise an error with the reason of the failure."""
     message = solver.step()
     tiny = solver.t_old is not None and abs(solver.t - solver.t_old) <= 10 * abs(np.spacing(solver.t))
@@ -197,8 +220,13 @@ class Trajectory:
 
 
 def forward(
-    system: System, t0: float, end: float, y0: Any, wanted: Sequence[float] | None, events: Sequence[Event] = (),
-) -> Trajectory:  # fmt: skip
+    system: System,
+    t0: float,
+    end: float,
+    y0: NDArray[Any],
+    wanted: Sequence[float] | None,
+    events: Sequence[Event] = (),
+) -> Trajectory:
     """Return states at the wanted times (all steps if None), up to `end` or to a terminal event."""
     found = Trajectory([], [], False)
     state = np.asarray(y0, np.float64).reshape(-1)
@@ -217,7 +245,7 @@ def forward(
     with system.solver(t0, state, end if events or rest is None else rest[-1]) as solver:
         while solver.status == "running" and not found.ended:
             advance(solver, system.settings.name)
-            stop, sol = solver.t, None
+            stop, sol = solver.t, _no_interpolant
             if events or (rest and sign * rest[0] < sign * solver.t):
                 sol = solver.dense_output()
             if events:
@@ -226,7 +254,13 @@ def forward(
     return found
 
 
-def _events_in_step(events: Sequence[Event], solver: Any, sol: Any, found: Trajectory) -> float:
+def _no_interpolant(t: float) -> NDArray[Any]:
+    raise AssertionError(f"no state was asked for inside the step, at t = {t} [nd-bug]")
+
+
+def _events_in_step(
+    events: Sequence[Event], solver: Stepper, sol: Callable[[float], NDArray[Any]], found: Trajectory
+) -> float:
     """Search for events in the last step; return the end of the integration if one of them is terminal, else the end of
     the step.
     """
@@ -244,7 +278,14 @@ def _events_in_step(events: Sequence[Event], solver: Any, sol: Any, found: Traje
     return float(solver.t)
 
 
-def _record(found: Trajectory, rest: list[float] | None, solver: Any, sol: Any, stop: float, sign: float) -> None:
+def _record(
+    found: Trajectory,
+    rest: list[float] | None,
+    solver: Stepper,
+    sol: Callable[[float], NDArray[Any]],
+    stop: float,
+    sign: float,
+) -> None:
     if rest is None:
         found.times.append(stop)
         found.states.append(solver.y.copy() if stop == solver.t else sol(stop))
@@ -279,11 +320,11 @@ class Adjoint:
             _rhs_of(weakref.ref(self)), _jacobian_of(weakref.ref(self)), shape, system.settings.for_adjoint(), groups
         )
 
-    def rhs(self, t: float, z: Any) -> Any:
+    def rhs(self, t: float, z: NDArray[Any]) -> NDArray[Any]:
         along_y, along_p = self.pull(t, self.at(t).reshape(self.system.shape), z[..., : self.n])
         return -np.concatenate([along_y, along_p], axis=-1)
 
-    def matrix(self, t: float, z: Any) -> Any:
+    def matrix(self, t: float, z: NDArray[Any]) -> NDArray[Any]:
         dy, dp = self.pull_jacobian(t, self.at(t).reshape(self.system.shape))
         n, p = self.n, self.parameters
         out = np.zeros((*self.lead, n + p, n + p))
@@ -291,7 +332,7 @@ class Adjoint:
         out[..., n:, :n] = -np.swapaxes(dp, -1, -2)
         return out
 
-    def run(self, t0: float, y0: Any, times: Sequence[float], cotangents: Any) -> tuple[Any, Any]:
+    def run(self, t0: float, y0: NDArray[Any], times: Sequence[float], cotangents: NDArray[Any]) -> tuple[Any, Any]:
         """Return cotangents of y0 and of the parameters for cotangents of the states at the times, time in front."""
         z = np.zeros(self.equation.shape)
         # The equation is linear, so absolute tolerances can be relative to the size of the cotangents.
@@ -309,7 +350,9 @@ class Adjoint:
         z = z * scale
         return z[..., : self.n], z[..., self.n :]
 
-    def _sweep(self, start: float, y: Any, end: float, z: Any, jumps: list[tuple[float, Any]]) -> Any:
+    def _sweep(
+        self, start: float, y: NDArray[Any], end: float, z: NDArray[Any], jumps: list[tuple[float, Any]]
+    ) -> NDArray[Any]:
         """Integrate z from `end` back to `start`, where the state is y (see Note [Checkpoints of a trajectory])."""
         name, kept = self.system.settings.name, max(self.system.settings.kept, 1)
         pieces: list[Any] | None = []
@@ -338,7 +381,7 @@ class Adjoint:
             z = self._sweep(t, state, stops.pop(), z, jumps)
         return z
 
-    def _back(self, start: float, end: float, z: Any, jumps: list[tuple[float, Any]]) -> Any:
+    def _back(self, start: float, end: float, z: NDArray[Any], jumps: list[tuple[float, Any]]) -> NDArray[Any]:
         """Integrate the adjoint equation from `end` to `start`, stopping to add the cotangents of states in between."""
         sign = 1.0 if end >= start else -1.0
         here = end
@@ -351,7 +394,7 @@ class Adjoint:
             here = t
         return self._integrate(here, start, z)
 
-    def _integrate(self, here: float, there: float, z: Any) -> Any:
+    def _integrate(self, here: float, there: float, z: NDArray[Any]) -> NDArray[Any]:
         if here == there or not z.any():
             return z  # before the first cotangent there is nothing to transport
         with self.equation.solver(here, z, there) as solver:

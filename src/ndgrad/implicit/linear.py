@@ -7,8 +7,8 @@ the op `implicit`, whose rule calls the same function again. So every order exis
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,11 @@ from ndgrad.implicit.equations import Equations
 from ndgrad.implicit.packing import Layout, PyTree, as_tensor, face_of_tree
 from ndgrad.implicit.rules import Rule, Tensors, attach
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Library, Tensor, TensorLike
+
 #: Number of unknowns above which the default method is a Krylov method: the dense matrix would cost n calls of the
 #: function.
 DENSE_LIMIT = 500
@@ -30,9 +35,9 @@ METHODS = ("dense", "gmres", "bicgstab", "cg", "minres", "lsmr")
 
 
 def linear_solve(
-    A: Any,
+    A: TensorLike | Callable[..., PyTree],
     b: PyTree,
-    args: Any = (),
+    args: PyTree = (),
     *,
     method: str | Callable[..., Any] | None = None,
     symmetric: bool = False,
@@ -82,7 +87,15 @@ def linear_solve(
     return _solve_krylov(name, A, b, given, x0, right, options)
 
 
-def _solve_matrix(name: str, A: Any, b: Any, args: Any, method: Any, symmetric: bool, *rest: Any) -> Any:
+def _solve_matrix(
+    name: str,
+    A: TensorLike,
+    b: PyTree,
+    args: PyTree,
+    method: str | Callable[..., Any] | None,
+    symmetric: bool,
+    *rest: Any,
+) -> PyTree:
     face = face_of_tree(A, b)
     matrix = as_tensor(f"{name}: A", A, face)
     b = as_tensor(f"{name}: b", b, face)
@@ -111,7 +124,7 @@ def _solve_matrix(name: str, A: Any, b: Any, args: Any, method: Any, symmetric: 
     )  # fmt: skip
 
 
-def tensor_ops_matmul(x: Any, matrix: Any) -> Any:
+def tensor_ops_matmul(x: Tensor, matrix: Tensor) -> Tensor:
     return matrix @ x
 
 
@@ -125,17 +138,17 @@ def _solve_dense(name: str, A: Callable[..., Any], b: PyTree, args: tuple[Any, .
     return right.unpack(solve_dense(name, "A", matrix, vector))
 
 
-def matrix_of(linear: Callable[[Any], Any], like: Any) -> Any:
+def matrix_of(linear: Callable[[Any], Any], like: Tensor) -> Tensor:
     """Return the matrix of a linear function of vectors like `like`."""
     return tensor_ops.permute(vmap(linear)(unit_vectors(like)), dims=(1, 0))
 
 
-def unit_vectors(like: Any) -> Any:
+def unit_vectors(like: Tensor) -> Tensor:
     """Return all unit vectors of the space of a vector, one per row."""
     return wrap(like.face, np.eye(int(like.shape[0]), dtype=np_dtype(like)))
 
 
-def solve_dense(name: str, what: str, matrix: Any, b: Any) -> Any:
+def solve_dense(name: str, what: str, matrix: Tensor, b: Tensor) -> Tensor:
     """Return matrix^-1 b, for a vector b."""
     try:
         x = tensor_ops.solve(matrix, tensor_ops.reshape(b, shape=(b.shape[0], 1)))
@@ -151,9 +164,15 @@ class _Options:
     """Settings for solving a linear system."""
 
     def __init__(
-        self, method: Any, symmetric: bool, rtol: float, atol: float, maxiter: int | None, preconditioner: Any,
+        self,
+        method: Callable[..., Any] | str,
+        symmetric: bool,
+        rtol: float,
+        atol: float,
+        maxiter: int | None,
+        preconditioner: Callable[..., Any] | None,
         on_failure: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.method, self.symmetric, self.preconditioner = method, symmetric, preconditioner
         self.rtol, self.atol, self.maxiter, self.on_failure = rtol, atol, maxiter, on_failure
 
@@ -172,19 +191,19 @@ def _solve_krylov(
             "Only method='lsmr' solves systems that are not square. [nd-problem]"
         )
 
-    def image(vector: Any) -> Any:
+    def image(vector: Tensor) -> Tensor:
         return right.pack_result(f"{name}: A", equations.run(lambda x, b, *rest: A(x, *rest), vector))
 
-    def solver(start: Any) -> Any:
+    def solver(start: NDArray[Any]) -> NDArray[Any]:
         rhs = np.array(equations.batch.full(right.pack([equations.batch.plain(t) for t in tree_flatten(b)[0]])))
         return _iterate(name, equations, image, start, rhs, options)
 
     solution = equations.solve(solver)
 
-    def linear(x: Any, params: Tensors) -> Any:
+    def linear(x: Tensor, params: Tensors) -> Tensor:
         return right.pack_result(f"{name}: A", equations.apply(lambda x, b, *rest: A(x, *rest), x, params))
 
-    def right_side(params: Tensors) -> Any:
+    def right_side(params: Tensors) -> Tensor:
         return right.pack(list(params[: len(right.shapes)]))
 
     rule = _LinearRule(name, linear, right_side, options)
@@ -193,15 +212,20 @@ def _solve_krylov(
 
 
 def _iterate(
-    name: str, equations: Equations, image: Callable[[Any], Any], start: Any, b: Any, options: _Options,
-) -> Any:  # fmt: skip
+    name: str,
+    equations: Equations,
+    image: Callable[[Any], Any],
+    start: NDArray[Any],
+    b: NDArray[Any],
+    options: _Options,
+) -> NDArray[Any]:
     """Solve on arrays. Inside vmap the samples form one block-diagonal system, so they are solved together."""
     sparse = scipy_module("sparse.linalg", name)
     shape_x, shape_b = start.shape, b.shape
     call = equations.numeric(image)
     dtype = np.float64
 
-    def matvec(v: Any) -> Any:
+    def matvec(v: NDArray[Any]) -> NDArray[Any]:
         return np.array(call(np.asarray(v).reshape(shape_x)), dtype).reshape(-1)
 
     flat_b, flat_x = np.asarray(b, dtype).reshape(-1), np.asarray(start, dtype).reshape(-1)
@@ -238,14 +262,20 @@ def _iterate(
 
 
 def _lsmr(
-    equations: Equations, sparse: Any, image: Callable[[Any], Any], matvec: Callable[[Any], Any], x: Any, b: Any,
-    shape_b: tuple[int, ...], options: _Options,
-) -> tuple[Any, str]:  # fmt: skip
+    equations: Equations,
+    sparse: Library,
+    image: Callable[[Any], Any],
+    matvec: Callable[[Any], Any],
+    x: NDArray[Any],
+    b: NDArray[Any],
+    shape_b: tuple[int, ...],
+    options: _Options,
+) -> tuple[Any, str]:
 
     face = equations.layout.face
     at = equations.batch.tensor(np.zeros((*equations.batch.sizes, equations.layout.size), equations.layout.dtype), face)
 
-    def rmatvec(u: Any) -> Any:
+    def rmatvec(u: NDArray[Any]) -> NDArray[Any]:
         pulled = vjp(image, at)[1](
             equations.batch.tensor(np.asarray(u, equations.layout.dtype).reshape(shape_b), face)
         )[0]
@@ -272,31 +302,31 @@ class _LinearRule(Rule):
     ) -> None:  # fmt: skip
         self.name, self.linear, self.right_side, self.options = name, linear, right_side, options
 
-    def residual(self, x: Any, params: Tensors) -> Any:
+    def residual(self, x: Tensor, params: Tensors) -> Tensor:
         r = self.linear(x, params) - self.right_side(params)
         return self.transpose(x, params, r) if self.options.method == "lsmr" else r
 
-    def transpose(self, x: Any, params: Tensors, u: Any) -> Any:
+    def transpose(self, x: Tensor, params: Tensors, u: Tensor) -> Tensor:
         return vjp(lambda v: self.linear(v, params), tensor_ops.zeros_like(x))[1](u)[0]
 
-    def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:
+    def solve(self, x: Tensor, params: Tensors, b: Tensor, *, transposed: bool) -> Tensor:
         """Solve another system with the same matrix."""
         o = self.options
         method = o.method
         if method == "lsmr":
             method = "cg"
 
-            def apply(v: Any) -> Any:
+            def apply(v: Tensor) -> Tensor:
                 return self.transpose(x, params, self.linear(v, params))
 
         elif transposed and not o.symmetric:
 
-            def apply(v: Any) -> Any:
+            def apply(v: Tensor) -> Tensor:
                 return self.transpose(x, params, v)
 
         else:
 
-            def apply(v: Any) -> Any:
+            def apply(v: Tensor) -> Tensor:
                 return self.linear(v, params)
 
         return linear_solve(
@@ -304,13 +334,13 @@ class _LinearRule(Rule):
             preconditioner=o.preconditioner if o.symmetric or not transposed else None, on_failure=o.on_failure,
         )  # fmt: skip
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Any) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         from ndgrad.implicit.roots import pull_parameters  # avoids an import cycle
 
         w = self.solve(out, params, g, transposed=True)
         return pull_parameters(self.residual, out, params, needs, -w)
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         from ndgrad.implicit.roots import push_parameters  # avoids an import cycle
 
         return self.solve(out, params, -push_parameters(self.residual, out, params, tangents), transposed=False)

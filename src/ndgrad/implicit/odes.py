@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,17 @@ from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor, TensorLike
+
+
+#: Times: one, or several in a sequence or a tensor.
+Times: TypeAlias = "TensorLike | Sequence[TensorLike] | None"
+#: Events: functions whose zeros are found.
+Events: TypeAlias = "Callable[..., Any] | Sequence[Callable[..., Any]] | None"
 
 
 class OdeResult(dict[str, Any]):
@@ -43,14 +54,14 @@ class OdeResult(dict[str, Any]):
 
 def solve_ivp(
     fun: Callable[..., PyTree],
-    t_span: Any,
+    t_span: Sequence[TensorLike],
     y0: PyTree,
     method: str = "RK45",
-    t_eval: Any = None,
+    t_eval: Times = None,
     dense_output: bool = False,
-    events: Any = None,
+    events: Events = None,
     vectorized: bool = False,
-    args: Any = None,
+    args: PyTree = None,
     *,
     rtol: float = 1e-3,
     atol: float = 1e-6,
@@ -103,13 +114,13 @@ def solve_ivp(
     return problem.solve(_as_list(events))
 
 
-def _positive(name: str, what: str, value: Any) -> float:
+def _positive(name: str, what: str, value: float) -> float:
     if np.ndim(value) or not float(value) > 0:
         raise ValueError(f"{name}: {what} is {value!r}. It must be one positive number. [nd-range]")
     return float(value)
 
 
-def _as_list(events: Any) -> list[Callable[..., Any]]:
+def _as_list(events: Events) -> list[Callable[..., Any]]:
     return [] if events is None else [events] if callable(events) else list(events)
 
 
@@ -117,9 +128,14 @@ class _Problem:
     """A call of solve_ivp."""
 
     def __init__(
-        self, settings: Settings, fun: Callable[..., PyTree], y0: PyTree, args: tuple[Any, ...], t_span: Any,
-        t_eval: Any,
-    ) -> None:  # fmt: skip
+        self,
+        settings: Settings,
+        fun: Callable[..., PyTree],
+        y0: PyTree,
+        args: tuple[Any, ...],
+        t_span: Sequence[TensorLike],
+        t_eval: Times,
+    ) -> None:
         self.settings, self.fun, self.name = settings, fun, settings.name
         self.equations = Equations(self.name, y0, args, face_of_tree(y0, args, t_span, t_eval))
         self.layout = self.equations.layout
@@ -130,20 +146,21 @@ class _Problem:
         self.start, self.end = float(numbers(self.t0)), float(numbers(self.t1))
         self._check_times()
 
-    def _time(self, what: str, t: Any, ndim: int) -> Any:
+    def _time(self, what: str, t: Times, ndim: int) -> Tensor:
         if isinstance(t, (list, tuple)) and any(isinstance(v, Variable) for v in t):
             t = tensor_ops.stack(*(self._time(what, v, 0) for v in t), dim=0)
+        made: Tensor
         if isinstance(t, Variable):
-            t = with_face(t, self.layout.face)
-            check_unbatched(self.name, what, t)
+            made = with_face(t, self.layout.face)
+            check_unbatched(self.name, what, made)
         else:
-            t = wrap(self.layout.face, np.asarray(t, np.float64))
-        if len(t.shape) != ndim:
+            made = wrap(self.layout.face, np.asarray(t, np.float64))
+        if len(made.shape) != ndim:
             raise ValueError(
-                f"{self.name}: {what} has shape {tuple(t.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}. "
+                f"{self.name}: {what} has shape {tuple(made.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}. "
                 "[nd-ndim]"
             )
-        return t if is_floating(np_dtype(t)) else tensor_ops.cast(t, dtype=np.dtype(np.float64))
+        return made if is_floating(np_dtype(made)) else tensor_ops.cast(made, dtype=np.dtype(np.float64))
 
     def _check_times(self) -> None:
         if not (np.isfinite(self.start) and np.isfinite(self.end)):
@@ -163,16 +180,16 @@ class _Problem:
 
     # ----- the right side -----
 
-    def field(self, t: Any, vector: Any, *args: Any) -> Any:
+    def field(self, t: Tensor, vector: Tensor, *args: Any) -> Tensor:
         return self.layout.pack_result(
             f"{self.name}: fun", self.fun(with_face(t, self.layout.face), self.layout.unpack(vector), *args)
         )
 
-    def pure(self, t: Any, vector: Any, params: Tensors) -> Any:
+    def pure(self, t: Tensor, vector: Tensor, params: Tensors) -> Tensor:
         return self.equations.apply_flat(self.field, (t, vector), params)
 
     def event_value(self, event: Callable[..., Any]) -> Callable[..., Any]:
-        def value(t: Any, vector: Any, *args: Any) -> Any:
+        def value(t: Tensor, vector: Tensor, *args: Any) -> Tensor:
             face = self.layout.face
             found = tensors_of(
                 f"{self.name}: an event", event(with_face(t, face), self.layout.unpack(vector), *args), face
@@ -194,7 +211,7 @@ class _Problem:
         y0 = layout.pack(layout.tensors)
         counts: dict[str, int] = {}
 
-        def solver(start: Any) -> tuple[Trajectory, list[Event], tuple[int, ...]]:
+        def solver(start: NDArray[Any]) -> tuple[Trajectory, list[Event], tuple[int, ...]]:
             system = system_of(lambda t, y: equations.run_flat(self.field, t, y), equations.batch, y0, self.settings)
             if functions:
                 system.rhs(self.start, start)  # notes captured tensors
@@ -235,7 +252,7 @@ class _Problem:
     def _event(self, function: Callable[..., Any], shape: tuple[int, ...]) -> Event:
         equations, layout, value = self.equations, self.layout, self.event_value(function)
 
-        def number(t: float, y: Any) -> float:
+        def number(t: float, y: NDArray[Any]) -> float:
             state = wrap(layout.face, np.asarray(y, layout.dtype).reshape(shape))
             return float(
                 take_apart(equations.run_flat(value, wrap(layout.face, np.asarray(t, layout.dtype)), state))[0]
@@ -243,7 +260,7 @@ class _Problem:
 
         return Event(number, int(getattr(function, "terminal", 0)), float(getattr(function, "direction", 0)))
 
-    def _event_times(self, function: Callable[..., Any], event: Event, y0: Any, params: list[Any]) -> Any:
+    def _event_times(self, function: Callable[..., Any], event: Event, y0: Tensor, params: list[Any]) -> Tensor:
         """Return the times of an event as roots of the event function along the solution."""
         layout = self.layout
         times = wrap(layout.face, np.array(event.times, layout.dtype))
@@ -252,7 +269,7 @@ class _Problem:
             return times
         value = self.event_value(function)
 
-        def residual(at: Any, given: Tensors) -> Any:
+        def residual(at: Tensor, given: Tensors) -> Tensor:
             t0, start, *rest = given
             state = flow(self.pure, t0, at, start, rest, self.settings)
             one = self.equations.apply_flat(
@@ -264,12 +281,12 @@ class _Problem:
         found = [attach(wrap(layout.face, np.array([t], layout.dtype)), everything, rule) for t in event.times]
         return found[0] if len(found) == 1 else tensor_ops.cat(*found, dim=0)
 
-    def _event_states(self, times: Any, y0: Any, params: list[Any]) -> PyTree:
+    def _event_states(self, times: Tensor, y0: Tensor, params: list[Any]) -> PyTree:
         if not times.shape[0]:
             return self._rows(wrap(self.layout.face, np.zeros((0, self.layout.size), self.layout.dtype)), last=False)
         return self._rows(flow(self.pure, self.t0, times, y0, params, self.settings), last=False)
 
-    def _reached(self, found: Trajectory, events: Sequence[Event], event_times: Sequence[Any]) -> Any:
+    def _reached(self, found: Trajectory, events: Sequence[Event], event_times: Sequence[Any]) -> Tensor:
         """Return the times of the result as tensors; times given by the user are the user's own."""
         count = len(found.times)
         if self.t_eval is not None:
@@ -291,7 +308,7 @@ class _Problem:
         ]
         return tensor_ops.cat(ends[0], between, ends[1], dim=0) if count > 1 else ends[0]
 
-    def _rows(self, states: Any, last: bool = True) -> PyTree:
+    def _rows(self, states: Tensor, last: bool = True) -> PyTree:
         """Return a matrix of states (time in front) in the structure of y0, with time as the last dimension of every
         leaf (or the first).
         """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,18 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import hessian, hvp, jacfwd
 from ndgrad._src.transforms.transforms import grad
 from ndgrad.func import sparse_hessian
-from ndgrad.implicit.constraints import Bounds, Constraint, read_bounds, read_constraints
-from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
+from ndgrad.implicit.constraints import Bounds, BoundsLike, Constraint, ConstraintLike, read_bounds, read_constraints
+from ndgrad.implicit.convergence import SolverResult, check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
 from ndgrad.implicit.linear import DENSE_LIMIT
 from ndgrad.implicit.packing import Layout, PyTree, tensors_of
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor
 
 #: Derivatives that SciPy's methods use.
 WITH_GRADIENT = frozenset(
@@ -40,11 +45,11 @@ WITH_HESSIAN = frozenset(("dogleg", "trust-exact"))
 def minimize(
     fun: Callable[..., Any],
     x0: PyTree,
-    args: Any = (),
+    args: PyTree = (),
     *,
     method: str | Callable[..., Any] | None = None,
-    bounds: Any = None,
-    constraints: Any = (),
+    bounds: BoundsLike = None,
+    constraints: ConstraintLike | Sequence[ConstraintLike] = (),
     tol: float | None = None,
     options: dict[str, Any] | None = None,
     linear: str | Callable[..., Any] | None = None,
@@ -73,10 +78,23 @@ def minimize(
 
 
 def find_minimum(
-    name: str, fun: Callable[..., Any], x0: PyTree, args: Any, *, method: Any, bounds: Any, constraints: Any,
-    tol: float | None, options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None, hess: Any = None,
-    hessp: Any = None, callback: Any = None,
-) -> tuple[PyTree, Any, Any]:  # fmt: skip
+    name: str,
+    fun: Callable[..., Any],
+    x0: PyTree,
+    args: PyTree,
+    *,
+    method: str | Callable[..., Any] | None,
+    bounds: BoundsLike,
+    constraints: ConstraintLike | Sequence[ConstraintLike],
+    tol: float | None,
+    options: dict[str, Any] | None,
+    linear: str | Callable[..., Any] | None,
+    on_failure: str,
+    jac: str | bool | Callable[..., Any] | None = None,
+    hess: object = None,
+    hessp: Callable[..., Any] | None = None,
+    callback: Callable[..., Any] | None = None,
+) -> tuple[PyTree, Any, Any]:
     """Return the minimum as a differentiable structure, SciPy's result, and the layout between structures and
     vectors.
     """
@@ -86,7 +104,7 @@ def find_minimum(
     equations = Equations(name, x0, (given, tuple(c.args for c in read)))
     objective = Objective(name, fun, equations, read, read_bounds(name, bounds, equations.layout))
 
-    def solver(start: Any) -> Any:
+    def solver(start: NDArray[Any]) -> tuple[SolverResult, Conditions | None, NDArray[Any] | None]:
         objective.value(start)
         if equations.batch.levels:
             raise not_batched(name)
@@ -97,9 +115,9 @@ def find_minimum(
     return equations.layout.unpack(_value(equations, result, conditions, z)), result, equations.layout
 
 
-def _value(equations: Equations, result: Any, conditions: Conditions | None, z: Any) -> Any:
+def _value(equations: Equations, result: SolverResult, conditions: Conditions | None, z: NDArray[Any] | None) -> Tensor:
     """Return the solution as a vector tensor."""
-    if conditions is not None:
+    if conditions is not None and z is not None:
         return conditions.attach(z)
     return wrap(equations.layout.face, np.asarray(result.x, equations.layout.dtype))
 
@@ -125,49 +143,65 @@ class Objective:
         #: Norm of the gradient at the start of the search, as a scale for small gradients.
         self.steepness = 0.0
 
-    def scalar(self, vector: Any, given: Any, _: Any) -> Any:
+    def scalar(self, vector: Tensor, given: tuple[PyTree, ...], _: tuple[PyTree, ...]) -> Tensor:
         """Return the objective of a vector, on tensors."""
         return scalar_result(self.name, self.fun(self.layout.unpack(vector), *given), self.layout)
 
-    def _on_arrays(self, function: Callable[..., Any], x: Any) -> Any:
+    def _on_arrays(self, function: Callable[..., Any], x: NDArray[Any]) -> NDArray[Any]:
         return self.equations.numeric(lambda v: self.equations.run_flat(function, v))(x)
 
-    def value(self, x: Any) -> Any:
+    def value(self, x: NDArray[Any]) -> NDArray[Any]:
         return self._on_arrays(self.scalar, x)
 
-    def gradient(self, x: Any) -> Any:
+    def gradient(self, x: NDArray[Any]) -> NDArray[Any]:
         return self._on_arrays(grad(self.scalar), x)
 
-    def hessian(self, x: Any) -> Any:
+    def hessian(self, x: NDArray[Any]) -> NDArray[Any]:
         return self._on_arrays(hessian(self.scalar), x)
 
-    def product(self, x: Any, p: Any) -> Any:
+    def product(self, x: NDArray[Any], p: NDArray[Any]) -> NDArray[Any]:
         """Return a Hessian-vector product."""
         along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.face)
 
-        def at(v: Any) -> Any:
+        def at(v: Tensor) -> Tensor:
             return self.equations.run_flat(lambda v, *args: hvp(lambda u: self.scalar(u, *args), (v,), (along,)), v)
 
         return np.array(self.equations.numeric(at)(x), np.float64)
 
-    def sparse_hessian(self, x: Any) -> Callable[[Any], Any]:
+    def sparse_hessian(self, x: NDArray[Any]) -> Callable[[Any], Any]:
         """Return a function that computes SciPy's sparse Hessian, with the pattern prepared at x."""
         at = self.equations.batch.tensor(np.asarray(x, self.layout.dtype), self.layout.face)
         prepared = sparse_hessian(lambda v: self.equations.run_flat(self.scalar, v), at, format="csc")
         return lambda y: prepared(self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.face))
 
     def minimize(
-        self, start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any, hessp: Any, callback: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        start: NDArray[Any],
+        method: str | Callable[..., Any] | None,
+        tol: float | None,
+        options: dict[str, Any] | None,
+        jac: str | bool | Callable[..., Any] | None,
+        hess: object,
+        hessp: Callable[..., Any] | None,
+        callback: Callable[..., Any] | None,
+    ) -> SolverResult:
         with ExitStack() as stack:
             return self._minimize(
                 lambda f: stack.enter_context(Lent(f)), start, method, tol, options, jac, hess, hessp, callback
             )
 
     def _minimize(
-        self, lent: Callable[..., Any], start: Any, method: Any, tol: float | None, options: Any, jac: Any, hess: Any,
-        hessp: Any, callback: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        lent: Callable[..., Any],
+        start: NDArray[Any],
+        method: str | Callable[..., Any] | None,
+        tol: float | None,
+        options: dict[str, Any] | None,
+        jac: str | bool | Callable[..., Any] | None,
+        hess: object,
+        hessp: Callable[..., Any] | None,
+        callback: Callable[..., Any] | None,
+    ) -> SolverResult:
         optimize = scipy_module("optimize", self.name)
         self.steepness = float(np.abs(self.gradient(start)).max(initial=0.0))
         settings: dict[str, Any] = {"method": method, "tol": tol, "options": options, "callback": callback}
@@ -178,8 +212,8 @@ class Objective:
         if hess == "sparse":
             if known not in ("trust-constr", None):
                 raise ValueError(
-                    f"{self.name}: method {method!r} takes no sparse Hessian. 'trust-constr' does, "
-                    "and is the default then. [nd-option]"
+                    f"{self.name}: method {method!r} takes no sparse Hessian. Use 'trust-constr', the "
+                    "default for one. [nd-option]"
                 )
             settings["method"] = known = "trust-constr"
             settings["hess"] = lent(self.sparse_hessian(start))
@@ -199,7 +233,9 @@ class Objective:
             ]
         return optimize.minimize(lent(self.value), np.array(start, np.float64), **settings)
 
-    def settle(self, result: Any, linear: Any, on_failure: str) -> tuple[Any, Conditions | None, Any]:
+    def settle(
+        self, result: SolverResult, linear: str | Callable[..., Any] | None, on_failure: str
+    ) -> tuple[Any, Conditions | None, Any]:
         """Return the conditions that hold at SciPy's solution, and a more exact solution of them.
 
         With on_failure="return", SciPy's result is unchanged unless a derivative is needed. An interior method stops at
@@ -239,7 +275,9 @@ class Objective:
 class Conditions:
     """Conditions at a minimum: equations for the unknowns and the multipliers of active constraints."""
 
-    def __init__(self, objective: Objective, x: Any, linear: Any, touching: float = 0.0) -> None:
+    def __init__(
+        self, objective: Objective, x: NDArray[Any], linear: str | Callable[..., Any] | None, touching: float = 0.0
+    ) -> None:
         self.objective, self.equations, self.layout = objective, objective.equations, objective.layout
         n = self.layout.size
         gradient = np.array(objective.gradient(x), np.float64)
@@ -268,7 +306,7 @@ class Conditions:
         self.plain = not count and not self.fixed.any()
         self.linear = linear
 
-    def vector(self, z: Any, given: Any, constraint_args: Any) -> Any:
+    def vector(self, z: Tensor, given: tuple[PyTree, ...], constraint_args: tuple[tuple[PyTree, ...], ...]) -> Tensor:
         """Return the residual of the conditions, on tensors."""
         n, scalar = self.size, self.objective.scalar
         if self.plain:
@@ -276,7 +314,7 @@ class Conditions:
         x = tensor_ops.getitem(z, index=(slice(0, n),))
         multipliers = tensor_ops.getitem(z, index=(slice(n, n + self.count),))
 
-        def equations_of(v: Any) -> Any:
+        def equations_of(v: Tensor) -> Tensor:
             parts = []
             for number, active, at in self.rows:
                 if len(active):
@@ -284,7 +322,7 @@ class Conditions:
                     parts.append(values[active] - _constant(at, self.layout))
             return tensor_ops.cat(*parts, dim=0)
 
-        def lagrangian(v: Any) -> Any:
+        def lagrangian(v: Tensor) -> Tensor:
             value = scalar(v, given, constraint_args)
             return value - (multipliers * equations_of(v)).sum() if self.count else value
 
@@ -294,10 +332,10 @@ class Conditions:
             gradient = gradient * (1.0 - fixed) + (x - _constant(self.fixed_at, self.layout)) * fixed
         return tensor_ops.cat(gradient, equations_of(x), dim=0) if self.count else gradient
 
-    def residual(self, z: Any) -> Any:
+    def residual(self, z: NDArray[Any]) -> NDArray[Any]:
         return self.equations.numeric(lambda v: self.equations.run_flat(self.vector, v))(z)
 
-    def polished(self) -> Any:
+    def polished(self) -> NDArray[Any]:
         """Take Newton steps on the conditions while they help; away from a minimum there are none."""
         jacobian = self.equations.numeric(lambda v: self.equations.run_flat(jacfwd(self.vector), v))
         z, r = self.start, self.residual(self.start)
@@ -313,10 +351,10 @@ class Conditions:
             z, r = moved, new
         return z
 
-    def attach(self, z: Any) -> Any:
+    def attach(self, z: NDArray[Any]) -> Tensor:
         """Return the solution as a differentiable vector."""
 
-        def pure(v: Any, params: Tensors) -> Any:
+        def pure(v: Tensor, params: Tensors) -> Tensor:
             return self.equations.apply_flat(self.vector, (v,), params)
 
         params = self.equations.parameters()
@@ -325,7 +363,12 @@ class Conditions:
         return out if self.plain else tensor_ops.getitem(out, index=(slice(0, self.size),))
 
 
-def objective_signs(constraints: Sequence[Constraint], rows: Any, multipliers: Any, gradient: Any) -> Any:
+def objective_signs(
+    constraints: Sequence[Constraint],
+    rows: list[tuple[int, NDArray[Any], NDArray[Any]]],
+    multipliers: NDArray[Any],
+    gradient: NDArray[Any],
+) -> NDArray[Any]:
     """Return the active rows whose multiplier has the required sign."""
     tiny = 1e-6 * max(1.0, float(np.abs(gradient).max(initial=0.0)))
     signs = [constraints[number].signs(active, at) for number, active, at in rows]
@@ -333,7 +376,7 @@ def objective_signs(constraints: Sequence[Constraint], rows: Any, multipliers: A
     return (flat == 0) | (flat * multipliers > tiny)
 
 
-def _select(rows: Any, kept: Any) -> list[tuple[int, Any, Any]]:
+def _select(rows: list[tuple[int, NDArray[Any], NDArray[Any]]], kept: NDArray[Any]) -> list[tuple[int, Any, Any]]:
     out, start = [], 0
     for number, active, at in rows:
         keep = kept[start : start + len(active)]
@@ -342,11 +385,11 @@ def _select(rows: Any, kept: Any) -> list[tuple[int, Any, Any]]:
     return out
 
 
-def _constant(array: Any, layout: Layout) -> Any:
+def _constant(array: NDArray[Any], layout: Layout) -> Tensor:
     return wrap(layout.face, np.asarray(array, layout.dtype))
 
 
-def scalar_result(name: str, result: Any, layout: Layout) -> Any:
+def scalar_result(name: str, result: PyTree, layout: Layout) -> Tensor:
     """Check the result of an objective: one real number."""
     (value, *more) = tensors_of(f"{name}: fun", result, layout.face)
     if more or int(np.prod(value.shape)) != 1:
@@ -363,9 +406,9 @@ def scalar_result(name: str, result: Any, layout: Layout) -> Any:
 def least_squares(
     fun: Callable[..., PyTree],
     x0: PyTree,
-    args: Any = (),
+    args: PyTree = (),
     *,
-    bounds: Any = None,
+    bounds: BoundsLike = None,
     method: str = "trf",
     loss: str = "linear",
     f_scale: float = 1.0,
@@ -395,9 +438,20 @@ def least_squares(
 
 
 def find_least_squares(
-    name: str, fun: Callable[..., PyTree], x0: PyTree, args: Any, *, bounds: Any, method: str, loss: Any,
-    f_scale: float, options: dict[str, Any] | None, linear: Any, on_failure: str, jac: Any = None,
-) -> tuple[PyTree, Any, Any]:  # fmt: skip
+    name: str,
+    fun: Callable[..., PyTree],
+    x0: PyTree,
+    args: PyTree,
+    *,
+    bounds: BoundsLike,
+    method: str,
+    loss: str | Callable[..., Any],
+    f_scale: float,
+    options: dict[str, Any] | None,
+    linear: str | Callable[..., Any] | None,
+    on_failure: str,
+    jac: object = None,
+) -> tuple[PyTree, Any, Any]:
 
     check_on_failure(name, on_failure)
     if loss not in LOSSES:
@@ -407,13 +461,13 @@ def find_least_squares(
     layout = equations.layout
     limits = read_bounds(name, bounds, layout)
 
-    def residuals(vector: Any, given: Any, _: Any) -> Any:
+    def residuals(vector: Tensor, given: tuple[PyTree, ...], _: tuple[PyTree, ...]) -> Tensor:
         return flat_residuals(name, fun, layout.unpack(vector), given, layout)
 
-    def cost(x: PyTree, *given: Any) -> Any:
+    def cost(x: PyTree, *given: Any) -> Tensor:
         return cost_of(flat_residuals(name, fun, x, given, layout), loss, f_scale)
 
-    def solver(start: Any) -> Any:
+    def solver(start: NDArray[Any]) -> tuple[SolverResult, Conditions | None, NDArray[Any] | None]:
         run = equations.run_flat
         value = equations.numeric(lambda v: run(residuals, v))
         jacobian = equations.numeric(lambda v: run(jacfwd(residuals), v))
@@ -436,13 +490,13 @@ def find_least_squares(
     return layout.unpack(_value(equations, result, conditions, z)), result, layout
 
 
-def flat_residuals(name: str, fun: Callable[..., PyTree], x: PyTree, given: tuple[Any, ...], layout: Layout) -> Any:
+def flat_residuals(name: str, fun: Callable[..., PyTree], x: PyTree, given: tuple[Any, ...], layout: Layout) -> Tensor:
     """Return the result of a least-squares function as one vector."""
     leaves = tensors_of(f"{name}: fun", fun(x, *given), layout.face)
     return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
 
 
-def cost_of(r: Any, loss: str, f_scale: float) -> Any:
+def cost_of(r: Tensor, loss: str, f_scale: float) -> Tensor:
     """Return half the sum of squares of residuals, or of a loss function of the squares."""
     return LOSSES[loss]((r / f_scale) ** 2).sum() * (0.5 * f_scale**2)
 

@@ -43,11 +43,11 @@ class Layout:
         self.size = sum(self.sizes)
         self.tensors = tensors
 
-    def pack(self, leaves: Sequence[Any]) -> Any:
+    def pack(self, leaves: Sequence[Any]) -> Tensor:
         """Return the leaves (tensors) as one vector."""
         return _vector(leaves, self.dtype)
 
-    def unpack(self, vector: Any) -> PyTree:
+    def unpack(self, vector: Tensor) -> PyTree:
         """Return the structure that a vector represents."""
         vector = with_face(vector, self.face)
         leaves, start = [], 0
@@ -65,7 +65,7 @@ class Layout:
             leaves.append(t)
         return tree_unflatten(leaves, self.spec)
 
-    def pack_result(self, name: str, result: PyTree) -> Any:
+    def pack_result(self, name: str, result: PyTree) -> Tensor:
         """Return the result of a user's function as a vector of this layout's size."""
         vector = _vector(tensors_of(name, result, self.face), self.dtype)
         if vector.shape[0] != self.size:
@@ -77,7 +77,7 @@ class Layout:
         return vector
 
 
-def _vector(leaves: Sequence[Any], dtype: Any) -> Any:
+def _vector(leaves: Sequence[Any], dtype: np.dtype[Any]) -> Tensor:
     """Concatenate tensors; a complex one counts as its real parts and then its imaginary parts."""
     parts = []
     for t in leaves:
@@ -89,7 +89,7 @@ def _vector(leaves: Sequence[Any], dtype: Any) -> Any:
     return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=0)
 
 
-def as_tensor(name: str, leaf: Any, face: type[Any]) -> Any:
+def as_tensor(name: str, leaf: object, face: type[Any]) -> Tensor:
     """Return a leaf as a tensor of a class: numbers and arrays become constants."""
     if isinstance(leaf, Variable):
         return as_captured(leaf)

@@ -9,7 +9,7 @@ order exists.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,15 +25,20 @@ from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
 from ndgrad.implicit.rewrapping import with_face
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor, TensorLike
+
 #: integrand(x, parameters) -> a vector, on tensors
 Integrand = Callable[[Any, Tensors], Any]
 
 
 def quad(
     func: Callable[..., PyTree],
-    a: Any,
-    b: Any,
-    args: Any = (),
+    a: TensorLike,
+    b: TensorLike,
+    args: PyTree = (),
     *,
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
@@ -65,7 +70,7 @@ def quad(
     equations = Equations(name, wrap(face, np.zeros((), kind)), given, face)
     outline: dict[str, Layout] = {}
 
-    def integrand(x: Any, *given: Any) -> Any:
+    def integrand(x: Tensor, *given: Any) -> Tensor:
         result = func(with_face(x, face), *given)
         leaves = tensors_of(f"{name}: func", result, face)
         layout = Layout(f"{name}: func", tree_unflatten(leaves, tree_flatten(result)[1]), face_of_tree(leaves))
@@ -73,7 +78,7 @@ def quad(
         layout.tensors = []  # they belong to this call, the layout outlives it
         return layout.pack(leaves)
 
-    def solver(_: Any) -> tuple[Any, float]:
+    def solver(_: NDArray[Any]) -> tuple[Any, float]:
         return settings.integrate(lambda x: equations.run_flat(integrand, x), equations.batch, lower, upper, face)
 
     value, error = equations.solve(solver)
@@ -82,7 +87,7 @@ def quad(
     return outline["layout"].unpack(whole), error
 
 
-def _limit(name: str, what: str, value: Any, face: type[Any]) -> Any:
+def _limit(name: str, what: str, value: TensorLike, face: type[Any]) -> Tensor:
     t = with_face(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
     if len(t.shape) or np_dtype(t).kind not in "iu" + FLOATING:
         raise ValueError(
@@ -107,14 +112,16 @@ class _Settings:
         self.points = None if points is None else [float(p) for p in points]
         self.on_failure = on_failure
 
-    def integrate(self, f: Callable[[Any], Any], batch: Batch, a: Any, b: Any, face: type[Any]) -> tuple[Any, float]:
+    def integrate(
+        self, f: Callable[[Any], Any], batch: Batch, a: Tensor, b: Tensor, face: type[Any]
+    ) -> tuple[Any, float]:
         """Return the integral (an array with batches in front) of a function of plain tensors, and the error's
         estimate.
         """
         lower, upper = (float(take_apart(t)[0]) for t in (a, b))
         dtype = np_dtype(a)
 
-        def on_arrays(x: float) -> Any:
+        def on_arrays(x: float) -> NDArray[Any]:
             return np.array(batch.full(f(wrap(face, np.asarray(x, dtype)))), np.float64)
 
         probe = on_arrays(_inside(lower, upper))
@@ -144,13 +151,13 @@ def _inside(a: float, b: float) -> float:
     return a + 1.0 if np.isinf(b) else 0.5 * (a + b)
 
 
-def integral(f: Integrand, a: Any, b: Any, params: Tensors, settings: _Settings) -> Any:
+def integral(f: Integrand, a: Tensor, b: Tensor, params: Tensors, settings: _Settings) -> Tensor:
     """Return the integral of a function of explicit parameters, as a differentiable vector."""
     batch = Batch()
     for t in params:
         batch.include(take_apart(t)[1])
 
-    def run() -> Any:
+    def run() -> NDArray[Any]:
         plain = [batch.plain(p) for p in params]
         return settings.integrate(lambda x: f(x, plain), batch, a, b, a.face)[0]
 
@@ -163,7 +170,7 @@ class IntegralRule(Rule):
     def __init__(self, f: Integrand, settings: _Settings) -> None:
         self.f, self.settings = f, settings
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         a, b, *rest = params
         grads: list[Any] = [None] * len(params)
         for i, (limit, sign) in enumerate(((a, -1.0), (b, 1.0))):
@@ -174,7 +181,7 @@ class IntegralRule(Rule):
             layout = Layout(self.settings.name, [rest[i] for i in wanted], a.face)
             count = len(rest)
 
-            def pulled(x: Any, given: Tensors) -> Any:
+            def pulled(x: Tensor, given: Tensors) -> Tensor:
                 values, g = list(given[:count]), given[count]
                 back = vjp(lambda *ps: self.f(x, merged(values, wanted, ps)), *(values[i] for i in wanted))[1]
                 return layout.pack(back(g))
@@ -184,7 +191,7 @@ class IntegralRule(Rule):
                 grads[2 + i] = t
         return grads
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         a, b, *rest = params
         total = tensor_ops.zeros_like(out)
         for limit, t, sign in ((a, tangents[0], -1.0), (b, tangents[1], 1.0)):
@@ -194,7 +201,7 @@ class IntegralRule(Rule):
         if moving:
             count = len(rest)
 
-            def pushed(x: Any, given: Tensors) -> Any:
+            def pushed(x: Tensor, given: Tensors) -> Tensor:
                 values, along = list(given[:count]), tuple(given[count:])
                 return jvp(lambda *ps: self.f(x, merged(values, moving, ps)), tuple(values[i] for i in moving), along)[
                     1
@@ -203,7 +210,7 @@ class IntegralRule(Rule):
             total = total + integral(pushed, a, b, (*rest, *(tangents[2 + i] for i in moving)), self.settings)
         return total
 
-    def _at(self, limit: Any, rest: Tensors) -> Any:
+    def _at(self, limit: Tensor, rest: Tensors) -> Tensor:
         """Return the integrand at a limit; at infinity it vanishes, or the integral would not exist."""
         if np.isinf(np.asarray(take_apart(limit)[0])).any():
             raise ValueError(

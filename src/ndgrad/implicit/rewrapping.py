@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from ndgrad._src.core.captures import as_captured
 from ndgrad._src.core.subclass import as_class
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
-def with_face(t: Any, face: type[Any]) -> Any:
+T = TypeVar("T", bound="Tensor")
+
+
+def with_face(t: Tensor, face: type[T]) -> T:
     """Return a tensor as the given tensor class."""
     return as_class(as_captured(t), face)
 

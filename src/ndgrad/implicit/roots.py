@@ -8,7 +8,7 @@ not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,11 +17,16 @@ from ndgrad._src.foundations.pytree import tree_map
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.jacobian import jacfwd
 from ndgrad._src.transforms.transforms import jvp, vjp
-from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
+from ndgrad.implicit.convergence import SolverResult, check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations, Lent
 from ndgrad.implicit.linear import DENSE_LIMIT, linear_solve, solve_dense
 from ndgrad.implicit.packing import PyTree
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Tensor
 
 Solver = Callable[..., Any]
 
@@ -44,12 +49,17 @@ class RootRule(Rule):
     """
 
     def __init__(
-        self, name: str, residual: Callable[[Any, Tensors], Any], linear: Any = None, *, symmetric: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        residual: Callable[[Any, Tensors], Any],
+        linear: str | Solver | None = None,
+        *,
+        symmetric: bool = False,
+    ) -> None:
         self.name, self.residual, self.linear, self.symmetric = name, residual, linear, symmetric
 
-    def solve(self, x: Any, params: Tensors, b: Any, *, transposed: bool) -> Any:
-        def f(v: Any) -> Any:
+    def solve(self, x: Tensor, params: Tensors, b: Tensor, *, transposed: bool) -> Tensor:
+        def f(v: Tensor) -> Tensor:
             return self.residual(v, params)
 
         if self.linear == "dense" or (self.linear is None and x.shape[0] <= DENSE_LIMIT):
@@ -62,28 +72,28 @@ class RootRule(Rule):
         if transposed and not self.symmetric:
             pull = vjp(f, x)[1]
 
-            def apply(v: Any) -> Any:
+            def apply(v: Tensor) -> Tensor:
                 return pull(v)[0]
 
         else:
 
-            def apply(v: Any) -> Any:
+            def apply(v: Tensor) -> Tensor:
                 return jvp(f, (x,), (v,))[1]
 
         return linear_solve(
             apply, b, method=self.linear or ("cg" if self.symmetric else "gmres"), symmetric=self.symmetric
         )
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         w = self.solve(out, params, g, transposed=True)
         return pull_parameters(self.residual, out, params, needs, -w)
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         return self.solve(out, params, -push_parameters(self.residual, out, params, tangents), transposed=False)
 
 
 def pull_parameters(
-    f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, needs: Sequence[bool], w: Any,
+    f: Callable[[Any, Tensors], Any], x: Tensor, params: Tensors, needs: Sequence[bool], w: Tensor,
 ) -> Tensors:  # fmt: skip
     """Return w^T df/dp for the needed parameters."""
     wanted = [i for i, need in enumerate(needs) if need]
@@ -91,7 +101,7 @@ def pull_parameters(
     return tuple(next(found) if need else None for need in needs)
 
 
-def push_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, tangents: Tensors) -> Any:
+def push_parameters(f: Callable[[Any, Tensors], Any], x: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
     """Return (df/dp) dp."""
     moving = [i for i, t in enumerate(tangents) if t is not None]
     given, along = tuple(params[i] for i in moving), tuple(tangents[i] for i in moving)
@@ -104,7 +114,7 @@ def push_parameters(f: Callable[[Any, Tensors], Any], x: Any, params: Tensors, t
 def root(
     f: Callable[..., PyTree],
     x0: PyTree,
-    args: Any = (),
+    args: PyTree = (),
     *,
     method: str | Solver | None = None,
     tol: float | None = None,
@@ -133,7 +143,7 @@ def root(
 def fixed_point(
     f: Callable[..., PyTree],
     x0: PyTree,
-    args: Any = (),
+    args: PyTree = (),
     *,
     method: str | Solver | None = None,
     tol: float | None = None,
@@ -154,6 +164,7 @@ def fixed_point(
     >>> a.grad
     tensor(0.2887)
     """
+
     def residual(x: PyTree, *given: Any) -> PyTree:
         return tree_map(lambda new, old: new - old, f(x, *given), x)
 
@@ -163,19 +174,37 @@ def fixed_point(
     return find_root("implicit.fixed_point", residual, x0, args, chosen, tol, options or {}, linear, on_failure)[0]
 
 
+#: Methods of `find_root`: a name, a user's solver or the iteration of `fixed_point`; None chooses one.
+Method: TypeAlias = "str | Solver | _Iteration | None"
+
+
 class Found:
     """Status of a solve, for SciPy's result object."""
 
-    def __init__(self, x: Any, residual: Any, success: bool, message: str, result: Any) -> None:
+    def __init__(
+        self,
+        x: NDArray[Any],
+        residual: NDArray[Any],
+        success: bool,
+        message: str,
+        result: NDArray[Any] | SolverResult | None,
+    ) -> None:
         self.x, self.residual, self.success, self.message = x, residual, success, message
         #: Result of the solver itself.
         self.result = result
 
 
 def find_root(
-    name: str, f: Callable[..., PyTree], x0: PyTree, args: Any, method: Any, tol: float | None, options: dict[str, Any],
-    linear: Any, on_failure: str,
-) -> tuple[PyTree, Found]:  # fmt: skip
+    name: str,
+    f: Callable[..., PyTree],
+    x0: PyTree,
+    args: PyTree,
+    method: Method,
+    tol: float | None,
+    options: dict[str, Any],
+    linear: str | Solver | None,
+    on_failure: str,
+) -> tuple[PyTree, Found]:
     """Return the root as a differentiable structure, and the status of the solve."""
     check_on_failure(name, on_failure)
     if isinstance(method, str) and method not in (*METHODS, "newton"):
@@ -186,10 +215,10 @@ def find_root(
     equations = Equations(name, x0, args)
     layout = equations.layout
 
-    def residual(vector: Any) -> Any:
+    def residual(vector: Tensor) -> Tensor:
         return layout.pack_result(f"{name}: f", equations.run(f, vector))
 
-    def solver(start: Any) -> Found:
+    def solver(start: NDArray[Any]) -> Found:
         numbers = Numbers(name, equations, residual)
         numbers.residual(start)  # notes captured tensors before a method is chosen
         return _solve(name, numbers, start, method, tol, options, on_failure)
@@ -199,8 +228,10 @@ def find_root(
     return layout.unpack(x), found
 
 
-def _differentiable(name: str, equations: Equations, f: Callable[..., PyTree], solution: Any, linear: Any) -> Any:
-    def pure(x: Any, params: Tensors) -> Any:
+def _differentiable(
+    name: str, equations: Equations, f: Callable[..., PyTree], solution: NDArray[Any], linear: str | Solver | None
+) -> Tensor:
+    def pure(x: Tensor, params: Tensors) -> Tensor:
         return equations.layout.pack_result(f"{name}: f", equations.apply(f, x, params))
 
     value = equations.batch.tensor(solution, equations.layout.face)
@@ -222,7 +253,7 @@ class Numbers:
         #: Smallest expected residual relative to the scale of the numbers.
         self.epsilon = float(finfo(equations.layout.dtype).eps)
 
-    def newton_step(self, x: Any, r: Any) -> Any:
+    def newton_step(self, x: NDArray[Any], r: NDArray[Any]) -> NDArray[Any]:
         """Return the step; if some Jacobian is singular, the shortest one that minimises the linearised residual."""
         jacobian = self.jacobian(x)
         try:
@@ -232,8 +263,14 @@ class Numbers:
 
 
 def _solve(
-    name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any], on_failure: str,
-) -> Found:  # fmt: skip
+    name: str,
+    numbers: Numbers,
+    start: NDArray[Any],
+    method: Method,
+    tol: float | None,
+    options: dict[str, Any],
+    on_failure: str,
+) -> Found:
     if numbers.batched:
         if method not in (None, "newton") and not isinstance(method, _Iteration):
             raise ValueError(
@@ -271,7 +308,7 @@ def _solve(
     return found
 
 
-def _check_claim(name: str, numbers: Numbers, start: Any, found: Found, on_failure: str) -> None:
+def _check_claim(name: str, numbers: Numbers, start: NDArray[Any], found: Found, on_failure: str) -> None:
     """Check the residual of a user's solver, which does not report success."""
     r = np.abs(found.residual).max(initial=0.0)
     scale = max(1.0, float(np.abs(numbers.residual(start)).max(initial=0.0)))
@@ -280,7 +317,9 @@ def _check_claim(name: str, numbers: Numbers, start: Any, found: Found, on_failu
         not_converged(name, "the given solver's result is no root", float(r), remedy, found.x, on_failure)
 
 
-def _outside(name: str, numbers: Numbers, start: Any, method: Any, tol: float | None, options: dict[str, Any]) -> Any:
+def _outside(
+    name: str, numbers: Numbers, start: NDArray[Any], method: str | Solver, tol: float | None, options: dict[str, Any]
+) -> NDArray[Any] | SolverResult:
     """Run a solver of SciPy's or of the user's."""
     first = np.array(start, np.float64)
     with Lent(numbers.jacobian) as jac, Lent(numbers.residual, jac) as fun:
@@ -291,13 +330,13 @@ def _outside(name: str, numbers: Numbers, start: Any, method: Any, tol: float | 
         return root(fun, first, method=method, jac=jac if exact else None, tol=tol, options=options or None)
 
 
-def _is_tiny(numbers: Numbers, x: Any, r: Any) -> bool:
+def _is_tiny(numbers: Numbers, x: NDArray[Any], r: NDArray[Any]) -> bool:
     return bool(
         (np.abs(r) <= 100 * numbers.epsilon * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True, initial=0.0))).all()
     )
 
 
-def polished(numbers: Numbers, x: Any, steps: int = 2) -> Any:
+def polished(numbers: Numbers, x: NDArray[Any], steps: int = 2) -> NDArray[Any]:
     """Take a few Newton steps, each kept for the samples whose residual it reduces."""
     r = numbers.residual(x)
     for _ in range(steps):
@@ -313,7 +352,9 @@ def polished(numbers: Numbers, x: Any, steps: int = 2) -> Any:
     return x
 
 
-def newton(numbers: Numbers, start: Any, tol: float | None = None, maxiter: int = 100) -> tuple[Any, str, bool]:
+def newton(
+    numbers: Numbers, start: NDArray[Any], tol: float | None = None, maxiter: int = 100
+) -> tuple[Any, str, bool]:
     """Run Newton's method with step halving, on all samples of a batch together; converged samples stop."""
     x = start
     r = numbers.residual(x)
@@ -349,7 +390,7 @@ class _Iteration:
     def __init__(self, maxiter: int) -> None:
         self.maxiter = maxiter
 
-    def run(self, numbers: Numbers, start: Any, tol: float | None) -> tuple[Any, str, bool]:
+    def run(self, numbers: Numbers, start: NDArray[Any], tol: float | None) -> tuple[Any, str, bool]:
         x = start
         goal = max(tol or 0.0, np.sqrt(numbers.epsilon) * 1e-2)
         for count in range(self.maxiter):

@@ -8,7 +8,7 @@ orders.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.modes import restore, scope
 from ndgrad._src.core.variable import Variable, wrap
@@ -17,23 +17,26 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad._src.transforms.transforms import vmap
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Tensors = Sequence[Any]
 
 
 class Rule:
     """Derivative of a solution, computed from the solution."""
 
-    def value(self, x: Any, *params: Any) -> Any:
+    def value(self, x: NDArray[Any], *params: Any) -> NDArray[Any]:
         """Return the op's result on arrays (with batches in front): the solution, which was computed before the op is
         called.
         """
         return x.copy()
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         """Return cotangents of the parameters (None if not needed) for the cotangent `g` of the solution."""
         raise NotImplementedError
 
-    def pull_arrays(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull_arrays(self, out: NDArray[Any], params: Tensors, g: NDArray[Any], needs: Sequence[bool]) -> Tensors:
         """Same as `pull` for an ordinary backward, on arrays."""
         # Recording is on for plain tensors, for which nothing is recorded. A graph in the result shows that the rule
         # used a tensor which it does not know, and whose gradient would be lost.
@@ -53,7 +56,7 @@ class Rule:
                 )
         return tuple(None if t is None else t._array for t in grads)
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         """Return the tangent of the solution for tangents (None for zero) of the parameters."""
         raise NotImplementedError
 
@@ -69,14 +72,14 @@ class BatchedRule(Rule):
         self.inner = inner
         self.dims = tuple(0 if b else None for b in batched)
 
-    def value(self, x: Any, *params: Any) -> Any:
+    def value(self, x: NDArray[Any], *params: Any) -> NDArray[Any]:
         return self.inner.value(x, *(p if d == 0 else p[None] for p, d in zip(params, self.dims, strict=True)))
 
-    def pull(self, out: Any, params: Tensors, g: Any, needs: Sequence[bool]) -> Tensors:
+    def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         if not any(needs):
             return (None,) * len(needs)
 
-        def one(out: Any, g: Any, *params: Any) -> Any:
+        def one(out: Tensor, g: Tensor, *params: Any) -> tuple[Tensor, ...]:
             return tuple(t for t in self.inner.pull(out, params, g, needs) if t is not None)
 
         found = list(vmap(one, (0, 0, *self.dims))(out, g, *params))
@@ -86,11 +89,11 @@ class BatchedRule(Rule):
             for need, dim in zip(needs, self.dims, strict=True)
         )
 
-    def push(self, out: Any, params: Tensors, tangents: Tensors) -> Any:
+    def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
         moving = [i for i, t in enumerate(tangents) if t is not None]
         dims = (0, *self.dims, *(self.dims[i] for i in moving))
 
-        def one(out: Any, *rest: Any) -> Any:
+        def one(out: Tensor, *rest: Any) -> Tensor:
             params, given = rest[: len(params_all)], iter(rest[len(params_all) :])
             return self.inner.push(
                 out, params, tuple(next(given) if i in moving else None for i in range(len(params_all)))
@@ -108,7 +111,7 @@ def merged(params: Tensors, places: Sequence[int], values: Sequence[Any]) -> lis
     return out
 
 
-def attach(solution: Any, params: Tensors, rule: Rule) -> Any:
+def attach(solution: Tensor, params: Tensors, rule: Rule) -> Tensor:
     """Return the solution (a constant) as a differentiable function of the parameters."""
     return implicit(solution, *params, rule=rule)
 

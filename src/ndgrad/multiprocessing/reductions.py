@@ -44,10 +44,10 @@ def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
             f"Cowardly refusing to serialize non-leaf tensor which requires_grad: one of shape {tuple(tensor.shape)} "
             "was to go to another process, and graphs do not leave a process. Send tensor.detach(). [nd-pickle]"
         )
-    return _received, (transport.pack(tensor, _prefix()),)
+    return _receive, (transport.pack(tensor, _prefix()),)
 
 
-def _received(message: tuple[Any, ...]) -> Any:
+def _receive(message: tuple[Any, ...]) -> Any:
     return transport.unpack(message)
 
 

@@ -16,8 +16,9 @@ from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops.vocabulary import tensor_ops as _ops
 from ndgrad._src.tensor.public import publish_namespace
+from ndgrad._src.tensor.structured import constant
 from ndgrad.nested import attention, functions, kinds, shapes  # noqa: F401  # they fill the tables of handlers
-from ndgrad.nested.tensor import HANDLERS, build, constant, is_nested, make_layout
+from ndgrad.nested.tensor import HANDLERS, build, is_nested, make_layout
 from ndgrad.nested.tensor import NestedTensor as NestedTensor
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _check_layout(name: str, layout: Any) -> None:
+def _check_layout(name: str, layout: LayoutName) -> None:
     if layout not in (None, devices.strided, devices.jagged):
         raise RuntimeError(
             f"{name}(): Specified layout is unsupported for nested tensors: {layout!r}. Use layout=ndgrad.jagged. "
@@ -39,7 +40,7 @@ def _check_layout(name: str, layout: Any) -> None:
         )
 
 
-def _joined(name: str, parts: list[Any]) -> Any:
+def _joined(name: str, parts: list[Any]) -> NestedTensor:
     """Return a nested tensor of these components, which keeps their history."""
     if not parts:
         raise RuntimeError(f"{name}(): Cannot construct a nested tensor from an empty tensor list. [nd-nested]")
@@ -50,7 +51,7 @@ def _joined(name: str, parts: list[Any]) -> Any:
         if len(found) > 1:
             names = ", ".join(sorted(str(f) for f in found))
             raise RuntimeError(
-                f"{name}(): When constructing a nested tensor, all tensors in list must have the same {what}, and "
+                f"{name}(): When constructing a nested tensor, all tensors in list must have the same {what}, but "
                 f"there are {names}. Convert them first. [nd-nested]"
             )
     if not sizes[0]:
@@ -110,7 +111,7 @@ def as_nested_tensor(
     if isinstance(ts, ndgrad.Tensor):
         if ts.ndim < 2:
             raise RuntimeError(
-                f"as_nested_tensor(): Expected tensor argument to have dim() > 1, and its shape is {tuple(ts.shape)}. "
+                f"as_nested_tensor(): Expected tensor argument to have dim() > 1, but its shape is {tuple(ts.shape)}. "
                 "Give one row for each component. [nd-nested]"
             )
         ts = ts.to(dtype=dtype, device=device) if dtype is not None or device is not None else ts
@@ -119,7 +120,7 @@ def as_nested_tensor(
         return whole
     if not isinstance(ts, (list, tuple)) or not all(isinstance(t, ndgrad.Tensor) for t in ts):
         raise TypeError(
-            "as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors, and got "
+            "as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors, but got "
             f"{type(ts).__name__}. Use nested_tensor() for lists of numbers. [nd-type]"
         )
     parts = [t.to(dtype=dtype, device=device) for t in ts] if dtype is not None or device is not None else list(ts)
@@ -147,7 +148,7 @@ def nested_tensor_from_jagged(
     if offsets is None and lengths is None:
         raise RuntimeError(f"{name}(): At least one of offsets or lengths is required. [nd-nested]")
     if not isinstance(values, ndgrad.Tensor) or is_nested(values):
-        raise TypeError(f"{name}(): values must be a dense Tensor, and are {type(values).__name__}. [nd-type]")
+        raise TypeError(f"{name}(): values must be a dense Tensor, but are {type(values).__name__}. [nd-type]")
     arrays = []
     for what, given in (("offsets", offsets), ("lengths", lengths)):
         if given is not None and not isinstance(given, ndgrad.Tensor):
@@ -220,7 +221,7 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     """
     if np_dtype(mask).kind != "b":
         raise RuntimeError(
-            f"masked_select: expected BoolTensor for mask, and it is {mask.dtype!r}. Compare first. [nd-dtype]"
+            f"masked_select: expected BoolTensor for mask, but it is {mask.dtype!r}. Compare first. [nd-dtype]"
         )
     if tensor.ndim < 1:
         raise RuntimeError("masked_select: a tensor without dimensions has no rows. Use where(). [nd-nested]")

@@ -5,23 +5,26 @@ Sequences of one length (one pair of lengths, if queries and keys differ) are on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ndgrad
 from ndgrad.nested.tensor import Batched, build, by_groups, described, handles, is_nested, layout_of, packed
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 
 @handles("scaled_dot_product_attention")
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> Tensor:
     """Apply attention to each component: `query` is (B, *, j, E), or has the ragged dimension among those of the
     batch.
     """
@@ -51,7 +54,7 @@ def scaled_dot_product_attention(
     return by_groups("scaled_dot_product_attention", lambda q, k, v: function(q, k, v, **options), operands, dim, size)
 
 
-def _mismatch(query: Any, key: Any, value: Any) -> None:
+def _mismatch(query: Tensor, key: Tensor, value: Tensor) -> None:
     raise RuntimeError(
         f"scaled_dot_product_attention(): query {described(query)}, key {described(key)} and value {described(value)} "
         "do not fit together. Each is (B, heads, sequence, size) with the sequence ragged, and keys and values have "

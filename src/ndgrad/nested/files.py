@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.tensor.structured import carries, constant
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.nested.tensor import build, carries, constant, data_of, is_nested, layout_of, make_layout, refuse
+from ndgrad.nested.tensor import build, data_of, is_nested, layout_of, make_layout, refuse
+
+if TYPE_CHECKING:
+    from ndgrad.nested.tensor import NestedTensor
 
 
-def parts_of(t: Any) -> dict[str, Any]:
+def parts_of(t: Tensor) -> dict[str, Any]:
     """Return the parts of a nested tensor in a file, under torch's names."""
     if carries(t):
         refuse("saving inside a transform", (t,), {})
@@ -27,7 +31,7 @@ def parts_of(t: Any) -> dict[str, Any]:
     }
 
 
-def from_parts(parts: Any) -> Any:
+def from_parts(parts: object) -> NestedTensor:
     """Return the nested tensor with these parts, checked like any other."""
     known: dict[str, Any] = parts if type(parts) is dict else {}
     values: Any

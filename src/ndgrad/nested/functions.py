@@ -4,7 +4,8 @@ copies, and Python's protocols.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.structured import carries, constant
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.kinds import along, detached, elementwise, mismatch
 from ndgrad.nested.shapes import is_contiguous, refuse_dim
@@ -22,8 +24,6 @@ from ndgrad.nested.tensor import (
     adopt,
     build,
     by_groups,
-    carries,
-    constant,
     data_of,
     described,
     handles,
@@ -38,11 +38,16 @@ from ndgrad.nested.tensor import (
     values_of,
 )
 
+if TYPE_CHECKING:
+    from ndgrad import return_types
+    from ndgrad._typing import MemoryFormat, Number, TensorLike
+    from ndgrad.nested.tensor import NestedTensor
+
 # ----- products -------------------------------------------------------------------------------------------------------
 
 
 @handles("matmul", "__matmul__", "bmm")
-def matmul(input: Any, other: Any, *, out: None = None) -> Any:
+def matmul(input: Tensor, other: Tensor, *, out: None = None) -> Tensor:
     if not isinstance(other, Variable) or not isinstance(input, Variable):
         raise TypeError(
             f"matmul(): an operand is {type(other).__name__}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
@@ -67,7 +72,7 @@ def matmul(input: Any, other: Any, *, out: None = None) -> Any:
     return by_groups("matmul", ndgrad.matmul, operands, layout_of(nested).dim)
 
 
-def _product_of_nested(x: Any, y: Any, left: int, right: int) -> Any:
+def _product_of_nested(x: Tensor, y: Tensor, left: int, right: int) -> Tensor:
     if layout_of(x).size != layout_of(y).size or x.ndim != y.ndim:
         _no_product(x, y)
     if left == right and left > 2:  # the ragged dimension is one of the batch
@@ -81,16 +86,16 @@ HANDLERS["__rmatmul__"] = lambda self, other: matmul(other, self)
 
 
 @handles_op("matmul")
-def _matmul_op(x: Any, y: Any) -> Any:
+def _matmul_op(x: Tensor, y: Tensor) -> Tensor:
     return matmul(x, y)
 
 
-def _from_the_right(t: Any) -> int | None:
+def _from_the_right(t: Tensor) -> int | None:
     """Return the ragged dimension, counted from the last one, which is 1."""
     return t.ndim - layout_of(t).dim if is_nested(t) else None
 
 
-def _no_product(x: Any, y: Any) -> NoReturn:
+def _no_product(x: Tensor, y: Tensor) -> NoReturn:
     raise RuntimeError(
         f"matmul(): not supported between inputs of shapes {tuple(x.shape)} and {tuple(y.shape)}: {described(x)} "
         f"beside {described(y)}. A product may have one ragged dimension, or sum over one that both have; else use "
@@ -98,7 +103,7 @@ def _no_product(x: Any, y: Any) -> NoReturn:
     )
 
 
-def dense_last(name: str, x: Any, count: int) -> None:
+def dense_last(name: str, x: NestedTensor, count: int) -> None:
     """Raise unless the last `count` dimensions are dense."""
     if layout_of(x).dim >= x.ndim - count:
         raise RuntimeError(
@@ -108,7 +113,7 @@ def dense_last(name: str, x: Any, count: int) -> None:
 
 
 @handles("linear")
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> NestedTensor:
     if not is_nested(input):
         refuse("linear", (input, weight), {})
     dense_last("linear", input, 1)
@@ -117,21 +122,29 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @handles("layer_norm")
-def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+def layer_norm(
+    input: NestedTensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> NestedTensor:
     dense_last("layer_norm", input, len(tuple(normalized_shape)))
     layout, values = packed(input)
     return build(ndgrad.nn.functional.layer_norm(values, normalized_shape, weight, bias, eps), layout)
 
 
 @handles("rms_norm")
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(
+    input: NestedTensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> NestedTensor:
     dense_last("rms_norm", input, len(tuple(normalized_shape)))
     layout, values = packed(input)
     return build(ndgrad.nn.functional.rms_norm(values, normalized_shape, weight, eps), layout)
 
 
 @handles("embedding")
-def embedding(input: Any, weight: Any, *args: Any, **options: Any) -> Any:
+def embedding(input: Tensor, weight: Tensor, *args: Any, **options: Any) -> NestedTensor:
     if not is_nested(input):
         refuse("embedding", (input, weight), {})
     layout, values = packed(input)
@@ -139,13 +152,13 @@ def embedding(input: Any, weight: Any, *args: Any, **options: Any) -> Any:
 
 
 @handles("one_hot")
-def one_hot(input: Any, num_classes: int = -1) -> Any:
+def one_hot(input: NestedTensor, num_classes: int = -1) -> NestedTensor:
     layout, values = packed(input)
     return build(ndgrad.nn.functional.one_hot(values, num_classes), layout)
 
 
 @handles("dropout", "alpha_dropout", "feature_alpha_dropout")
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: NestedTensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> NestedTensor:
     made = on_values(lambda v: ndgrad.nn.functional.dropout(v, p, training), input)
     return adopt("dropout_", input, made) if inplace else made
 
@@ -154,7 +167,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @handles("topk")
-def topk(input: Any, k: int, dim: int = -1, *args: Any, **options: Any) -> Any:
+def topk(input: NestedTensor, k: int, dim: int = -1, *args: Any, **options: Any) -> return_types.topk:
     at = as_dim(dim, input.ndim)
     if at in (0, layout_of(input).dim):
         refuse_dim("topk", input, at)
@@ -162,14 +175,14 @@ def topk(input: Any, k: int, dim: int = -1, *args: Any, **options: Any) -> Any:
 
 
 @handles("equal")
-def equal(input: Any, other: Any) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
         return False
     return bool(ndgrad.equal(packed(input)[1], packed(other)[1]))
 
 
 @handles("allclose")
-def allclose(input: Any, other: Any, *args: Any, **options: Any) -> bool:
+def allclose(input: Tensor, other: TensorLike, *args: Any, **options: Any) -> bool:
     if not isinstance(other, Variable):
         raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}. [nd-type]")
     if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
@@ -181,7 +194,7 @@ def allclose(input: Any, other: Any, *args: Any, **options: Any) -> bool:
 
 
 @handles("clone")
-def clone(input: Any, *, memory_format: Any = None) -> Any:
+def clone(input: NestedTensor, *, memory_format: MemoryFormat = None) -> NestedTensor:
     if memory_format is devices.contiguous_format:
         layout, values = packed(input)
         return build(ops.clone(values), layout)
@@ -192,7 +205,7 @@ HANDLERS["detach"] = detached
 
 
 @handles("to")
-def to(self: Any, *args: Any, **options: Any) -> Any:
+def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     if not is_nested(self):  # for dense.to(nested)
         return self.to(dtype=(args[0] if args else options["other"]).dtype)
     if args and is_nested(args[0]):
@@ -202,10 +215,10 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
     return self if made is values else build(made, layout_of(self))
 
 
-def _cast(name: str) -> Any:
+def _cast(name: str) -> Callable[[NestedTensor], NestedTensor]:
     method = getattr(Tensor, name)
 
-    def handler(self: Any, *args: Any) -> Any:
+    def handler(self: NestedTensor, *args: Any) -> NestedTensor:
         values = values_of(self)
         made = method(values, *args)
         return self if made is values else build(made, layout_of(self))
@@ -219,14 +232,14 @@ for _name in "bfloat16 bool byte cdouble cfloat char double float half int long 
 
 
 @handles("type_as")
-def type_as(self: Any, other: Any) -> Any:
+def type_as(self: Tensor, other: Tensor) -> Tensor:
     return to(self, other.dtype)
 
 
-def _like(name: str) -> Any:
+def _like(name: str) -> Callable[..., NestedTensor]:
     function = getattr(ndgrad, name)
 
-    def handler(input: Any, *args: Any, **options: Any) -> Any:
+    def handler(input: NestedTensor, *args: Any, **options: Any) -> NestedTensor:
         if options.pop("layout", None) not in (None, devices.jagged):
             refuse(f"{name} in another layout", (input,), {})
         leaf = options.pop("requires_grad", False)
@@ -241,7 +254,7 @@ for _name in "zeros_like ones_like full_like empty_like rand_like randn_like ran
 
 
 @handles("copy_")
-def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> NestedTensor:
     if not is_nested(self) or not is_nested(src):
         raise RuntimeError(
             f"copy_(): {described(src)} cannot be copied into {described(self)}. Both must be nested: use "
@@ -250,11 +263,11 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     return adopt("copy_", self, clone(src))
 
 
-def _written(name: str) -> Any:
+def _written(name: str) -> Callable[..., NestedTensor]:
     """Return a method that fills the values anew."""
     method = getattr(Tensor, name)
 
-    def handler(self: Any, *args: Any, **options: Any) -> Any:
+    def handler(self: NestedTensor, *args: Any, **options: Any) -> NestedTensor:
         fresh = method(ndgrad.zeros_like(values_of(detached(self))), *args, **options)
         return adopt(name, self, build(fresh, layout_of(self)))
 
@@ -266,12 +279,12 @@ for _name in "zero_ fill_ normal_ uniform_ bernoulli_ exponential_ random_".spli
 
 
 @handles("masked_fill")
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+def masked_fill(input: NestedTensor, mask: NestedTensor, value: Number) -> NestedTensor | tuple[NestedTensor, ...]:
     return elementwise("masked_fill", ndgrad.masked_fill, (input, mask, value), {})
 
 
 @handles("to_padded_tensor")
-def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
+def to_padded_tensor(self: NestedTensor, padding: float, output_size: Sequence[int] | None = None) -> Tensor:
     """Return the components in a dense tensor, padded with `padding`."""
     layout, values = packed(self)
     size, dim = layout.size, layout.dim
@@ -295,7 +308,7 @@ def to_padded_tensor(self: Any, padding: float, output_size: Any = None) -> Any:
     return moved(ops.reshape(found, shape=(layout.batch, width, *tail)), 1, dim)
 
 
-def _refused(name: str) -> Any:
+def _refused(name: str) -> Callable[..., NoReturn]:
     """Return a handler that raises: the function is meaningless for nested tensors, or its body would compute something
     else.
     """
@@ -310,12 +323,12 @@ for _name in "new nuclear_norm from_dlpack __dlpack__ dense_dim sparse_dim set_ 
 
 
 @handles("values")
-def values(self: Any) -> Any:
+def values(self: NestedTensor) -> Tensor:
     return values_of(self)
 
 
 @handles("numpy", "__array__", "tolist")
-def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
+def numpy(self: NestedTensor, *args: Any, **options: Any) -> NoReturn:
     raise RuntimeError(
         f".numpy() and .tolist() are not supported for nested tensors ({described(self)}). Use values(), "
         "[c.numpy() for c in nt.unbind()], or to_padded_tensor(0.0). [nd-nested]"
@@ -323,7 +336,7 @@ def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
 
 
 @handles("item")
-def item(self: Any) -> Any:
+def item(self: NestedTensor) -> int | float | bool:
     if self.numel() != 1:
         raise RuntimeError(
             f"a Tensor with {self.numel()} elements cannot be converted to Scalar ({described(self)}). "
@@ -333,7 +346,7 @@ def item(self: Any) -> Any:
 
 
 @handles("__bool__", "is_nonzero")
-def truth(self: Any) -> bool:
+def truth(self: NestedTensor) -> bool:
     if self.numel() != 1:
         raise RuntimeError(
             f"Boolean value of Tensor with more than one value is ambiguous ({described(self)}). Use any() or all(). "
@@ -348,16 +361,16 @@ HANDLERS["__complex__"] = lambda self: complex(item(self))
 
 
 @handles("numel", "nelement")
-def numel(self: Any) -> int:
+def numel(self: NestedTensor) -> int:
     return data_of(self).size
 
 
 @handles("data_ptr", "storage", "untyped_storage", "storage_offset")
-def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
+def without_memory(self: NestedTensor, *args: Any, **options: Any) -> NoReturn:
     raise RuntimeError(f"{described(self)} has no memory of its own shape. Ask its values(). [nd-nested]")
 
 
-def _passed_on(name: str) -> Any:
+def _passed_on(name: str) -> Callable[..., Any]:
     """Return a method that is the same for every layout."""
     function = getattr(Tensor, name)
     return getattr(function, "__wrapped__", function)
@@ -374,7 +387,7 @@ HANDLERS["as_tensor"] = lambda data, dtype=None, device=None: to(data, dtype=dty
 
 
 @handles("__deepcopy__")
-def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+def deepcopy(self: NestedTensor, memo: dict[int, Any]) -> NestedTensor:
     if id(self) in memo:
         return memo[id(self)]
     if self._node is not None or carries(self):
@@ -392,7 +405,7 @@ def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
 
 
 @handles("__repr__")
-def text(self: Any) -> str:
+def text(self: NestedTensor) -> str:
     """Return the text that torch prints: the size, the offsets, and other attributes."""
     layout = layout_of(self)
     offsets = repr(constant(layout.offsets))

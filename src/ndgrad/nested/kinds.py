@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ndgrad._src.core.versions import storage_of
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.structured import constant
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.tensor import (
     HANDLERS,
@@ -34,7 +35,6 @@ from ndgrad.nested.tensor import (
     adopt,
     build,
     by_groups,
-    constant,
     data_of,
     described,
     is_nested,
@@ -46,6 +46,9 @@ from ndgrad.nested.tensor import (
     refuse,
     values_of,
 )
+
+if TYPE_CHECKING:
+    from ndgrad.nested.tensor import NestedTensor
 
 # ----- elementwise ----------------------------------------------------------------------------------------------------
 
@@ -78,7 +81,7 @@ def aligned(name: str, tensors: list[Any]) -> tuple[Layout, list[Any]]:
     return layout, [packed(t)[1] if is_nested(t) else _beside(name, first, t) for t in tensors]
 
 
-def _beside(name: str, x: Any, dense: Any) -> Any:
+def _beside(name: str, x: NestedTensor, dense: Tensor) -> Tensor:
     """Return a dense tensor in a form that combines with the packed values of a nested one: without the batch, with a
     row for each of their rows, or with one row for all.
     """
@@ -106,7 +109,9 @@ def _beside(name: str, x: Any, dense: Any) -> Any:
     return moved(rows, 0, dim - 1)
 
 
-def elementwise(name: str, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def elementwise(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> NestedTensor | tuple[NestedTensor, ...]:
     """Apply an elementwise function to nested and dense tensors and numbers."""
     places: list[Any] = [*args, *options.values()]
     tensors = [v for v in places if isinstance(v, Variable)]
@@ -117,7 +122,7 @@ def elementwise(name: str, function: Callable[..., Any], args: tuple[Any, ...], 
     return tuple(build(o, layout) for o in out) if isinstance(out, tuple) else build(out, layout)
 
 
-def _elementwise_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _elementwise_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     op = func if isinstance(func, Op) else getattr(func, "op", None)
     if op is None or not op.elementwise:
         return NotImplemented
@@ -127,7 +132,7 @@ def _elementwise_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any])
 # ----- reductions and other ops along dimensions ----------------------------------------------------------------------
 
 
-def _to_one_number(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _to_one_number(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if not isinstance(func, Op) or not func.name.endswith("_all"):
         return NotImplemented
     return func(*(packed(a)[1] if is_nested(a) else a for a in args), **options)
@@ -142,7 +147,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(inspect.unwrap(function))
 
 
-def _declared_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _declared_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run a public reduction according to its declaration: f(input, ..., dim, ..., keepdim). It runs as a whole, since
     its body may read sizes; so do running forms and sorting.
     """
@@ -173,18 +178,14 @@ def _declared_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
         return found if not keepdim else ops.reshape(found, shape=(1,) * x.ndim)
     dims = as_dim(dim, x.ndim) if isinstance(dim, int) else tuple(as_dim(d, x.ndim) for d in dim)
 
-    def call(dense: Any, dims: Any) -> Any:
+    def call(dense: Tensor, dims: int | tuple[int, ...]) -> Any:
         return func(dense, dim=dims, **settings)
 
     return along(func.__name__, call, (x,), dims, reduces=reduces, keepdim=settings.get("keepdim"))
 
 
-#: Ops of the kind "dims" whose results have their dimensions elsewhere.
-_ELSEWHERE = frozenset("unfold diagonal diag_embed rot90 cross place_along line_dot softmax_cross_entropy".split())
-
-
-def _along_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    if not isinstance(func, Op) or func.batch != "dims" or func.name in _ELSEWHERE:
+def _along_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    if not isinstance(func, Op) or func.batch != "dims" or func.moves_dims:
         return NotImplemented
     settings = {**func.settings, **options}
     key = next((k for k in ("dim", "dims") if k in settings), None)
@@ -192,7 +193,7 @@ def _along_kind(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> An
         return NotImplemented
     dims = settings[key]
 
-    def call(*tensors: Any, dims: Any) -> Any:
+    def call(*tensors: Any, dims: int | tuple[int, ...]) -> Tensor | tuple[Tensor, ...]:
         return func(*tensors, **{**settings, key: dims})
 
     adds = func.name in ("unsqueeze", "stack")
@@ -206,7 +207,7 @@ def along(
     dims: int | tuple[int, ...],
     *,
     reduces: bool,
-    keepdim: Any = False,
+    keepdim: bool | None = False,
     adds: bool = False,
 ) -> Any:
     """Apply a function along dimensions: `call(*dense, dims=...)` of nested tensors of one structure."""
@@ -250,7 +251,7 @@ def _check_one_structure(name: str, tensors: tuple[Any, ...]) -> None:
             mismatch(name, first, t)
 
 
-def _refuse_batch(name: str, x: Any, dims: int | tuple[int, ...], reduces: bool) -> NoReturn:
+def _refuse_batch(name: str, x: NestedTensor, dims: int | tuple[int, ...], reduces: bool) -> NoReturn:
     if not reduces:
         raise RuntimeError(
             f"{name}(): not supported for NestedTensor on dim=0, the batch ({described(x)}). Use unbind(), or "
@@ -286,7 +287,7 @@ def _along_ragged(
     return by_groups(name, keeping, list(tensors), layout.dim)
 
 
-def call_on_sums(name: str, call: Callable[..., Any], x: Any, dims: int | tuple[int, ...]) -> Any:
+def call_on_sums(name: str, call: Callable[..., Any], x: NestedTensor, dims: int | tuple[int, ...]) -> Tensor:
     """Compute a sum or mean over the ragged dimension and perhaps dense ones: rows are added to their component's."""
     layout, values = packed(x)
     at, size = layout.dim - 1, layout.size
@@ -312,7 +313,7 @@ for _name in ("cast", "clone", "clone_ordered", "zeros_like", "alias", "fill", "
     OP_HANDLERS[_name] = _keeps_shape(getattr(ops, _name))
 
 
-def detached(x: Any) -> Any:
+def detached(x: NestedTensor) -> NestedTensor:
     """Return the same values outside of the graph."""
     data = data_of(x)
     if isinstance(data.values, Variable):
@@ -325,7 +326,7 @@ def detached(x: Any) -> Any:
 OP_HANDLERS["detach"] = detached
 
 
-def _in_place(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _in_place(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run a function whose name ends with an underscore: the function itself, whose result replaces the tensor's
     value.
     """

@@ -7,7 +7,7 @@ Its results become components again, numbers a dense tensor.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,13 @@ from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_order, is_nested, rows_first, taken
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
-def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: list[int | None], out_dims: Any) -> Any:
+
+def map_components(
+    run: Callable[[list[Any], int], Any], flat: list[Any], dims: list[int | None], out_dims: int
+) -> Tensor | tuple[Tensor, ...]:
     """Return the results of `run(arguments, count)`, which computes for a batch of `count` samples, for all
     components.
     """
@@ -60,7 +65,7 @@ def map_components(run: Callable[[list[Any], int], Any], flat: list[Any], dims: 
     return tree_unflatten([_together(list(parts), numbers) for parts in leaves], results[0][1])
 
 
-def _together(parts: list[Any], numbers: list[Any]) -> Any:
+def _together(parts: list[Any], numbers: list[Any]) -> Tensor:
     if not all(isinstance(p, Variable) for p in parts) or any(map(is_nested, parts)):
         raise ValueError("vmap: a function over nested tensors must only return dense tensors. [nd-nested]")
     if len(parts[0].shape) == 1:

@@ -7,8 +7,8 @@ a second ragged dimension.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -18,12 +18,11 @@ from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.structured import carries, constant
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nested.kinds import along
 from ndgrad.nested.tensor import (
     build,
-    carries,
-    constant,
     data_of,
     described,
     handles,
@@ -36,10 +35,16 @@ from ndgrad.nested.tensor import (
     values_of,
 )
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Index, MemoryFormat, TensorLike, Tensors
+    from ndgrad.nested.tensor import NestedTensor
+
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 
 
-def refuse_dim(name: str, x: Any, dim: int) -> NoReturn:
+def refuse_dim(name: str, x: NestedTensor, dim: int) -> NoReturn:
     where = "dim=0" if dim == 0 else "ragged dim"
     raise RuntimeError(
         f"{name}(): not supported for NestedTensor on {where} ({described(x)}). "
@@ -48,7 +53,7 @@ def refuse_dim(name: str, x: Any, dim: int) -> NoReturn:
 
 
 @handles("transpose", "swapaxes", "swapdims")
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: NestedTensor, dim0: int, dim1: int) -> NestedTensor:
     a, b = as_dim(dim0, input.ndim), as_dim(dim1, input.ndim)
     dims = list(range(input.ndim))
     dims[a], dims[b] = dims[b], dims[a]
@@ -56,14 +61,14 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @handles("permute")
-def permute(input: Any, *dims: Any, **keyword: Any) -> Any:
+def permute(input: NestedTensor, *dims: Any, **keyword: Any) -> NestedTensor:
     given = keyword.get("dims", dims)
     if len(given) == 1 and not isinstance(given[0], int):
         given = given[0]
     return _permuted("Permute", input, [as_dim(d, input.ndim) for d in given])
 
 
-def _permuted(name: str, x: Any, dims: list[int]) -> Any:
+def _permuted(name: str, x: NestedTensor, dims: list[int]) -> NestedTensor:
     if sorted(dims) != list(range(x.ndim)):
         raise RuntimeError(
             f"{name.lower()}(): {tuple(dims)} are not the dimensions of {described(x)}, each once. [nd-dim]"
@@ -81,12 +86,12 @@ def _permuted(name: str, x: Any, dims: list[int]) -> Any:
 
 
 @handles_op("permute")
-def _permute_op(x: Any, *, dims: Any) -> Any:
+def _permute_op(x: NestedTensor, *, dims: Sequence[int]) -> NestedTensor:
     return _permuted("Permute", x, list(dims))
 
 
 @handles_op("transpose")
-def _transpose_op(x: Any, *, dim0: int, dim1: int) -> Any:
+def _transpose_op(x: NestedTensor, *, dim0: int, dim1: int) -> NestedTensor:
     return transpose(x, dim0, dim1)
 
 
@@ -97,7 +102,7 @@ def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @handles("view", "reshape")
-def view(input: Any, *shape: Any, **keyword: Any) -> Any:
+def view(input: NestedTensor, *shape: Any, **keyword: Any) -> NestedTensor:
     """Reshape the dimensions before and after the ragged one, separately. The ragged size is given by its symbol or by
     -1.
     """
@@ -136,12 +141,12 @@ def _filled(sizes: tuple[Any, ...], count: int) -> tuple[int, ...]:
 
 
 @handles("view_as", "reshape_as")
-def view_as(self: Any, other: Any) -> Any:
+def view_as(self: NestedTensor, other: NestedTensor) -> NestedTensor:
     return view(self, tuple(other.shape))
 
 
 @handles("flatten")
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(input: NestedTensor, start_dim: int = 0, end_dim: int = -1) -> NestedTensor:
     first, last = as_dim(start_dim, input.ndim), as_dim(end_dim, input.ndim)
     if first == 0:
         refuse_dim("flatten", input, 0)
@@ -152,7 +157,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 @handles("unflatten")
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(input: NestedTensor, dim: int, sizes: Sequence[int]) -> NestedTensor:
     at, shape = as_dim(dim, input.ndim), tuple(input.shape)
     if at == 0 or at == layout_of(input).dim:
         raise RuntimeError(
@@ -163,7 +168,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
 
 
 @handles("expand", "broadcast_to")
-def expand(self: Any, *size: Any, **keyword: Any) -> Any:
+def expand(self: Tensor, *size: Any, **keyword: Any) -> NestedTensor:
     sizes = _sizes(size or tuple(keyword.values()))
     layout, shape = layout_of(self), tuple(self.shape)
     if (
@@ -181,14 +186,14 @@ def expand(self: Any, *size: Any, **keyword: Any) -> Any:
 
 
 @handles("expand_as")
-def expand_as(self: Any, other: Any) -> Any:
+def expand_as(self: Tensor, other: NestedTensor) -> Tensor:
     if not is_nested(self):
         return ndgrad.add(self, ndgrad.zeros_like(other, dtype=self.dtype))
     return expand(self, tuple(other.shape))
 
 
 @handles("squeeze")
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: NestedTensor, dim: int | tuple[int, ...] | None = None) -> NestedTensor:
     chosen = range(1, input.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     wanted = sorted(as_dim(d, input.ndim) for d in chosen)
     shape, layout = tuple(input.shape), layout_of(input)
@@ -202,7 +207,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 
 @handles("contiguous")
-def contiguous(self: Any, memory_format: Any = None) -> Any:
+def contiguous(self: NestedTensor, memory_format: MemoryFormat = None) -> NestedTensor:
     if is_contiguous(self):
         return self
     layout, values = packed(self)
@@ -210,7 +215,7 @@ def contiguous(self: Any, memory_format: Any = None) -> Any:
 
 
 @handles("is_contiguous")
-def is_contiguous(self: Any, memory_format: Any = None) -> bool:
+def is_contiguous(self: NestedTensor, memory_format: MemoryFormat = None) -> bool:
     layout, values = layout_of(self), data_of(self).values
     return (
         layout.packed
@@ -220,29 +225,29 @@ def is_contiguous(self: Any, memory_format: Any = None) -> bool:
 
 
 @handles("stride")
-def stride(self: Any, dim: int | None = None) -> Any:
+def stride(self: NestedTensor, dim: int | None = None) -> tuple[RaggedSize | int, ...] | RaggedSize | int:
     inner = values_of(self).stride()
     whole = layout_of(self).size * max(
         (n * s for n, s in zip(values_of(self).shape[1:], inner[1:], strict=True)), default=1
     )
-    found = (whole, *inner)
+    found: tuple[RaggedSize | int, ...] = (whole, *inner)
     return found if dim is None else found[as_dim(dim, self.ndim)]
 
 
 @handles("size")
-def size(self: Any, dim: int | None = None) -> Any:
+def size(self: NestedTensor, dim: int | None = None) -> Any:
     return self.shape if dim is None else tuple.__getitem__(self.shape, as_dim(dim, self.ndim))
 
 
 @handles("is_same_size")
-def is_same_size(input: Any, other: Any) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape)
 
 
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-def component(x: Any, number: int) -> Any:
+def component(x: NestedTensor, number: int) -> Tensor:
     """Return one component, a view of the values."""
     layout = layout_of(x)
     count = layout.batch
@@ -256,7 +261,7 @@ def component(x: Any, number: int) -> Any:
 
 
 @handles("unbind")
-def unbind(input: Any, dim: int = 0) -> Any:
+def unbind(input: NestedTensor, dim: int = 0) -> tuple[Tensor, ...]:
     if as_dim(dim, input.ndim) != 0:
         raise RuntimeError(
             f"unbind(): only supported for NestedTensor on dim=0 ({described(input)}, dim={dim}). Unbind the values(), "
@@ -272,7 +277,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
     )
 
 
-def some(x: Any, numbers: Any) -> Any:
+def some(x: NestedTensor, numbers: NDArray[Any]) -> NestedTensor:
     """Return the components with these numbers, as a nested tensor."""
     layout = layout_of(x)
     starts, lengths = layout.offsets[:-1].astype(np.int64)[numbers], layout.size.lengths[numbers]
@@ -282,7 +287,7 @@ def some(x: Any, numbers: Any) -> Any:
 
 
 @handles("select")
-def select(input: Any, dim: int, index: int) -> Any:
+def select(input: NestedTensor, dim: int, index: int) -> Tensor:
     at = as_dim(dim, input.ndim)
     if at == 0:
         return component(input, int(index))
@@ -294,7 +299,7 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 
 @handles("index_select")
-def index_select(input: Any, dim: int, index: Any) -> Any:
+def index_select(input: NestedTensor, dim: int, index: Tensor) -> NestedTensor:
     at = as_dim(dim, input.ndim)
     if at == 0:
         return some(input, np.asarray(index.detach()._array))
@@ -303,13 +308,13 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return on_values_at(lambda v, d: ndgrad.index_select(v, d, index), input, at)
 
 
-def on_values_at(function: Callable[[Any, int], Any], x: Any, dim: int) -> Any:
+def on_values_at(function: Callable[[Any, int], Any], x: NestedTensor, dim: int) -> NestedTensor:
     """Apply a function to the values along a dense dimension of a nested tensor; it keeps the number of dimensions."""
     return build(function(values_of(x), dim - 1), layout_of(x))
 
 
 @handles("narrow")
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: NestedTensor, dim: int, start: int, length: int) -> NestedTensor:
     at = as_dim(dim, input.ndim)
     if at == 0:
         return some(input, np.arange(input.shape[0])[int(start) : int(start) + length])
@@ -318,7 +323,9 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return on_values_at(lambda v, d: ndgrad.narrow(v, d, start, length), input, at)
 
 
-def _cut(name: str, function: Callable[..., Any], x: Any, given: Any, dim: int) -> Any:
+def _cut(
+    name: str, function: Callable[..., Any], x: NestedTensor, given: int | Sequence[int], dim: int
+) -> tuple[NestedTensor, ...]:
     at = as_dim(dim, x.ndim)
     if at == 0:
         parts = function(constant(np.arange(x.shape[0], dtype=np.int64)), given, 0)
@@ -329,54 +336,58 @@ def _cut(name: str, function: Callable[..., Any], x: Any, given: Any, dim: int) 
 
 
 @handles("chunk")
-def chunk(input: Any, chunks: int, dim: int = 0) -> Any:
+def chunk(input: NestedTensor, chunks: int, dim: int = 0) -> tuple[NestedTensor, ...]:
     return _cut("chunk", ndgrad.chunk, input, chunks, dim)
 
 
 @handles("split")
-def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, **keyword: Any) -> Any:
+def split(
+    tensor: NestedTensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, **keyword: Any
+) -> tuple[NestedTensor, ...]:
     given = next(iter(keyword.values())) if split_size_or_sections is None else split_size_or_sections
     return _cut("split", ndgrad.split, tensor, given, dim)
 
 
 @handles("split_with_sizes")
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> Any:
+def split_with_sizes(input: NestedTensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[NestedTensor, ...]:
     return _cut("split_with_sizes", ndgrad.split_with_sizes, input, split_sizes, dim)
 
 
 @handles("tensor_split")
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
+def tensor_split(
+    input: NestedTensor, indices_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[NestedTensor, ...]:
     return _cut("tensor_split", ndgrad.tensor_split, input, indices_or_sections, dim)
 
 
-def _joined(name: str, function: Callable[..., Any], tensors: Any, dim: int, adds: int) -> Any:
+def _joined(name: str, function: Callable[..., Any], tensors: Tensors, dim: int, adds: int) -> NestedTensor:
     first = next(t for t in tensors if is_nested(t))
     at = as_dim(dim, first.ndim + adds)
 
-    def call(*parts: Any, dims: int) -> Any:
+    def call(*parts: Any, dims: int) -> Tensor:
         return function(parts, dims)
 
     return along(name, call, tuple(tensors), at, reduces=False, adds=bool(adds))
 
 
 @handles("cat", "concat", "concatenate")
-def cat(tensors: Any, dim: int = 0) -> Any:
+def cat(tensors: Tensors, dim: int = 0) -> NestedTensor:
     return _joined("cat", ndgrad.cat, tensors, dim, 0)
 
 
 @handles("stack")
-def stack(tensors: Any, dim: int = 0) -> Any:
+def stack(tensors: Tensors, dim: int = 0) -> NestedTensor:
     return _joined("stack", ndgrad.stack, tensors, dim, 1)
 
 
 @handles("__getitem__")
-def getitem(self: Any, index: Any) -> Any:
+def getitem(self: Tensor, index: Index) -> Tensor:
     """Index a nested tensor. `nt[i]` is a component, `nt[a:b]` and `nt[numbers]` are some of them. Indices after the
     batch apply to the values, and leave the ragged dimension whole.
     """
     if not is_nested(self):
         refuse("a nested tensor as an index", (self, index), {})
-    parts = list(index) if isinstance(index, tuple) else [index]
+    parts: list[Any] = list(index) if isinstance(index, tuple) else [index]
     dots = [i for i, p in enumerate(parts) if p is Ellipsis]
     if dots:
         named = sum(p is not None and p is not Ellipsis for p in parts)
@@ -392,15 +403,15 @@ def getitem(self: Any, index: Any) -> Any:
     return build(values_of(x)[rest], layout_of(x).with_dim(place))
 
 
-def _is_number(part: Any) -> bool:
+def _is_number(part: object) -> bool:
     return isinstance(part, (int, np.integer)) and not isinstance(part, bool)
 
 
-def _is_whole(part: Any) -> bool:
+def _is_whole(part: object) -> bool:
     return isinstance(part, slice) and part == slice(None)
 
 
-def _some_of(x: Any, part: Any) -> Any:
+def _some_of(x: NestedTensor, part: object) -> NestedTensor:
     """Return the components that an index of the batch selects."""
     if part is None:
         refuse_dim("unsqueeze", x, 0)
@@ -413,7 +424,7 @@ def _some_of(x: Any, part: Any) -> Any:
     refuse("indexing", (x, part), {})
 
 
-def _ragged_place(x: Any, rest: tuple[Any, ...]) -> int:
+def _ragged_place(x: NestedTensor, rest: tuple[Any, ...]) -> int:
     """Return the ragged dimension after an index of the dimensions after the batch: new ones may come before it, and
     numbers remove some.
     """
@@ -433,5 +444,5 @@ def _ragged_place(x: Any, rest: tuple[Any, ...]) -> int:
 
 
 @handles("__setitem__")
-def setitem(self: Any, index: Any, value: Any) -> NoReturn:
+def setitem(self: NestedTensor, index: Index, value: TensorLike) -> NoReturn:
     refuse("writing by index", (self,), {})

@@ -20,53 +20,48 @@ transform enters by its values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeGuard, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ndgrad._src.arrays.jagged import JaggedData, Layout, RaggedSize, ragged_size
 from ndgrad._src.core.modes import process, thread
-from ndgrad._src.core.subclass import note_tensor_rules
-from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad._src.core.versions import storage_of
-from ndgrad._src.custom_functions.function import Function, run_function
+from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.structured import (
+    StructuredTensor,
+    carries,
+    check_leaf_write,
+    constant,
+    handler_table,
+    mark_as_leaf,
+    run_conversion,
+    share_values,
+    take_value,
+    tensors_among,
+)
 from ndgrad._src.tensor.tensor_class import Tensor
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import TypeIs
+
+    from ndgrad._src.custom_functions.function_context import FunctionCtx
 
 #: Name of a public function -> its handler for nested arguments.
-HANDLERS: dict[str, Callable[..., Any]] = {}
+HANDLERS, handles = handler_table()
 #: Name of an op -> its handler for calls of the op itself: arrays by position, settings by keyword.
-OP_HANDLERS: dict[str, Callable[..., Any]] = {}
+OP_HANDLERS, handles_op = handler_table()
 #: Rules by kind: each takes (function or op, arguments, options), and returns NotImplemented for other kinds.
 KINDS: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
-def handles(*names: str) -> Callable[[F], F]:
-    """Register the handler of public functions of these names."""
-
-    def add_to(function: F) -> F:
-        HANDLERS.update(dict.fromkeys(names, function))
-        return function
-
-    return add_to
-
-
-def handles_op(*names: str) -> Callable[[F], F]:
-    """Register the handler of ops of these names."""
-
-    def add_to(function: F) -> F:
-        OP_HANDLERS.update(dict.fromkeys(names, function))
-        return function
-
-    return add_to
-
-
-class NestedTensor(Tensor):
+class NestedTensor(StructuredTensor):
     """A tensor of components that differ in one size. Created by `ndgrad.nested.nested_tensor` and similar functions.
 
     >>> import ndgrad
@@ -82,12 +77,16 @@ class NestedTensor(Tensor):
 
     @classmethod
     def __ndgrad_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run a public function, or an op, with nested arguments."""
         options = kwargs or {}
         is_op = isinstance(func, Op)
-        name = func.name if is_op else func.__name__
+        name = func.name if isinstance(func, Op) else func.__name__
         if options.get("out") is not None:
             refuse(f"{name} with out=", args, options)
         handler = (OP_HANDLERS if is_op else HANDLERS).get(name)
@@ -120,35 +119,20 @@ class NestedTensor(Tensor):
         return devices.jagged
 
     @property
-    def device(self) -> devices.device:
-        """The device of the values: nested tensors live on the CPU."""
-        return devices.device("cpu")
-
-    @property
     def nbytes(self) -> int:
         """The bytes of all components."""
         return data_of(self).nbytes
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> NestedTensor:
         """The last two dimensions swapped."""
         return HANDLERS["transpose"](self, -2, -1)
-
-    @property  # type: ignore[misc]  # a part of a nested tensor is not written
-    def real(self) -> Any:
-        """The real part; for a real tensor, the tensor itself."""
-        return on_values(lambda v: v.real, self) if np_dtype(self).kind == "c" else self
-
-    @property  # type: ignore[misc]  # likewise
-    def imag(self) -> Any:
-        """The imaginary part of a complex tensor."""
-        return on_values(lambda v: v.imag, self)
 
     @property
     def _ragged_idx(self) -> int:
         return layout_of(self).dim
 
-    def offsets(self) -> Any:
+    def offsets(self) -> Tensor:
         """Return the starts of the components in `values()`, and the end of the last one.
 
         >>> import ndgrad
@@ -157,7 +141,7 @@ class NestedTensor(Tensor):
         """
         return wrap(Tensor, layout_of(self).offsets)
 
-    def lengths(self) -> Any:
+    def lengths(self) -> Tensor | None:
         """Return the lengths of the components of a tensor with holes, which `offsets()` alone does not determine; else
         None.
 
@@ -168,27 +152,22 @@ class NestedTensor(Tensor):
         layout = layout_of(self)
         return wrap(Tensor, layout.size.lengths) if layout.given_lengths else None
 
-    def array(self) -> NoReturn:
-        """Raise an error: Arrays have no nested tensors."""
-        refuse("array", (self,), {})
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        refuse(f"numpy.{ufunc.__name__}", (self,), {})
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        refuse(f"numpy.{function.__name__}", (self,), {})
-
     def __iter__(self) -> Iterator[Any]:
         return iter(HANDLERS["unbind"](self))
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        if carries(self):
-            refuse("pickling inside a transform", (self,), {})
+    def _pickled(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         layout, values = layout_of(self), data_of(self).values
         lengths = layout.size.lengths if layout.given_lengths else None
         return rebuild, (values, layout.offsets, lengths, layout.dim, bool(self.requires_grad))
 
-    def __copy__(self) -> Any:
+    def _map_values(self, function: Callable[[Tensor], Tensor]) -> NestedTensor:
+        return on_values(function, self)
+
+    @staticmethod
+    def _refuse(name: str, args: Iterable[object], options: dict[str, Any]) -> NoReturn:
+        refuse(name, args, options)
+
+    def __copy__(self) -> NestedTensor:
         made = HANDLERS["detach"](self)
         return made.requires_grad_() if self.requires_grad else made
 
@@ -196,15 +175,17 @@ class NestedTensor(Tensor):
         return object.__format__(self, spec)
 
 
-def rebuild(values: Any, offsets: Any, lengths: Any, dim: int, leaf: bool) -> Any:
+def rebuild(
+    values: NDArray[Any], offsets: NDArray[Any], lengths: NDArray[Any] | None, dim: int, leaf: bool
+) -> NestedTensor:
     """Rebuild a nested tensor from its pickle."""
-    made = over(JaggedData(make_layout("unpickling", values.shape, offsets, lengths, dim), values))
-    if leaf:
-        meta_of(made).requires_grad = True
-    return made
+    layout = make_layout("unpickling", values.shape, offsets, lengths, dim)
+    return mark_as_leaf(over(JaggedData(layout, values)), leaf)
 
 
-def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, dim: int) -> Layout:
+def make_layout(
+    name: str, shape: tuple[int, ...], offsets: NDArray[Any] | None, lengths: NDArray[Any] | None, dim: int
+) -> Layout:
     """Return the layout of components that begin at `offsets` in values of this shape, checked."""
     at = dim - 1
     if not 0 <= at < len(shape):
@@ -213,8 +194,8 @@ def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, d
             f"another (jagged_dim={dim}). Give a jagged_dim between 1 and {len(shape)}. [nd-nested]"
         )
     if offsets is None:
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        given, lengths = False, np.asarray(lengths)
+        lengths = np.asarray(lengths)
+        offsets, given = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), False
     else:
         given = lengths is not None
         lengths = np.diff(offsets) if lengths is None else np.asarray(lengths)
@@ -227,7 +208,7 @@ def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, d
             )
     if lengths.size + 1 != offsets.size:
         raise RuntimeError(
-            f"{name}: {offsets.size} offsets tell of {offsets.size - 1} components, and there are {lengths.size} "
+            f"{name}: {offsets.size} offsets tell of {offsets.size - 1} components, but there are {lengths.size} "
             "lengths. Give one offset for each component, and the end. [nd-nested]"
         )
     ends = offsets[:-1] + lengths
@@ -242,16 +223,16 @@ def make_layout(name: str, shape: tuple[int, ...], offsets: Any, lengths: Any, d
     return Layout(size, dim, offsets, packed, given)
 
 
-def refuse(name: str, args: Any, options: Any, cause: BaseException | None = None) -> NoReturn:
+def refuse(name: str, args: Iterable[object], options: dict[str, Any], cause: BaseException | None = None) -> NoReturn:
     """Raise an error: a function is not defined (yet) for nested tensors."""
-    kinds = ", ".join(described(a) for a in _tensors((*args, *options.values())))
+    kinds = ", ".join(described(a) for a in tensors_among((*args, *options.values())))
     raise NotImplementedError(
-        f"{f'{name}()' if name.isidentifier() else name} is not there for nested tensors, and was called with "
+        f"{f'{name}()' if name.isidentifier() else name} is not supported for nested tensors; it was called with "
         f"({kinds}). Compute on values(), on the components (unbind()), or on to_padded_tensor(0.0). [nd-nested]"
     ) from cause
 
 
-def described(t: Any) -> str:
+def described(t: Tensor) -> str:
     """Describe a tensor for an error: its kind, its shape, and the lengths behind a ragged size."""
     if not is_nested(t):
         return f"strided {tuple(t.shape)}"
@@ -259,29 +240,19 @@ def described(t: Any) -> str:
     return f"nested {tuple(t.shape)} with {size!r} = {size.describe()}"
 
 
-def _tensors(values: Any) -> Any:
-    for value in values:
-        if isinstance(value, Variable):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
-
-
 # ----- the payload ----------------------------------------------------------------------------------------------------
 
 
-def is_nested(t: Any) -> TypeGuard[NestedTensor]:
+def is_nested(t: object) -> TypeIs[NestedTensor]:
     return isinstance(t, NestedTensor)
 
 
-def data_of(t: Any) -> JaggedData:
-    data: Any = t._array
-    while isinstance(data, Variable):
-        data = data._array
+def data_of(t: Tensor) -> JaggedData:
+    data: JaggedData = innermost_array(t)
     return data
 
 
-def layout_of(t: Any) -> Layout:
+def layout_of(t: Tensor) -> Layout:
     return data_of(t).layout
 
 
@@ -291,26 +262,12 @@ def over(data: JaggedData) -> NestedTensor:
     return made
 
 
-def recording(*tensors: Any) -> bool:
-    """True if results computed from these will be recorded."""
-    return thread.grad_enabled and any(isinstance(t, Variable) and requires_grad(t) for t in tensors)
-
-
-def carries(x: Any) -> bool:
-    """True if the values of a nested tensor are a tensor (see Note [Nested tensors inside transforms])."""
-    return isinstance(data_of(x).values, Variable)
-
-
-def adopt(name: str, target: Any, result: Any) -> Any:
+def adopt(name: str, target: Tensor, result: Tensor) -> NestedTensor:
     """Give a tensor the value and the history of another, as in-place functions do."""
     if not is_nested(target) or not is_nested(result) or tuple(result.shape) != tuple(target.shape):
         shapes = f"{described(result)} cannot take the place of {described(target)}"
         raise RuntimeError(f"{name}(): the result, {shapes}. Use {name.rstrip('_')}() instead. [nd-nested]")
-    if target._node is None and requires_grad(target) and thread.grad_enabled:
-        raise RuntimeError(
-            f"{name}(): a leaf Variable that requires grad is being used in an in-place operation. "
-            "Write in a no_grad() block, or use the function without the underscore. [nd-leaf-write]"
-        )
+    check_leaf_write(name, target)
     if np_dtype(result) != np_dtype(target):
         result = on_values(lambda v: ops.cast(v, dtype=np_dtype(target)), result)
     own, new = data_of(target), data_of(result)
@@ -323,41 +280,23 @@ def adopt(name: str, target: Any, result: Any) -> Any:
             own.values[(slice(None),) * at + (own.layout.rows,)] = packed(result)[1]._array
         storage_of(target).bump(name)
         return target
-    # Use new memory: the old one may belong to the values from which the tensor was built, with their history.
-    target._array, target._storage = new, storage_of(result)
-    target._node = result._node
-    if target._meta is not None or result._meta is not None:
-        meta_of(target).output_nr = 0 if result._meta is None else result._meta.output_nr
+    take_value(target, result)
     return target
 
 
 # ----- the border -----------------------------------------------------------------------------------------------------
 
 
-def _applied(function: type[Function], *args: Any) -> Any:
-    """Run one of the functions below, outside of all levels; a backward pass through it runs its rules on tensors."""
-    if not recording(*args):
-        return function.forward(_Nobody(), *args)
-    made = run_function(function, args, {})
-    if made._node is not None:
-        note_tensor_rules(made._node)
-    return made
-
-
-class _Nobody:
-    """The context of a call that is not recorded."""
-
-
 class NestedFromValues(Function):
     """Conversion from values to a nested tensor."""
 
     @staticmethod
-    def forward(ctx: Any, values: Any, layout: Layout) -> Any:
+    def forward(ctx: FunctionCtx, values: Tensor, layout: Layout) -> NestedTensor:
         ctx.layout, ctx.rows = layout, values.shape[layout.dim - 1]
         return over(JaggedData(layout, np.asarray(values._array)))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: NestedTensor) -> tuple[Tensor, None]:
         return _values_in(g, ctx.layout, ctx.rows), None
 
 
@@ -365,16 +304,16 @@ class NestedValues(Function):
     """Conversion from a nested tensor to its values."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: NestedTensor) -> Tensor:
         ctx.layout = layout_of(x)
         return wrap(Tensor, data_of(x).values)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: Tensor) -> NestedTensor:
         return build(g, ctx.layout)
 
 
-def _values_in(g: Any, layout: Layout, rows: int) -> Any:
+def _values_in(g: NestedTensor, layout: Layout, rows: int) -> Tensor:
     """Return the values of a gradient in a layout, with zeros in its holes."""
     own = layout_of(g)
     if own.same_rows(layout):
@@ -388,31 +327,26 @@ def _values_in(g: Any, layout: Layout, rows: int) -> Any:
     return ops.index_add(zeros, constant(layout.rows), values, dim=at)
 
 
-def build(values: Any, layout: Layout) -> Any:
+def build(values: Tensor, layout: Layout) -> NestedTensor:
     """Return a nested tensor over values, which keeps their history."""
     if thread.levels or process.open:
         return over(JaggedData(layout, values))
-    made = _applied(NestedFromValues, values, layout)
+    made = run_conversion(NestedFromValues, values, layout)
     made._storage = storage_of(values)  # shared memory: a write to either is visible to values saved from the other
     return made
 
 
-def values_of(x: Any) -> Any:
+def values_of(x: Tensor) -> Tensor:
     """Return the values of a nested tensor, holes included, over the same memory. Recorded values cannot be written:
     the nested tensor would keep the history of its old values.
     """
     data = data_of(x)
     if isinstance(data.values, Variable):
         return data.values
-    made = _applied(NestedValues, x)
-    made._storage = storage_of(x)
-    if made._node is not None and isinstance(made._array, np.ndarray):
-        made._array = made._array.view()
-        made._array.flags.writeable = False
-    return made
+    return share_values(run_conversion(NestedValues, x), x)
 
 
-def packed(x: Any) -> tuple[Layout, Any]:
+def packed(x: Tensor) -> tuple[Layout, Any]:
     """Return the layout of a nested tensor without holes, and its values in it."""
     layout, values = layout_of(x), values_of(x)
     if layout.packed:
@@ -420,17 +354,12 @@ def packed(x: Any) -> tuple[Layout, Any]:
     return Layout(layout.size, layout.dim), ops.index_select(values, constant(layout.rows), dim=layout.dim - 1)
 
 
-def on_values(function: Callable[[Any], Any], x: Any) -> Any:
+def on_values(function: Callable[[Any], Any], x: NestedTensor) -> NestedTensor:
     """Return a nested tensor of the same layout over a function of the values that keeps their shape."""
     return build(function(values_of(x)), layout_of(x))
 
 
-def constant(array: Any) -> Any:
-    """Return indices as a tensor."""
-    return wrap(Tensor, array)
-
-
-def moved(x: Any, source: int, target: int) -> Any:
+def moved(x: Tensor, source: int, target: int) -> Tensor:
     """Return a dense tensor with one dimension moved."""
     if source == target:
         return x
@@ -457,7 +386,7 @@ def groups_of(sizes: list[RaggedSize]) -> Iterator[tuple[Any, list[Any], tuple[i
         yield which, rows, tuple(int(n) for n in row)
 
 
-def taken(values: Any, rows: Any, dim: int) -> Any:
+def taken(values: Tensor, rows: NDArray[Any], dim: int) -> Tensor:
     """Return some rows of values: a view if they are consecutive, the values themselves if they are all rows in
     order.
     """
@@ -470,7 +399,7 @@ def taken(values: Any, rows: Any, dim: int) -> Any:
     return ops.slice(values, dim=dim, start=start, stop=start + count, step=1)
 
 
-def rows_first(x: Any) -> tuple[Layout, Any]:
+def rows_first(x: NestedTensor) -> tuple[Layout, Any]:
     """Return the layout of a nested tensor without holes, and its values with the ragged dimension in front. This is
     the usual memory order, and NumPy's take copies the whole of an array in another order.
     """
@@ -478,7 +407,7 @@ def rows_first(x: Any) -> tuple[Layout, Any]:
     return layout, moved(values, layout.dim - 1, 0)
 
 
-def group_of_rows(operand: tuple[Layout, Any], rows: Any, n: int, count: int) -> Any:
+def group_of_rows(operand: tuple[Layout, Any], rows: NDArray[Any], n: int, count: int) -> Tensor:
     """Return the `count` components with these rows, all of length n, as one dense tensor with the batch in front."""
     layout, values = operand
     part = taken(values, rows, 0)
@@ -486,7 +415,7 @@ def group_of_rows(operand: tuple[Layout, Any], rows: Any, n: int, count: int) ->
     return moved(part, 1, layout.dim)
 
 
-def in_order(parts: list[Any], numbers: list[Any]) -> Any:
+def in_order(parts: list[Any], numbers: list[Any]) -> Tensor:
     """Concatenate parts of a tensor, whose rows have these numbers, in the order of the numbers."""
     whole = parts[0] if len(parts) == 1 else ops.cat(*parts, dim=0)
     order = np.concatenate(numbers)
@@ -548,7 +477,5 @@ def by_groups(
 class Batched:
     """A dense operand of `by_groups` whose first dimension is the batch."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
-
-

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 
 
-def _by_input(convolution: Callable[..., Tensor], size: Sequence[int], weight: Tensor, g: Tensor, how: Any) -> Tensor:
+def _differentiate_by_input(
+    convolution: Callable[..., Tensor], size: Sequence[int], weight: Tensor, g: Tensor, how: Any
+) -> Tensor:
     with enable_grad():
         x = weight.new_zeros(tuple(size)).requires_grad_()  # the result is linear in it, so its values do not matter
         return grad(convolution(x, weight, None, *how), x, g)[0]
 
 
-def _by_weight(convolution: Callable[..., Tensor], x: Tensor, size: Sequence[int], g: Tensor, how: Any) -> Tensor:
+def _differentiate_by_weight(
+    convolution: Callable[..., Tensor], x: Tensor, size: Sequence[int], g: Tensor, how: Any
+) -> Tensor:
     with enable_grad():
         weight = x.new_zeros(tuple(size)).requires_grad_()
         return grad(convolution(x, weight, None, *how), weight, g)[0]
@@ -43,7 +47,7 @@ def conv1d_input(
     >>> ndgrad.nn.grad.conv1d_input((1, 1, 3), ndgrad.ones(1, 1, 2), ndgrad.ones(1, 1, 2))
     tensor([[[1., 2., 1.]]])
     """
-    return _by_input(F.conv1d, input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _differentiate_by_input(F.conv1d, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(
@@ -61,7 +65,7 @@ def conv1d_weight(
     >>> ndgrad.nn.grad.conv1d_weight(ndgrad.arange(3.0).reshape(1, 1, 3), (1, 1, 2), ndgrad.ones(1, 1, 2))
     tensor([[[1., 3.]]])
     """
-    return _by_weight(F.conv1d, input, weight_size, grad_output, (stride, padding, dilation, groups))
+    return _differentiate_by_weight(F.conv1d, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(
@@ -79,7 +83,7 @@ def conv2d_input(
     >>> ndgrad.nn.grad.conv2d_input((1, 1, 1, 3), ndgrad.ones(1, 1, 1, 2), ndgrad.ones(1, 1, 1, 2))
     tensor([[[[1., 2., 1.]]]])
     """
-    return _by_input(F.conv2d, input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _differentiate_by_input(F.conv2d, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(
@@ -97,7 +101,7 @@ def conv2d_weight(
     >>> ndgrad.nn.grad.conv2d_weight(ndgrad.arange(3.0).reshape(1, 1, 1, 3), (1, 1, 1, 2), ndgrad.ones(1, 1, 1, 2))
     tensor([[[[1., 3.]]]])
     """
-    return _by_weight(F.conv2d, input, weight_size, grad_output, (stride, padding, dilation, groups))
+    return _differentiate_by_weight(F.conv2d, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(
@@ -115,7 +119,7 @@ def conv3d_input(
     >>> ndgrad.nn.grad.conv3d_input((1, 1, 1, 1, 3), ndgrad.ones(1, 1, 1, 1, 2), ndgrad.ones(1, 1, 1, 1, 2)).shape
     ndgrad.Size([1, 1, 1, 1, 3])
     """
-    return _by_input(F.conv3d, input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _differentiate_by_input(F.conv3d, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(
@@ -133,4 +137,4 @@ def conv3d_weight(
     >>> ndgrad.nn.grad.conv3d_weight(ndgrad.ones(1, 1, 1, 1, 3), (1, 1, 1, 1, 2), ndgrad.ones(1, 1, 1, 1, 2)).shape
     ndgrad.Size([1, 1, 1, 1, 2])
     """
-    return _by_weight(F.conv3d, input, weight_size, grad_output, (stride, padding, dilation, groups))
+    return _differentiate_by_weight(F.conv3d, input, weight_size, grad_output, (stride, padding, dilation, groups))

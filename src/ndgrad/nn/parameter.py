@@ -39,12 +39,12 @@ class _Marked(type):
         )
 
 
-def _checked(kind: str, data: Tensor | None) -> Tensor:
+def _check_data(kind: str, data: Tensor | None) -> Tensor:
     if data is None:
         return empty(0)
     if not isinstance(data, Variable):
         raise AttributeError(
-            f"{kind}() takes a tensor, and got {type(data).__name__}, which has no attribute 'detach'. "
+            f"{kind}() takes a tensor, but got {type(data).__name__}, which has no attribute 'detach'. "
             "Wrap it with ndgrad.tensor(...). [nd-module]"
         )
     return data
@@ -71,7 +71,7 @@ class Parameter(Tensor, metaclass=_Marked):
             add_face(cls, Tensor)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
-        data = _checked(cls.__name__, data)
+        data = _check_data(cls.__name__, data)
         if type(data) in FACES:  # a tensor, an array or another parameter: all become torch-style parameters
             return Tensor._make_subclass(cls, data, requires_grad)
         made = cast("Self", data.detach())
@@ -113,7 +113,7 @@ class Buffer(Tensor, metaclass=_Marked):
     _mark = "_is_buffer"
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
-        data = _checked("Buffer", data)
+        data = _check_data("Buffer", data)
         made = cast("Self", data.detach().requires_grad_(data.requires_grad))
         made.__dict__.update(persistent=persistent, _is_buffer=True)
         return made
@@ -159,7 +159,7 @@ class UninitializedTensorMixin:
     def device(self) -> Any:
         return self._placeholder().device
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self: Any, requires_grad: bool = True) -> Any:
         meta_of(self).requires_grad = requires_grad
         return self
 
@@ -258,5 +258,6 @@ def is_lazy(t: object) -> TypeGuard[UninitializedTensorMixin]:
     True
     """
     return isinstance(t, UninitializedTensorMixin)
+
 
 _refuse_absent(__name__)

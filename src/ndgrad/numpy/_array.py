@@ -57,15 +57,15 @@ _INTS = frozenset((int,))
 _WRITTEN = frozenset((int, slice, type(None), type(Ellipsis)))
 
 
-def _reversed(t: Array) -> Array:
+def _reverse_axes(t: Array) -> Array:
     return shape_ops.permute(t, dims=tuple(range(t.ndim))[::-1])
 
 
 def _zeros(t: Array) -> Array:
     """Return the imaginary part of real numbers, in C order unless the memory is in Fortran order."""
-    from ndgrad.numpy.coercion import arranged_like  # avoids an import cycle
+    from ndgrad.numpy.coercion import arrange_like  # avoids an import cycle
 
-    return arranged_like(fill_ops.zeros_like(t), t, "A")
+    return arrange_like(fill_ops.zeros_like(t), t, "A")
 
 
 class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in place of torch's
@@ -121,7 +121,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     @property
     def T(self) -> Array:
         """All dimensions reversed."""
-        return _reversed(self)
+        return _reverse_axes(self)
 
     @property
     def imag(self) -> Array:
@@ -184,11 +184,11 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         array([[0, 1],
                [2, 3]])
         """
-        wanted = _inferred(as_shape(sizes), self)
+        wanted = _infer_shape(as_shape(sizes), self)
         if order == "F" or (order == "A" and sample_of(self).flags.fnc):
-            made = _reversed(reshaped(_reversed(self), wanted[::-1]))
+            made = _reverse_axes(reshape_as_numpy(_reverse_axes(self), wanted[::-1]))
         else:
-            made = reshaped(self, wanted)
+            made = reshape_as_numpy(self, wanted)
         if copy is False and made._base is None and made is not self and self.size and self.ndim:
             raise ValueError("Unable to avoid creating a copy while reshaping (copy=False). [nd-copy]")
         return made.copy() if copy else made
@@ -215,7 +215,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = () if axes[0] is None else tuple(axes[0])
         if not axes:
-            return _reversed(self)
+            return _reverse_axes(self)
         if len(axes) != self.ndim or len({a % self.ndim for a in axes}) != self.ndim:
             raise ValueError(
                 f"axes {axes} don't match an array of {self.ndim} dimensions. Name each axis once. [nd-dim]"
@@ -233,6 +233,10 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if isinstance(dtype, (int, tuple, list)):
             raise TypeError(
                 "Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape(). [nd-arguments]"
+            )
+        if type is not None and not _is_array_class(type):
+            raise TypeError(
+                f"Array.view(): type is {type!r}, which is no class of arrays. Leave it out. [nd-arguments]"
             )
         if dtype is None or _is_array_class(dtype):
             return shape_ops.alias(self)
@@ -269,8 +273,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
                 "[nd-cast]"
             )
         if np_dtype(self) == wanted:
-            return self.copy(order) if copy else self._arranged(order)
-        return cast_ops.cast(self, dtype=wanted)._arranged(order) if is_number(wanted) else as_no_numbers(self, wanted)
+            return self.copy(order) if copy else self._in_memory_order(order)
+        return (
+            cast_ops.cast(self, dtype=wanted)._in_memory_order(order)
+            if is_number(wanted)
+            else as_no_numbers(self, wanted)
+        )
 
     def copy(self, order: str = "C") -> Array:
         """Return a copy, with its history, in C order, Fortran order ("F") or the array's own ("K").
@@ -290,7 +298,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
         return cast_ops.clone_ordered(self, order=order_like(sample_of(self), order))
 
-    def _arranged(self, order: str | None) -> Array:
+    def _in_memory_order(self, order: str | None) -> Array:
         """Return the array itself if its memory has an order ("K": any), else a copy in that order."""
         flags = sample_of(self).flags
         wanted = "F" if order == "F" or (order == "A" and flags.fnc) else "C"
@@ -326,7 +334,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             raise vmap_error("item() of a batched Array has no one value")
         if _has_stake(self):
             if not in_lifted_call.get():
-                raise _dropped(self, "item()")
+                raise _loss_error(self, "item()")
             return (
                 self.flat[0]
                 if not args
@@ -345,7 +353,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         if _has_stake(self) and not batch_dims(self):
             if not in_lifted_call.get():
-                raise _dropped(self, "tolist()")
+                raise _loss_error(self, "tolist()")
             return [part.tolist() if part.ndim else part for part in self] if self.ndim else self
         return convert.tolist(self)
 
@@ -417,18 +425,18 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()
 
     def __float__(self) -> float:
-        return Tensor.__float__(_outside(self, "float()"))
+        return Tensor.__float__(_refuse_loss(self, "float()"))
 
     def __int__(self) -> int:
-        return Tensor.__int__(_outside(self, "int()"))
+        return Tensor.__int__(_refuse_loss(self, "int()"))
 
     def __trunc__(self) -> int:
-        return Tensor.__int__(_outside(self, "math.trunc()"))
+        return Tensor.__int__(_refuse_loss(self, "math.trunc()"))
 
     def __complex__(self) -> complex:
-        return Tensor.__complex__(_outside(self, "complex()"))
+        return Tensor.__complex__(_refuse_loss(self, "complex()"))
 
-    # ----- doors to the memory ----------------------------------------------------------------------------------------
+    # ----- access to the memory ---------------------------------------------------------------------------------------
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if is_called_by_scipy_sparse():
@@ -448,12 +456,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return found
 
 
-def reshaped(t: Array, shape: tuple[int, ...]) -> Array:
+def reshape_as_numpy(t: Array, shape: tuple[int, ...]) -> Array:
     """Return a tensor in another shape; copy a 0-d one that gets dimensions: see Note [Scalars]."""
     return shape_ops.reshape(t if t.ndim or not shape else cast_ops.clone(t), shape=shape)
 
 
-def _inferred(sizes: tuple[int, ...], t: Array) -> tuple[int, ...]:
+def _infer_shape(sizes: tuple[int, ...], t: Array) -> tuple[int, ...]:
     """Return a shape with its -1 replaced, with NumPy's errors."""
     count, known = t.size, math.prod(n for n in sizes if n != -1)
     if sizes.count(-1) > 1:
@@ -478,22 +486,22 @@ def _has_stake(t: Array) -> bool:
     return (t._node is not None or t._meta is not None or isinstance(t._array, Variable)) and stake_of(t) is not None
 
 
-def _outside(t: Array, door: str) -> Array:
+def _refuse_loss(t: Array, call: str) -> Array:
     """Return the Array for a conversion to a Python number, which drops the graph. For Arrays that is an error, never a
     silent loss.
     """
     if _has_stake(t):
-        raise _dropped(t, door)
+        raise _loss_error(t, call)
     return t
 
 
-def _dropped(t: Array, door: str) -> TypeError:
+def _loss_error(t: Array, call: str) -> TypeError:
     """Return the error of a conversion to plain numbers that would lose a derivative."""
     return TypeError(
-        f"{door} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
+        f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
         "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
         "use ndgrad.numpy's functions instead of math's, print with "
-        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if door == "tolist()" else "item"}(). '
+        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}(). '
         "[nd-drops-gradient]"
     )
 
@@ -546,24 +554,24 @@ add_face(Array, Array)
 
 def to_array(t: Variable) -> Array:
     """Return the same value as an Array: a view, no copy."""
-    return _with_face(t, Array)
+    return _as_tensor_class(t, Array)
 
 
 def to_tensor(t: Variable) -> Tensor:
     """Return the same value as a Tensor: a view, no copy."""
-    return _with_face(t, Tensor)
+    return _as_tensor_class(t, Tensor)
 
 
-def _with_face(t: Any, face: type[Any]) -> Any:
-    if t.__class__ is face:
+def _as_tensor_class(t: Any, tensor_class: type[Any]) -> Any:
+    if t.__class__ is tensor_class:
         return t
     if is_structured(t._array):
         raise TypeError(
-            f"NumPy's face has strided tensors only, and one of shape {tuple(t.shape)} has the layout {t.layout}. "
+            f"an Array is strided, but a tensor of shape {tuple(t.shape)} has the layout {t.layout}. "
             "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse. [nd-sparse]"
         )
     other = shape_ops.alias(t)
-    other.__class__ = face
+    other.__class__ = tensor_class
     return other
 
 

@@ -15,8 +15,8 @@ from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.functions.scan import grid_derivative
 from ndgrad.numpy.coercion import (
-    arranged,
-    arranged_like,
+    arrange,
+    arrange_like,
     as_array,
     broadcast,
     flat,
@@ -152,7 +152,7 @@ def _derivative(t: Array, h: Any, d: int, edge_order: int) -> Array:
             f"and needs {edge_order + 1}. [nd-too-few]"
         )
 
-    return arranged_like(grid_derivative(t, h, d, edge_order), t)
+    return arrange_like(grid_derivative(t, h, d, edge_order), t)
 
 
 # ----- integrals ------------------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
     y = complex_ops.conj(y) if np_dtype(y).kind == "c" else y
     # The longer one keeps its role: swapping the two reverses the result.
     made = _slide(y, x, mode) if turned else _slide(x, y, mode)
-    return arranged(made[::-1]) if turned else made
+    return arrange(made[::-1]) if turned else made
 
 
 def _lines(name: str, a: ArrayLike, v: ArrayLike) -> list[Array]:

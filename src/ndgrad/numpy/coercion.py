@@ -57,7 +57,7 @@ def as_array(x: ArrayLike) -> Array:
             meta_of(t).made_in = thread.levels[-1].number
         return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
-        return stacked(x)
+        return stack_items(x)
     return constant(check_plain(np.asarray(x)))
 
 
@@ -74,7 +74,7 @@ def holds_tensors(items: Iterable[Any]) -> bool:
     return any(isinstance(i, Variable) or (isinstance(i, (list, tuple)) and holds_tensors(i)) for i in items)
 
 
-def stacked(items: Sequence[Any]) -> Array:
+def stack_items(items: Sequence[Any]) -> Array:
     """Stack nested sequences of tensors and numbers into one Array."""
     parts = [as_array(i) for i in items]
     shapes = {p.shape for p in parts}
@@ -83,7 +83,7 @@ def stacked(items: Sequence[Any]) -> Array:
             "setting an array element with a sequence: the requested array has an inhomogeneous shape (parts have "
             f"shapes {sorted(shapes)}). Give parts of one shape. [nd-data]"
         )
-    return arranged(join_ops.stack(*together(parts), dim=0))
+    return arrange(join_ops.stack(*together(parts), dim=0))
 
 
 def together(parts: Sequence[Array]) -> list[Array]:
@@ -228,17 +228,17 @@ def shares_memory(t: Array, other: Array) -> bool:
     return t is other or (t._storage is not None and t._storage is other._storage)
 
 
-def permuted(t: Array, order: Sequence[int]) -> Array:
+def permute(t: Array, order: Sequence[int]) -> Array:
     order = tuple(order)
     return t if order == tuple(range(t.ndim)) else shape_ops.permute(t, dims=order)
 
 
-def moved(t: Array, source: int, destination: int) -> Array:
+def move_axis(t: Array, source: int, destination: int) -> Array:
     """Move one axis."""
     source, destination = one_axis(source, t.ndim), one_axis(destination, t.ndim)
     order = [d for d in range(t.ndim) if d != source]
     order.insert(destination, source)
-    return permuted(t, order)
+    return permute(t, order)
 
 
 def part(t: Array, axis: int, where: Any) -> Array:
@@ -246,7 +246,7 @@ def part(t: Array, axis: int, where: Any) -> Array:
     return t[(slice(None),) * axis + (where,)]
 
 
-def taken(t: Array, axis: int, places: Any) -> Array:
+def take_copy(t: Array, axis: int, places: Any) -> Array:
     """Return a new array, in C order, of the elements at indices along one axis: NumPy's take, which never returns a
     view.
     """
@@ -276,7 +276,7 @@ def order_like(sample: NDArray[Any], order: str = "K", ndim: int | None = None) 
     return tuple(sorted(dims, key=lambda d: -abs(sample.strides[d]))) if order == "K" else dims
 
 
-def arranged(t: Array, order: tuple[int, ...] | None = None) -> Array:
+def arrange(t: Array, order: tuple[int, ...] | None = None) -> Array:
     """Return the Array if its memory is dense with its dimensions in an order (by default C's), else such a copy.
 
     The order of NumPy's results decides whether a later reshape is a view, through which writes are visible. This
@@ -292,9 +292,9 @@ def arranged(t: Array, order: tuple[int, ...] | None = None) -> Array:
     return t
 
 
-def arranged_like(t: Array, source: Array, order: str = "K") -> Array:
+def arrange_like(t: Array, source: Array, order: str = "K") -> Array:
     """Return the Array in the memory order of NumPy's `empty_like(source, order=order, shape=t.shape)`."""
-    return arranged(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arranged(t)
+    return arrange(t, order_like(sample_of(source), order, t.ndim)) if t.ndim > 1 else arrange(t)
 
 
 # ----- results --------------------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ def deliver(name: str, result: Array, out: Out, casting: str = "same_kind", broa
         return write(fill_ops.copy, out, (result,), {})
     if not isinstance(out, np.ndarray):
         raise TypeError(
-            f"{name}(): out= must be an array, and is a {type(out).__name__}. Pass an Array, or leave it out. [nd-out]"
+            f"{name}(): out= must be an array, but is a {type(out).__name__}. Pass an Array, or leave it out. [nd-out]"
         )
     refuse_loss_in_memory(name, out, result)
     _check_out(name, result, out.shape, out.dtype, casting, broadcasts)

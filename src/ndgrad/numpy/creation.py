@@ -22,7 +22,7 @@ from ndgrad._src.core.variable import Variable, meta_of, np_dtype
 from ndgrad._src.ops import arithmetic, exponential, join, rounding
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.storage import sample_of, shared_storage
-from ndgrad.numpy._array import as_no_numbers, reshaped, to_array
+from ndgrad.numpy._array import as_no_numbers, reshape_as_numpy, to_array
 from ndgrad.numpy.coercion import (
     as_array,
     as_arrays,
@@ -30,7 +30,7 @@ from ndgrad.numpy.coercion import (
     constant,
     holds_tensors,
     inexact,
-    moved,
+    move_axis,
     on_device,
     operands,
     plain,
@@ -59,7 +59,7 @@ numpy: Any = np
 R = TypeVar("R")
 
 
-def _made(values: NDArray[Any], device: Device = None) -> Any:
+def _as_new_array(values: NDArray[Any], device: Device = None) -> Any:
     """Return a new NumPy array as an Array, if it holds numbers."""
     return on_device(_as_array_index(constant(values)), device) if is_number(values.dtype) else values
 
@@ -88,6 +88,10 @@ def array(
     >>> x.grad
     array(5.)
     """
+    if ndmax:
+        raise NotImplementedError(
+            f"array(): ndmax={ndmax} makes arrays of objects, which have no derivative. Leave it out. [nd-unsupported]"
+        )
     if isinstance(object, Variable):
         made = to_array(object).astype(np_dtype(object) if dtype is None else dtype, order, copy=copy is True)
         if isinstance(made, np.ndarray):  # objects or text
@@ -99,7 +103,7 @@ def array(
             return _objects(object)
         made = with_dtype(as_array(object), dtype)
     else:
-        made = _from_plain(object, dtype, copy, order)
+        made = _convert_plain(object, dtype, copy, order)
     while made.ndim < ndmin:
         made = made[None]
     return made
@@ -129,7 +133,7 @@ def _unable(object: Variable, dtype: Dtype) -> ValueError:
     )
 
 
-def _from_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None) -> Array:
+def _convert_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None) -> Array:
     if isinstance(object, np.ndarray):
         if is_number(object.dtype):
             object = check_plain(object)
@@ -142,7 +146,7 @@ def _from_plain(object: Any, dtype: Dtype, copy: bool | None, order: str | None)
         t = constant(made)
         t._storage = shared_storage(object, Lent)
         return _as_array_index(t)
-    return _made(made if made.dtype.isnative else made.astype(made.dtype.newbyteorder("=")))
+    return _as_new_array(made if made.dtype.isnative else made.astype(made.dtype.newbyteorder("=")))
 
 
 def _shares_memory(object: object) -> bool:
@@ -182,7 +186,7 @@ def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
     (24, 8)
     """
     t = asarray(a, dtype, "C")
-    return reshaped(t, (1,)) if t.ndim == 0 else t
+    return reshape_as_numpy(t, (1,)) if t.ndim == 0 else t
 
 
 def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
@@ -193,7 +197,7 @@ def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
     (8, 24)
     """
     t = asarray(a, dtype, "F")
-    return reshaped(t, (1,)) if t.ndim == 0 else t
+    return reshape_as_numpy(t, (1,)) if t.ndim == 0 else t
 
 
 def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str] | None = None) -> Array:
@@ -246,7 +250,7 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 
 
-def _by_numpy(name: str, sentence: str, example: str) -> Callable[..., Array]:
+def _wrap_reader(name: str, sentence: str, example: str) -> Callable[..., Array]:
     """Return NumPy's function that reads external data, with an Array as result."""
     theirs = getattr(np, name)
 
@@ -259,33 +263,33 @@ def _by_numpy(name: str, sentence: str, example: str) -> Callable[..., Array]:
 
 
 _FILE = '>>> open("x.txt", "w").write("1 2")\n3\n'
-frombuffer = _by_numpy(
+frombuffer = _wrap_reader(
     "frombuffer",
     "An Array over the bytes of a buffer.",
     ">>> np.frombuffer(bytes([1, 2]), np.uint8)\narray([1, 2], dtype=uint8)",
 )
-fromfile = _by_numpy(
+fromfile = _wrap_reader(
     "fromfile",
     "An Array of the numbers in a file, as bytes or as text.",
     _FILE + '>>> np.fromfile("x.txt", sep=" ")\narray([1., 2.])',
 )
-fromregex = _by_numpy(
+fromregex = _wrap_reader(
     "fromregex", "The groups of a pattern in a text file: records, which are NumPy's own array.",
     _FILE + """>>> np.fromregex("x.txt", r"(\\d) (\\d)", [("a", int), ("b", int)])["b"]\narray([2])""",
 )  # fmt: skip
-fromstring = _by_numpy(
+fromstring = _wrap_reader(
     "fromstring", "An Array of the numbers in a text.", '>>> np.fromstring("1 2", sep=" ")\narray([1., 2.])'
 )
-genfromtxt = _by_numpy(
+genfromtxt = _wrap_reader(
     "genfromtxt", "An Array of a table in a text file, in which values may be missing.",
     _FILE + '>>> np.genfromtxt("x.txt")\narray([1., 2.])',
 )  # fmt: skip
-load = _by_numpy(
+load = _wrap_reader(
     "load",
     "What is in a file of NumPy's format, as an Array.",
     '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
 )
-loadtxt = _by_numpy(
+loadtxt = _wrap_reader(
     "loadtxt", "An Array of a table in a text file.", _FILE + '>>> np.loadtxt("x.txt")\narray([1., 2.])'
 )
 
@@ -328,7 +332,7 @@ def zeros(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Devic
     >>> x.grad
     array(6.)
     """
-    return _made(numpy.zeros(_shape(shape), dtype, order), device)
+    return _as_new_array(numpy.zeros(_shape(shape), dtype, order), device)
 
 
 def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device = None) -> Array:
@@ -339,7 +343,7 @@ def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device 
     array([[1., 1.],
            [1., 1.]])
     """
-    return _made(numpy.ones(_shape(shape), dtype, order), device)
+    return _as_new_array(numpy.ones(_shape(shape), dtype, order), device)
 
 
 def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
@@ -349,7 +353,7 @@ def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Devic
     >>> np.empty((2, 3)).shape
     (2, 3)
     """
-    return _made(numpy.empty(_shape(shape), dtype, order), device)
+    return _as_new_array(numpy.empty(_shape(shape), dtype, order), device)
 
 
 def _shape(shape: Any) -> Any:
@@ -371,7 +375,7 @@ def full(shape: Shape, fill_value: ArrayLike, dtype: Dtype = None, order: str = 
         made = empty(shape, np_dtype(value) if dtype is None else dtype, order)
         made[...] = value
         return on_device(made, device)
-    return _made(numpy.full(_shape(shape), fill_value, dtype, order), device)
+    return _as_new_array(numpy.full(_shape(shape), fill_value, dtype, order), device)
 
 
 def _pattern(a: ArrayLike) -> Any:
@@ -389,7 +393,7 @@ def zeros_like(
     >>> np.zeros_like(np.array([1, 2]))
     array([0, 0])
     """
-    return _made(numpy.zeros_like(_pattern(a), dtype, order, False, _shape(shape)), device)
+    return _as_new_array(numpy.zeros_like(_pattern(a), dtype, order, False, _shape(shape)), device)
 
 
 def ones_like(
@@ -402,7 +406,7 @@ def ones_like(
     >>> np.ones_like(np.array([1.5, 2.5]))
     array([1., 1.])
     """
-    return _made(numpy.ones_like(_pattern(a), dtype, order, False, _shape(shape)), device)
+    return _as_new_array(numpy.ones_like(_pattern(a), dtype, order, False, _shape(shape)), device)
 
 
 def empty_like(
@@ -415,7 +419,7 @@ def empty_like(
     >>> np.empty_like(np.ones((2, 3))).shape
     (2, 3)
     """
-    return _made(numpy.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)), device)
+    return _as_new_array(numpy.empty_like(_pattern(prototype), dtype, order, False, _shape(shape)), device)
 
 
 def full_like(
@@ -443,7 +447,9 @@ def eye(
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    return _made(numpy.eye(operator.index(N), None if M is None else operator.index(M), k, dtype, order), device)
+    return _as_new_array(
+        numpy.eye(operator.index(N), None if M is None else operator.index(M), k, dtype, order), device
+    )
 
 
 def identity(n: int, dtype: Dtype = None) -> Array:
@@ -487,10 +493,10 @@ def arange(*args: ArrayLike, dtype: Dtype = None, device: Device = None, **named
     if stop is None:
         start, stop = 0, start
     if not any(isinstance(v, Variable) for v in given):
-        return _made(np.arange(start, stop, step, dtype=dtype), device)
+        return _as_new_array(np.arange(start, stop, step, dtype=dtype), device)
     values = np.arange(*plain((start, stop, step)), dtype=dtype)
     if not at_stake(start, step):
-        return _made(values, device)
+        return _as_new_array(values, device)
     return on_device(with_dtype(start + step * constant(np.arange(len(values))), values.dtype), device)
 
 
@@ -525,7 +531,7 @@ def linspace(
     if not isinstance(start, Variable) and not isinstance(stop, Variable):
         # The stubs require a literal retstep.
         made = np.linspace(start, stop, count, endpoint, retstep, dtype, axis)  # type: ignore[call-overload]
-        return (_made(made[0], device), made[1]) if retstep else _made(made, device)
+        return (_as_new_array(made[0], device), made[1]) if retstep else _as_new_array(made, device)
     if count < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative. [nd-range]")
     first, last = (inexact(t) for t in operands(start, stop))
@@ -542,7 +548,7 @@ def linspace(
         made = rounding.floor(made)
     made = on_device(with_dtype(made, dtype), device)
     if axis not in (0, -made.ndim):
-        made = moved(made, 0, axis)
+        made = move_axis(made, 0, axis)
     return (made, step if intervals > 0 else constant(np.asarray(np.nan))) if retstep else made
 
 

@@ -18,7 +18,7 @@ from ndgrad._src.ops import fill as fill_ops
 from ndgrad._src.ops import order as order_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy.coercion import (
-    arranged_like,
+    arrange_like,
     as_array,
     deliver,
     inexact,
@@ -77,7 +77,7 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     """
     t = as_array(a)
     made = rounding.round(t, decimals=decimals)
-    return deliver("round", arranged_like(made, t, "A") if decimals else made, out, broadcasts=True)
+    return deliver("round", arrange_like(made, t, "A") if decimals else made, out, broadcasts=True)
 
 
 around = round
@@ -171,7 +171,7 @@ def isreal(x: ArrayLike) -> Array:
     """
     t = as_array(x)
     made = comparison.isreal(t)
-    return made if np_dtype(t).kind == "c" else arranged_like(made, t, "A")
+    return made if np_dtype(t).kind == "c" else arrange_like(made, t, "A")
 
 
 # ----- repairs and tests ----------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def nan_to_num(
     t = as_array(x)
     if not is_inexact(np_dtype(t)):
         return t.copy("K") if copy else t
-    made = rounding.nan_to_num(t, nan=nan, posinf=posinf, neginf=neginf)
+    made: Any = rounding.nan_to_num(t, nan=nan, posinf=posinf, neginf=neginf)
     return write(fill_ops.copy, x, (made,), {}) if not copy and isinstance(x, Variable) else made
 
 
@@ -325,4 +325,4 @@ def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period
     small = comparison.lt(complex_ops.abs(steps), half if discont is None else discont)
     turns = scan.cumsum(selection.keep(wrapped - steps, comparison.logical_not(small)), dim=axis)
     t = with_dtype(t, np_dtype(turns))
-    return arranged_like(join.cat(part(t, axis, slice(0, 1)), part(t, axis, slice(1, n)) + turns, dim=axis), t)
+    return arrange_like(join.cat(part(t, axis, slice(0, 1)), part(t, axis, slice(1, n)) + turns, dim=axis), t)

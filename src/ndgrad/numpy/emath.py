@@ -34,7 +34,7 @@ def _negative(values: NDArray[Any]) -> NDArray[Any]:
     return values < 0
 
 
-def _beyond_one(values: NDArray[Any]) -> NDArray[Any]:
+def _exceeds_one(values: NDArray[Any]) -> NDArray[Any]:
     return np.abs(values) > 1
 
 
@@ -113,7 +113,7 @@ def arccos(x: ArrayLike) -> Array:
     >>> np.emath.arccos(np.array([1.0, 0.0]))
     array([0.        , 1.57079633])
     """
-    return call(np.arccos, _complex_if(as_array(x), _beyond_one))
+    return call(np.arccos, _complex_if(as_array(x), _exceeds_one))
 
 
 def arcsin(x: ArrayLike) -> Array:
@@ -123,7 +123,7 @@ def arcsin(x: ArrayLike) -> Array:
     >>> np.emath.arcsin(np.array([1.0, 0.0]))
     array([1.57079633, 0.        ])
     """
-    return call(np.arcsin, _complex_if(as_array(x), _beyond_one))
+    return call(np.arcsin, _complex_if(as_array(x), _exceeds_one))
 
 
 def arctanh(x: ArrayLike) -> Array:
@@ -133,4 +133,4 @@ def arctanh(x: ArrayLike) -> Array:
     >>> np.emath.arctanh(np.array([0.0]))
     array([0.])
     """
-    return call(np.arctanh, _complex_if(as_array(x), _beyond_one))
+    return call(np.arctanh, _complex_if(as_array(x), _exceeds_one))

@@ -13,7 +13,7 @@ from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.tensor.arguments import torch_names
 from ndgrad._src.tensor.functions import fft as _fft
-from ndgrad.numpy.coercion import arranged_like, as_array, constant, deliver, on_device, one_axis, with_dtype
+from ndgrad.numpy.coercion import arrange_like, as_array, constant, deliver, on_device, one_axis, with_dtype
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike, Axes, Device, Out
@@ -34,7 +34,7 @@ def _floating(name: str, a: ArrayLike, *, real: bool) -> Array:
     dtype = np_dtype(t)
     if real and dtype.kind == "c":
         raise TypeError(
-            f"{name}() takes real numbers, and got {dtype}. Take .real, or use the transform of complex numbers. "
+            f"{name}() takes real numbers, but got {dtype}. Take .real, or use the transform of complex numbers. "
             "[nd-complex]"
         )
     if not is_inexact(dtype):
@@ -65,7 +65,7 @@ class _Box(Protocol):
     ) -> Array: ...
 
 
-def _described(function: Callable[..., Any], name: str, sentence: str, example: str) -> Any:
+def _describe(function: Callable[..., Any], name: str, sentence: str, example: str) -> Any:
     """Return a transform with its name, its docstring and torch's keywords."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
@@ -81,9 +81,9 @@ def _line(name: str, sentence: str, example: str, *, real: bool = False) -> _Lin
         if n is not None and n < 1:
             raise ValueError(f"Invalid number of FFT data points ({n}) specified. [nd-range]")
         made = transform(t, n, one_axis(axis, t.ndim), _norm(norm))
-        return deliver(name, arranged_like(made, t.copy() if name == "hfft" and 0 in t.strides else t), out)
+        return deliver(name, arrange_like(made, t.copy() if name == "hfft" and 0 in t.strides else t), out)
 
-    return _described(function, name, sentence, example)
+    return _describe(function, name, sentence, example)
 
 
 def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = None, *, real: bool = False) -> _Box:
@@ -103,13 +103,15 @@ def _box(name: str, sentence: str, example: str, axes: Sequence[int] | None = No
             raise ValueError("Shape and axes have different lengths. [nd-shape]")
         dims = None if axes is None else tuple(one_axis(d, t.ndim) for d in axes)
         if dims is not None and len(set(dims)) < len(dims):
-            return deliver(name, _repeated(name, t, s, dims, norm), out)
-        return deliver(name, arranged_like(transform(t, s, dims, _norm(norm)), t), out)
+            return deliver(name, _transform_repeated_axes(name, t, s, dims, norm), out)
+        return deliver(name, arrange_like(transform(t, s, dims, _norm(norm)), t), out)
 
-    return _described(function, name, sentence, example)
+    return _describe(function, name, sentence, example)
 
 
-def _repeated(name: str, t: Array, s: Sequence[int] | None, dims: tuple[int, ...], norm: str | None) -> Array:
+def _transform_repeated_axes(
+    name: str, t: Array, s: Sequence[int] | None, dims: tuple[int, ...], norm: str | None
+) -> Array:
     """Transform an axis that is given twice twice, as in NumPy."""
     if name not in ("fft2", "fftn", "ifft2", "ifftn"):
         raise ValueError(f"{name}(): axes {dims} names an axis twice. Name each once. [nd-dim]")

@@ -16,7 +16,7 @@ import numpy as np
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import join
 from ndgrad._src.ops import shape as shape_ops
-from ndgrad.numpy.coercion import as_array, broadcast, constant, moved, one_axis, operands, with_dtype
+from ndgrad.numpy.coercion import as_array, broadcast, constant, move_axis, one_axis, operands, with_dtype
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike
@@ -34,7 +34,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     """
     t = as_array(arr)
     axis = one_axis(axis, t.ndim)
-    lines = moved(t, axis, t.ndim - 1)
+    lines = move_axis(t, axis, t.ndim - 1)
     lead = lines.shape[:-1]
     if 0 in lead:
         raise ValueError(
@@ -45,7 +45,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
     made = shape_ops.reshape(made, shape=(*lead, *results[0].shape))
     # The dimensions of the result replace the axis.
     for k in range(results[0].ndim):
-        made = moved(made, len(lead) + k, axis + k)
+        made = move_axis(made, len(lead) + k, axis + k)
     return made
 
 
@@ -120,7 +120,7 @@ class vectorize:
                 raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set [nd-too-few]")
             empty = tuple(constant(np.empty(lead, o)) for o in self.otypes)
             return empty if len(empty) > 1 else empty[0]
-        joined = tuple(self._joined(k, [r[k] for r in results], lead) for k in range(len(results[0])))
+        joined = tuple(self._stack_results(k, [r[k] for r in results], lead) for k in range(len(results[0])))
         return joined if len(joined) > 1 else joined[0]
 
     def _core_ranks(self, count: int) -> list[int]:
@@ -132,7 +132,7 @@ class vectorize:
             for group in re.findall(r"\(([^)]*)\)", self.signature.split("->")[0])
         ]
 
-    def _joined(self, number: int, parts: list[Any], lead: tuple[int, ...]) -> Array:
+    def _stack_results(self, number: int, parts: list[Any], lead: tuple[int, ...]) -> Array:
         found = operands(*parts)
         made = join.stack(*found, dim=0)
         made = shape_ops.reshape(made, shape=(*lead, *found[0].shape))

@@ -156,7 +156,7 @@ class _Joiner:
             t = _range(item) if isinstance(item, slice) else as_array(item)
             if matrix == "c" and t.ndim == 1:
                 t = shape_ops.reshape(t, shape=(t.size, 1))
-            parts.append(_raised(t, ndmin, trans1d))
+            parts.append(_add_dimensions(t, ndmin, trans1d))
         return concatenate(operands(*parts), axis)
 
 
@@ -169,7 +169,7 @@ def _range(piece: slice) -> Array:
     return arange(start, stop, step)
 
 
-def _raised(t: Array, ndmin: int, trans1d: int) -> Array:
+def _add_dimensions(t: Array, ndmin: int, trans1d: int) -> Array:
     """Add dimensions to an array; its own begin at the position given by the directive."""
     if t.ndim == 0:
         t = shape_ops.reshape(t, shape=(1,))

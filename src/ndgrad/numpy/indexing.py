@@ -24,7 +24,7 @@ from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.storage import is_open, sample_of, values_to_check
 from ndgrad.numpy.coercion import (
-    arranged,
+    arrange,
     as_array,
     as_arrays,
     broadcast,
@@ -37,7 +37,7 @@ from ndgrad.numpy.coercion import (
     refuse_loss_in_memory,
     shares_memory,
     swept_line,
-    taken,
+    take_copy,
     truth_of,
     values_of,
     with_dtype,
@@ -94,9 +94,9 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
     for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
         mask = as_array(condition)
         if np_dtype(mask).kind != "b":
-            raise TypeError(f"invalid entry in condlist: should be boolean ndarray, and is {np_dtype(mask)} [nd-dtype]")
+            raise TypeError(f"invalid entry in condlist: should be boolean ndarray, but is {np_dtype(mask)} [nd-dtype]")
         result = selection.where(mask, choice, result)
-    return arranged(broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist))))
+    return arrange(broadcast(result, np.broadcast_shapes(result.shape, *(np.shape(c) for c in condlist))))
 
 
 def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: str = "raise") -> Array:
@@ -107,13 +107,15 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: st
     array([ 1, 40])
     """
     stacked = operands(*choices)
-    number: Any = _open_within(a, len(stacked), mode) if is_open(a) else _within(values_of(a), len(stacked), mode)
+    number: Any = (
+        _fit_open_indices(a, len(stacked), mode) if is_open(a) else _fit_indices(values_of(a), len(stacked), mode)
+    )
     shape = np.broadcast_shapes(number.shape, *(t.shape for t in stacked))
     result = stacked[0] if len(stacked) > 1 else stacked[0].copy()
     result = broadcast(result, shape)
     for k, t in enumerate(stacked[1:], 1):
         result = selection.where(broadcast(as_array(number == k), shape), t, result)
-    return deliver("choose", arranged(result), out)
+    return deliver("choose", arrange(result), out)
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
@@ -153,7 +155,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
 # ----- reading --------------------------------------------------------------------------------------------------------
 
 
-def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
+def _fit_indices(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
     """Return indices within an axis, by NumPy's three modes."""
     if indices.dtype.kind not in "iub":
         raise TypeError(
@@ -173,7 +175,7 @@ def _within(indices: NDArray[Any], length: int, mode: str) -> NDArray[Any]:
     return np.where(indices < 0, indices + length, indices)
 
 
-def _open_within(indices: Any, length: int, mode: str) -> Array:
+def _fit_open_indices(indices: Any, length: int, mode: str) -> Array:
     """Same as `_within` for unknown indices; if they must be within the axis, the call checks them."""
     t = as_array(indices)
     if mode == "wrap":
@@ -182,7 +184,7 @@ def _open_within(indices: Any, length: int, mode: str) -> Array:
         return selection.clamp(t, 0, length - 1)
     seen = values_to_check(t)
     if seen is None or ((seen < -length) | (seen >= length)).any():
-        return as_array(_within(values_of(indices), length, mode))  # raises
+        return as_array(_fit_indices(values_of(indices), length, mode))  # raises
     return selection.where(comparison.lt(t, 0), t + length, t)
 
 
@@ -195,12 +197,12 @@ def take(a: ArrayLike, indices: ArrayLike, axis: Axis = None, out: Out = None, m
     """
     t, axis = swept_line(as_array(a), axis)
     if isinstance(indices, Variable) and mode == "raise":
-        return deliver("take", taken(t, axis, indices), out)
+        return deliver("take", take_copy(t, axis, indices), out)
     given = np.asarray(plain(indices))
-    places = _within(
+    places = _fit_indices(
         given if given.size or isinstance(indices, np.ndarray) else given.astype(np.intp), t.shape[axis], mode
     )
-    return deliver("take", taken(t, axis, places), out)
+    return deliver("take", take_copy(t, axis, places), out)
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
@@ -221,7 +223,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
         raise IndexError("`indices` must be an integer array [nd-index]")
     if places.ndim != t.ndim:
         raise ValueError(
-            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {t.ndim} "
+            f"`indices` and `arr` must have the same number of dimensions, but have {places.ndim} and {t.ndim} "
             "[nd-ndim]"
         )
     # The other dimensions broadcast against each other.
@@ -241,7 +243,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     t, axis = swept_line(as_array(a), axis)
     if len(np.shape(condition)) != 1:
         raise ValueError("condition must be a 1-d array [nd-ndim]")
-    return deliver("compress", taken(t, axis, _true_places(condition)), out)
+    return deliver("compress", take_copy(t, axis, _true_places(condition)), out)
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
@@ -262,13 +264,13 @@ def _true_places(condition: ArrayLike) -> Any:
 # ----- writing --------------------------------------------------------------------------------------------------------
 
 
-def _written_elsewhere(name: str, target: Any, function: Callable[..., Any], *args: Any, **options: Any) -> bool:
+def _writes_plain_memory(name: str, target: Any, function: Callable[..., Any], *args: Any, **options: Any) -> bool:
     """True if the target is plain memory, which NumPy then writes itself; raise for a differentiable value."""
     if isinstance(target, Variable):
         return False
     if not isinstance(target, np.ndarray):
         raise TypeError(
-            f"{name}(): argument 1 must be an array, and is a {type(target).__name__}. Pass the Array to write into. "
+            f"{name}(): argument 1 must be an array, but is a {type(target).__name__}. Pass the Array to write into. "
             "[nd-type]"
         )
     refuse_loss_in_memory(f"{name}()", target, args, options)
@@ -285,8 +287,9 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
     >>> x
     array([1., 0.])
     """
-    if _written_elsewhere("copyto", dst, np.copyto, src, casting=casting, where=where):
+    if _writes_plain_memory("copyto", dst, np.copyto, src, casting=casting, where=where):
         return
+    assert isinstance(dst, Variable)
     value = as_array(src)
     number = src.__class__ in (int, float, bool, complex)
     # The stubs require a literal casting.
@@ -311,21 +314,22 @@ def put(a: Array | NDArray[Any], ind: ArrayLike, v: ArrayLike, mode: str = "rais
     >>> x
     array([1., 0., 2.])
     """
-    if _written_elsewhere("put", a, np.put, ind, v, mode=mode):
+    if _writes_plain_memory("put", a, np.put, ind, v, mode=mode):
         return
+    assert isinstance(a, Variable)
     if is_open(ind) and a.shape:
         _put_open(a, flat(as_array(ind)), v, mode)
         return
-    places = _within(np.asarray(plain(ind)).ravel(), math.prod(a.shape), mode)
+    places = _fit_indices(np.asarray(plain(ind)).ravel(), math.prod(a.shape), mode)
     if len(places):
         _put_flat(a, places, _again(v, len(places), np_dtype(a)))
 
 
-def _put_open(a: Array | NDArray[Any], places: Array, v: ArrayLike, mode: str) -> None:
+def _put_open(a: Array, places: Array, v: ArrayLike, mode: str) -> None:
     """Same as `put` for unknown indices. Only the first dimension's index may count from the end or be out of range."""
     shape = tuple(a.shape)
     if mode != "raise":
-        places = _open_within(places, math.prod(shape), mode)
+        places = _fit_open_indices(places, math.prod(shape), mode)
     indices: list[Any] = []
     for n in reversed(shape[1:]):
         indices.append(arithmetic.remainder(places, n))
@@ -339,7 +343,7 @@ def _again(v: ArrayLike, count: int, dtype: Dtype) -> Array:
     return values if values.shape[0] == count else values[np.arange(count) % values.shape[0]]
 
 
-def _put_flat(a: Array | NDArray[Any], places: Any, values: Array) -> None:
+def _put_flat(a: Array, places: Any, values: Array) -> None:
     """Write at indices of the flattened array, for any memory order."""
     shape = tuple(a.shape)
     if not shape:
@@ -370,13 +374,14 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     >>> x
     array([1., 0., 2.])
     """
-    if _written_elsewhere("place", arr, np.place, mask, vals):
+    if _writes_plain_memory("place", arr, np.place, mask, vals):
         return
+    assert isinstance(arr, Variable)
     values = as_array(vals)
     if is_open(mask) and values.size and not shares_memory(as_array(arr), values):
         chosen = flat(truth_of(mask))
         turn = arithmetic.remainder(scan.cumsum(cast_ops.cast(chosen, dtype=np.dtype(np.intp)), dim=0) - 1, values.size)
-        _put_chosen(arr, chosen, taken(flat(with_dtype(values, np_dtype(arr))), 0, turn))
+        _put_chosen(arr, chosen, take_copy(flat(with_dtype(values, np_dtype(arr))), 0, turn))
         return
     places = np.flatnonzero(np.ravel(values_of(mask)))
     if len(places):
@@ -397,8 +402,9 @@ def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None
     >>> x
     array([1., 0., 3.])
     """
-    if _written_elsewhere("putmask", a, np.putmask, mask, values):
+    if _writes_plain_memory("putmask", a, np.putmask, mask, values):
         return
+    assert isinstance(a, Variable)
     line = flat(with_dtype(as_array(values), np_dtype(a)))
     if is_open(mask) and line.shape[0]:
         chosen = flat(truth_of(mask))
@@ -410,7 +416,7 @@ def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None
         _put_flat(a, places, line[places % line.shape[0]])
 
 
-def _put_chosen(a: Array | NDArray[Any], chosen: Array, values: Array) -> None:
+def _put_chosen(a: Array, chosen: Array, values: Array) -> None:
     """Write values at the chosen indices of the flattened array."""
     shape = tuple(a.shape)
     chosen, values = (shape_ops.reshape(t, shape=shape) for t in (chosen, values))
@@ -427,8 +433,9 @@ def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayL
     array([[0., 5.],
            [5., 0.]])
     """
-    if _written_elsewhere("put_along_axis", arr, np.put_along_axis, indices, values, axis):
+    if _writes_plain_memory("put_along_axis", arr, np.put_along_axis, indices, values, axis):
         return
+    assert isinstance(arr, Variable)
     places = values_of(indices)
     if axis is None:
         _put_flat(arr, places, broadcast(with_dtype(as_array(values), np_dtype(arr)), places.shape))
@@ -443,7 +450,7 @@ def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple
         raise IndexError("`indices` must be an integer array [nd-index]")
     if places.ndim != len(shape):
         raise ValueError(
-            f"`indices` and `arr` must have the same number of dimensions, and have {places.ndim} and {len(shape)} "
+            f"`indices` and `arr` must have the same number of dimensions, but have {places.ndim} and {len(shape)} "
             "[nd-ndim]"
         )
     return tuple(
@@ -462,8 +469,9 @@ def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -
     array([[1., 0.],
            [0., 1.]])
     """
-    if _written_elsewhere("fill_diagonal", a, np.fill_diagonal, val, wrap):
+    if _writes_plain_memory("fill_diagonal", a, np.fill_diagonal, val, wrap):
         return
+    assert isinstance(a, Variable)
     shape = tuple(a.shape)
     if len(shape) < 2:
         raise ValueError("array must be at least 2-d [nd-ndim]")
@@ -494,7 +502,7 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
         raise ValueError(
             "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. [nd-ndim]"
         )
-    rows = arranged(index_ops.nonzero(t))  # in C order, so that columns do not overlap in memory, as in NumPy
+    rows = arrange(index_ops.nonzero(t))  # in C order, so that columns do not overlap in memory, as in NumPy
     return tuple(rows[:, d] for d in range(t.ndim))
 
 
@@ -594,7 +602,7 @@ def _open_ravelled(
             if seen is None or ((seen < 0) | (seen >= n)).any():
                 return constant(np.asarray(np.ravel_multi_index(plain(multi_index), dims, mode, order)))  # type: ignore[call-overload]  # which raises
         else:
-            t = _open_within(t, n, how)
+            t = _fit_open_indices(t, n, how)
         total = total * n + cast_ops.cast(t, dtype=np.dtype(np.intp))
     return as_array(total)
 

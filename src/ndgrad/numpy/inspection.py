@@ -32,7 +32,7 @@ __all__ = [
 R = TypeVar("R")
 
 
-def _by_numpy(
+def _wrap_inspection(
     name: str, result: type[R], sentence: str, example: str, by_ops: Callable[..., Any] | None = None
 ) -> Callable[..., R]:
     """Return NumPy's function on plain values; arrays in its result become Arrays. `by_ops` is used if values are
@@ -79,54 +79,56 @@ def _equivalent(a1: Any, a2: Any) -> bool:
     return _all(comparison.eq(x, y))
 
 
-allclose = _by_numpy(
+allclose = _wrap_inspection(
     "allclose",
     bool,
     "Whether two arrays are equal within a tolerance.",
     ">>> np.allclose(np.array([1.0]), [1.0 + 1e-9])\nTrue",
     _all_close,
 )
-array_equal = _by_numpy(
+array_equal = _wrap_inspection(
     "array_equal",
     bool,
     "Whether two arrays have one shape and equal elements.",
     ">>> np.array_equal(np.array([1, 2]), [1, 2])\nTrue",
     _equal,
 )
-array_equiv = _by_numpy(
+array_equiv = _wrap_inspection(
     "array_equiv",
     bool,
     "Whether two arrays are equal after broadcasting.",
     ">>> np.array_equiv(np.array([1, 1]), 1)\nTrue",
     _equivalent,
 )
-array2string = _by_numpy(
+array2string = _wrap_inspection(
     "array2string",
     str,
     "The elements as text, with NumPy's options.",
     ">>> np.array2string(np.array([1.0, 2.0]), precision=1)\n'[1. 2.]'",
 )
-array_repr = _by_numpy("array_repr", str, "What `repr` prints.", ">>> np.array_repr(np.array([1, 2]))\n'array([1, 2])'")
-array_str = _by_numpy("array_str", str, "What `print` prints.", ">>> np.array_str(np.array([1, 2]))\n'[1 2]'")
-isfortran = _by_numpy(
+array_repr = _wrap_inspection(
+    "array_repr", str, "What `repr` prints.", ">>> np.array_repr(np.array([1, 2]))\n'array([1, 2])'"
+)
+array_str = _wrap_inspection("array_str", str, "What `print` prints.", ">>> np.array_str(np.array([1, 2]))\n'[1 2]'")
+isfortran = _wrap_inspection(
     "isfortran",
     bool,
     "Whether an array lies in memory in Fortran order and not in C order.",
     ">>> np.isfortran(np.ones((2, 3)).T)\nTrue",
 )
-save = _by_numpy(
+save = _wrap_inspection(
     "save", NoneType, "Write an array into a file of NumPy's format.",
     '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
 )  # fmt: skip
-savetxt = _by_numpy(
+savetxt = _wrap_inspection(
     "savetxt", NoneType, "Write an array into a text file.",
     '>>> np.savetxt("x.txt", np.arange(2))\n>>> np.loadtxt("x.txt")\narray([0., 1.])',
 )  # fmt: skip
-savez = _by_numpy(
+savez = _wrap_inspection(
     "savez", NoneType, "Write several arrays into one file of NumPy's format.",
     '>>> np.savez("x.npz", a=np.arange(2))\n>>> np.load("x.npz")["a"]\narray([0, 1])',
 )  # fmt: skip
-savez_compressed = _by_numpy(
+savez_compressed = _wrap_inspection(
     "savez_compressed", NoneType, "Write several arrays into one compressed file of NumPy's format.",
     '>>> np.savez_compressed("x.npz", a=np.arange(2))\n>>> np.load("x.npz")["a"]\narray([0, 1])',
 )  # fmt: skip
@@ -210,7 +212,7 @@ def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
     return int(np.size(np.broadcast_to(np.empty((), bool), shape(a)), axis))
 
 
-def _typed(x: Any) -> Any:
+def _as_dtype(x: Any) -> Any:
     return np_dtype(x) if isinstance(x, Variable) else x
 
 
@@ -221,7 +223,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
     >>> np.result_type(np.zeros(1, np.float32), np.int8)
     dtype('float32')
     """
-    return result_dtype(*(_typed(x) for x in arrays_and_dtypes))
+    return result_dtype(*(_as_dtype(x) for x in arrays_and_dtypes))
 
 
 def can_cast(from_: ArrayLike | Dtype, to: Dtype, casting: str = "safe") -> bool:
@@ -231,7 +233,7 @@ def can_cast(from_: ArrayLike | Dtype, to: Dtype, casting: str = "safe") -> bool
     >>> np.can_cast(np.float64, np.float32)
     False
     """
-    return np.can_cast(_typed(from_), to, casting)  # type: ignore[arg-type]  # the stubs want a literal
+    return np.can_cast(_as_dtype(from_), to, casting)  # type: ignore[arg-type]  # the stubs want a literal
 
 
 def common_type(*arrays: ArrayLike) -> type[Any]:
@@ -251,7 +253,7 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
     >>> np.min_scalar_type(300)
     dtype('uint16')
     """
-    return np.min_scalar_type(plain(a)) if ndim(a) == 0 else _typed(a)
+    return np.min_scalar_type(plain(a)) if ndim(a) == 0 else _as_dtype(a)
 
 
 def iscomplexobj(x: ArrayLike) -> bool:

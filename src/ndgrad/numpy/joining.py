@@ -14,19 +14,19 @@ from ndgrad._src.ops import padding
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy import reductions, statistics
 from ndgrad.numpy.coercion import (
-    arranged_like,
+    arrange_like,
     as_array,
     broadcast,
     constant,
     deliver,
     flat,
     holds_tensors,
-    moved,
+    move_axis,
     one_axis,
     part,
     plain,
     shares_memory,
-    taken,
+    take_copy,
     together,
     with_dtype,
 )
@@ -51,7 +51,7 @@ def _parts(name: str, arrays: Any) -> list[Array]:
     return found
 
 
-def _typed(found: list[Any], dtype: Dtype, casting: str) -> list[Array]:
+def _convert_parts(found: list[Any], dtype: Dtype, casting: str) -> list[Array]:
     if dtype is None:
         return together(found)
     for t in found:
@@ -89,11 +89,11 @@ def concatenate(
                 f"{position} has shape {t.shape} [nd-shape]"
             )
     if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
-        return _joined_in_turn(found, axis, out, casting)
-    return deliver("concatenate", ops.cat(*_typed(found, dtype, casting), dim=axis), out, casting)
+        return _join_in_turn(found, axis, out, casting)
+    return deliver("concatenate", ops.cat(*_convert_parts(found, dtype, casting), dim=axis), out, casting)
 
 
-def _joined_in_turn(found: list[Array], axis: int, out: Any, casting: str) -> Any:
+def _join_in_turn(found: list[Array], axis: int, out: Any, casting: str) -> Any:
     """Write one array after the other to `out`, as NumPy does: an array inside `out` may have been overwritten by
     then.
     """
@@ -131,7 +131,7 @@ def stack(
         )
     if isinstance(out, Variable) and any(shares_memory(out, t) for t in found):
         return concatenate([expand_dims(t, axis) for t in found], axis, out, dtype=dtype, casting=casting)
-    made = ops.stack(*_typed(found, dtype, casting), dim=one_axis(axis, found[0].ndim + 1))
+    made = ops.stack(*_convert_parts(found, dtype, casting), dim=one_axis(axis, found[0].ndim + 1))
     return deliver("stack", made, out, casting)
 
 
@@ -242,12 +242,12 @@ def _places(obj: Any, length: int) -> Any:
     given = np.asarray(plain(obj))
     if given.dtype.kind == "b":
         if given.shape != (length,):
-            raise ValueError(f"boolean array argument must have shape ({length},), and has {given.shape}. [nd-shape]")
+            raise ValueError(f"boolean array argument must have shape ({length},), but has {given.shape}. [nd-shape]")
         return np.flatnonzero(given)
     if given.size == 0:
         given = given.astype(np.intp)
     if given.dtype.kind not in "iu":
-        raise IndexError(f"places must be ints, slices or booleans, and are {given.dtype}. [nd-index]")
+        raise IndexError(f"places must be ints, slices or booleans, but are {given.dtype}. [nd-index]")
     return given
 
 
@@ -269,7 +269,7 @@ def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None
     kept = np.ones(length, bool)
     kept[places] = False
     if places.size == 1 or isinstance(obj, slice):
-        return arranged_like(taken(t, axis, np.flatnonzero(kept)), t, "A")
+        return arrange_like(take_copy(t, axis, np.flatnonzero(kept)), t, "A")
     return part(t, axis, np.flatnonzero(kept))
 
 
@@ -290,7 +290,7 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
     if places.ndim == 0:
         # For a single index, NumPy aligns the values from the first axis.
         new = shape_ops.reshape(new, shape=(1,) * (t.ndim - new.ndim) + new.shape)
-        new = moved(new, 0, axis)
+        new = move_axis(new, 0, axis)
         count = new.shape[axis]
         places = np.full(count, int(places))
     else:
@@ -310,7 +310,7 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
     source = np.empty(length + count, np.intp)
     source[~is_new] = np.arange(length)
     source[at] = length + np.arange(count)
-    return arranged_like(taken(ops.cat(t, new, dim=axis), axis, source), t, "A")
+    return arrange_like(take_copy(ops.cat(t, new, dim=axis), axis, source), t, "A")
 
 
 # ----- padding --------------------------------------------------------------------------------------------------------
@@ -325,10 +325,10 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     array([1, 1, 2, 2])
     """
     t = as_array(array)
-    return arranged_like(_padded(t, pad_width, mode, kwargs), t, "A")
+    return arrange_like(_pad(t, pad_width, mode, kwargs), t, "A")
 
 
-def _padded(t: Array, pad_width: Any, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
+def _pad(t: Array, pad_width: Any, mode: str | Callable[..., Any], kwargs: dict[str, Any]) -> Array:
     widths = _widths(pad_width, t.ndim)
     if callable(mode):
         return _pad_by_function(t, widths, mode, kwargs)
@@ -487,7 +487,7 @@ def _pad_by_function(
     """Let the user's function fill the margins of each line in place, which Arrays record."""
     padded = padding.constant_pad_nd(t, pads=tuple(widths), value=0.0).copy()
     for d in range(t.ndim):
-        rows = moved(padded, d, t.ndim - 1)
+        rows = move_axis(padded, d, t.ndim - 1)
         for index in np.ndindex(*rows.shape[:-1]):
             function(rows[index], widths[d], d, kwargs)
     return padded

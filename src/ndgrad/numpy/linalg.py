@@ -27,7 +27,7 @@ from ndgrad._src.tensor.functions import solve as _solve
 from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.numpy import products, shapes
 from ndgrad.numpy.coercion import (
-    arranged_like,
+    arrange_like,
     as_array,
     constant,
     deliver,
@@ -218,7 +218,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     except TypeError as error:
         raise TypeError("exponent must be an integer [nd-type]") from error
     if not power:
-        return arranged_like(with_dtype(linalg_api.matrix_power(t, 0), np_dtype(t)), t)
+        return arrange_like(with_dtype(linalg_api.matrix_power(t, 0), np_dtype(t)), t)
     return (
         with_dtype(linalg_api.matrix_power(t, power), np_dtype(t))
         if power > 0

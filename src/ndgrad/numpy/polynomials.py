@@ -15,7 +15,7 @@ from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import reduce as reduce_ops
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy import calculus, linalg, products
-from ndgrad.numpy.coercion import arranged_like, as_array, constant, flat, inexact, operands, values_of
+from ndgrad.numpy.coercion import arrange_like, as_array, constant, flat, inexact, operands, values_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import ArrayLike
@@ -112,7 +112,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
             "Use numpy.polyval on plain coefficients. [nd-unsupported]"
         )
     at = as_array(x)
-    made: Any = arranged_like(at * 0, at)  # like NumPy's zeros_like(x), whose memory order the result has
+    made: Any = arrange_like(at * 0, at)  # like NumPy's zeros_like(x), whose memory order the result has
     for k in range(c.shape[0]):
         made = made * at + c[k]
     return made

@@ -17,11 +17,11 @@ from ndgrad._src.tensor.functions import einsum as _einsum
 from ndgrad._src.tensor.functions import product as _product
 from ndgrad._src.tensor.storage import layout_sample, memory_of
 from ndgrad.numpy.coercion import (
-    arranged,
+    arrange,
     broadcast,
     deliver,
     flat,
-    moved,
+    move_axis,
     one_axis,
     operands,
     order_like,
@@ -50,7 +50,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     x, y = operands(a, b)
     if x.ndim == 0 or y.ndim == 0:
         made = x * y
-        return deliver("dot", arranged(made) if made.ndim <= 2 and is_inexact(np_dtype(made)) else made, out)
+        return deliver("dot", arrange(made) if made.ndim <= 2 and is_inexact(np_dtype(made)) else made, out)
     if x.ndim <= 2 and y.ndim <= 2:
         return deliver("dot", ops.matmul(x, y), out)
     return deliver("dot", einsum_api.tensordot(x, y, dims=([x.ndim - 1], [max(y.ndim - 2, 0)])), out)
@@ -126,19 +126,19 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = operands(a, b)
-    x, y = moved(x, axisa, -1), moved(y, axisb, -1)
+    x, y = move_axis(x, axisa, -1), move_axis(y, axisb, -1)
     if x.shape[-1] not in (2, 3) or y.shape[-1] not in (2, 3):
         raise ValueError(
             f"incompatible dimensions for cross product (dimension must be 2 or 3), got {x.shape[-1]} and "
             f"{y.shape[-1]} [nd-shape]"
         )
     if x.shape[-1] == y.shape[-1] == 2:
-        return arranged(x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0])
+        return arrange(x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0])
     shape = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     x, y = (join.cat(t, t[..., :1] * 0, dim=t.ndim - 1) if t.shape[-1] == 2 else t for t in (x, y))
     x, y = (broadcast(t, (*shape, 3)) for t in (x, y))
     made = product_api.cross_along("cross", x, y, len(shape))
-    return moved(arranged(made), -1, axisc)
+    return move_axis(arrange(made), -1, axisc)
 
 
 def einsum(
@@ -161,7 +161,7 @@ def einsum(
         mixed = [item for t, names in zip(values, pairs[1::2], strict=True) for item in (t, list(names))]
         made = einsum_api.einsum(*mixed, *(list(names) for names in last))
     if made.ndim > 1 and memory_of(made).size and not any(is_view_of(made, t) for t in values):
-        made = arranged(made, _einsum_order(args, values, order, optimize))
+        made = arrange(made, _einsum_order(args, values, order, optimize))
     return deliver("einsum", made, out, casting if casting == "unsafe" else "same_kind")
 
 

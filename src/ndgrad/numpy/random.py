@@ -219,7 +219,7 @@ class _Source:
         >>> np.random.default_rng(0).permutation(3)
         array([2, 0, 1])
         """
-        return _permuted(self._numpy, x, axis)
+        return _permute(self._numpy, x, axis)
 
     def __reduce__(self) -> Any:
         return type(self), (self._numpy,)
@@ -262,7 +262,7 @@ class Generator(_Source):
         places = self._numpy.choice(
             a if np.ndim(a) == 0 else np.shape(a)[axis], plain(size), replace, plain(_constant_only(p)), 0, shuffle
         )
-        return _picked(a, places, axis)
+        return _pick(a, places, axis)
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Return generators whose draws are independent of this one's.
@@ -291,14 +291,14 @@ def _constant_only(p: ArrayLike | None) -> ArrayLike | None:
     return p
 
 
-def _permuted(source: Any, x: ArrayLike, axis: int = 0) -> Array:
+def _permute(source: Any, x: ArrayLike, axis: int = 0) -> Array:
     if np.ndim(x) == 0:
         return as_arrays(source.permutation(int(plain(x))))
     order = source.permutation(np.shape(x)[axis])
-    return _picked(x, order, axis)
+    return _pick(x, order, axis)
 
 
-def _picked(a: ArrayLike, places: Any, axis: int) -> Array:
+def _pick(a: ArrayLike, places: Any, axis: int) -> Array:
     if np.ndim(a) == 0:
         return as_arrays(places) if isinstance(places, np.ndarray) else places
     return as_array(a)[(slice(None),) * axis + (places,)]
@@ -391,7 +391,7 @@ class RandomState(_Source):
         places = self._numpy.choice(
             a if np.ndim(a) == 0 else np.shape(a)[0], plain(size), replace, plain(_constant_only(p))
         )
-        return _picked(a, places, 0)
+        return _pick(a, places, 0)
 
 
 _global = RandomState(np.random.mtrand._rand)

@@ -23,7 +23,7 @@ from ndgrad._src.tensor.functions import extremum as extremum_api
 from ndgrad._src.tensor.functions import statistics as statistics_api
 from ndgrad._src.tensor.storage import sample_of
 from ndgrad.numpy.coercion import (
-    arranged_like,
+    arrange_like,
     as_array,
     broadcast,
     constant,
@@ -49,7 +49,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _kept(keepdims: Any) -> bool:
+def _keeps_dims(keepdims: Any) -> bool:
     return keepdims is not NO_VALUE and bool(keepdims)
 
 
@@ -66,7 +66,7 @@ def sum(
     >>> np.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     array([4., 6.])
     """
-    return reduce_along(np.add, a, axis, dtype, out, _kept(keepdims), initial, where)
+    return reduce_along(np.add, a, axis, dtype, out, _keeps_dims(keepdims), initial, where)
 
 
 def prod(
@@ -81,7 +81,7 @@ def prod(
     >>> x.grad
     array([6., 0., 0.])
     """
-    return reduce_along(np.multiply, a, axis, dtype, out, _kept(keepdims), initial, where)
+    return reduce_along(np.multiply, a, axis, dtype, out, _keeps_dims(keepdims), initial, where)
 
 
 def max(
@@ -96,7 +96,7 @@ def max(
     >>> x.grad
     array([0. , 0.5, 0.5])
     """
-    return reduce_along(np.maximum, a, axis, None, out, _kept(keepdims), initial, where)
+    return reduce_along(np.maximum, a, axis, None, out, _keeps_dims(keepdims), initial, where)
 
 
 def min(
@@ -109,7 +109,7 @@ def min(
     >>> np.min(np.array([[4.0, 2.0], [1.0, 3.0]]), axis=1)
     array([2., 1.])
     """
-    return reduce_along(np.minimum, a, axis, None, out, _kept(keepdims), initial, where)
+    return reduce_along(np.minimum, a, axis, None, out, _keeps_dims(keepdims), initial, where)
 
 
 amax, amin = max, min
@@ -134,7 +134,7 @@ def all(
     >>> np.all(np.array([[True, False], [True, True]]), axis=1)
     array([False,  True])
     """
-    return reduce_along(np.logical_and, a, axis, None, out, _kept(keepdims), NO_VALUE, where)
+    return reduce_along(np.logical_and, a, axis, None, out, _keeps_dims(keepdims), NO_VALUE, where)
 
 
 def any(
@@ -146,7 +146,7 @@ def any(
     >>> np.any(np.array([0.0, 2.0]))
     array(True)
     """
-    return reduce_along(np.logical_or, a, axis, None, out, _kept(keepdims), NO_VALUE, where)
+    return reduce_along(np.logical_or, a, axis, None, out, _keeps_dims(keepdims), NO_VALUE, where)
 
 
 def count_nonzero(a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
@@ -186,7 +186,7 @@ def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool =
 def _place(name: str, a: ArrayLike, axis: Axis, out: Out, keepdims: bool) -> Array:
     t = as_array(a)
     axis = None if axis is None or (t.ndim == 0 and axis in (0, -1)) else one_axis(axis, t.ndim)
-    found = getattr(extremum_api, name)(t, axis, _kept(keepdims))
+    found = getattr(extremum_api, name)(t, axis, _keeps_dims(keepdims))
     return deliver(name, found, out)
 
 
@@ -197,7 +197,7 @@ def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: boo
     >>> np.nanargmax(np.array([np.nan, 4.0, 2.0]))
     array(1)
     """
-    return argmax(_without_nan("nanargmax", a, axis, -math.inf), axis, out, keepdims=keepdims)
+    return argmax(_remove_nan("nanargmax", a, axis, -math.inf), axis, out, keepdims=keepdims)
 
 
 def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
@@ -207,10 +207,10 @@ def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: boo
     >>> np.nanargmin(np.array([np.nan, 4.0, 2.0]))
     array(2)
     """
-    return argmin(_without_nan("nanargmin", a, axis, math.inf), axis, out, keepdims=keepdims)
+    return argmin(_remove_nan("nanargmin", a, axis, math.inf), axis, out, keepdims=keepdims)
 
 
-def _without_nan(name: str, a: ArrayLike, axis: Axes, instead: float) -> Array:
+def _remove_nan(name: str, a: ArrayLike, axis: Axes, instead: float) -> Array:
     t = as_array(a)
     if not is_inexact(np_dtype(t)):
         return t
@@ -236,10 +236,10 @@ def mean(
     dims = many_axes(axis, t.ndim)
     if where is not True:
         return deliver(
-            "mean", sum(t, dims, keepdims=keepdims, where=where) / _count(t, dims, _kept(keepdims), where), out
+            "mean", sum(t, dims, keepdims=keepdims, where=where) / _count(t, dims, _keeps_dims(keepdims), where), out
         )
-    whole = len(dims) == t.ndim and not _kept(keepdims)
-    return deliver("mean", ops.mean_all(t) if whole else ops.mean(t, dim=dims, keepdim=_kept(keepdims)), out)
+    whole = len(dims) == t.ndim and not _keeps_dims(keepdims)
+    return deliver("mean", ops.mean_all(t) if whole else ops.mean(t, dim=dims, keepdim=_keeps_dims(keepdims)), out)
 
 
 def _count(t: Array, dims: tuple[int, ...], keepdims: bool, where: ArrayLike) -> Array:
@@ -293,7 +293,7 @@ def _variance(
         ddof = correction
     t = inexact(as_array(a), dtype)
     dims = many_axes(axis, t.ndim)
-    keep = _kept(keepdims)
+    keep = _keeps_dims(keepdims)
     if where is True and centre is NO_VALUE and is_floating(np_dtype(t)) and t.size and dims:
         # torch's functions take a correction too, and warn if the divisor is not positive.
         return getattr(statistics_api, name)(t, dims, correction=ddof, keepdim=keep)
@@ -336,7 +336,7 @@ def average(
     """
     t = as_array(a)
     dims = many_axes(axis, t.ndim)
-    keep = _kept(keepdims)
+    keep = _keeps_dims(keepdims)
     if weights is None:
         result = mean(t, dims, keepdims=keep)
         total = constant(np.full(result.shape, math.prod(t.shape[d] for d in dims), np_dtype(result)))
@@ -436,7 +436,7 @@ def _cumulative(
 # ----- without NaN ----------------------------------------------------------------------------------------------------
 
 
-def _filled(a: ArrayLike, instead: float) -> tuple[Array, Array | None]:
+def _replace_nan(a: ArrayLike, instead: float) -> tuple[Array, Array | None]:
     """Return the array with NaN replaced, and a mask of other elements; the mask is None if there can be no NaN."""
     t = as_array(a)
     if not is_inexact(np_dtype(t)):
@@ -462,7 +462,7 @@ def nansum(
     >>> np.nansum(np.array([1.0, np.nan, 2.0]))
     array(3.)
     """
-    return sum(_filled(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
+    return sum(_replace_nan(a, 0.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
@@ -475,13 +475,13 @@ def nanprod(
     >>> np.nanprod(np.array([2.0, np.nan, 3.0]))
     array(6.)
     """
-    return prod(_filled(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
+    return prod(_replace_nan(a, 1.0)[0], axis, dtype, out, keepdims, initial, where)
 
 
-def _copied_and_filled(a: ArrayLike, instead: float) -> Array:
+def _copy_replacing_nan(a: ArrayLike, instead: float) -> Array:
     """Return the array with NaN replaced, in the memory order of its copy."""
     t = as_array(a)
-    return arranged_like(_filled(t, instead)[0], t)
+    return arrange_like(_replace_nan(t, instead)[0], t)
 
 
 def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
@@ -491,7 +491,7 @@ def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = N
     >>> np.nancumsum(np.array([1.0, np.nan, 2.0]))
     array([1., 1., 3.])
     """
-    return cumsum(_copied_and_filled(a, 0.0), axis, dtype, out)
+    return cumsum(_copy_replacing_nan(a, 0.0), axis, dtype, out)
 
 
 def nancumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
@@ -501,7 +501,7 @@ def nancumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = 
     >>> np.nancumprod(np.array([2.0, np.nan, 3.0]))
     array([2., 2., 6.])
     """
-    return cumprod(_copied_and_filled(a, 1.0), axis, dtype, out)
+    return cumprod(_copy_replacing_nan(a, 1.0), axis, dtype, out)
 
 
 def nanmax(
@@ -534,7 +534,7 @@ def _nan_extremum(
     name: str, function: Callable[..., Array], worst: float, a: ArrayLike, axis: Axes, out: Out, keepdims: bool,
     initial: ArrayLike, where: ArrayLike,
 ) -> Array:  # fmt: skip
-    t, mask = _filled(a, worst)
+    t, mask = _replace_nan(a, worst)
     result = function(t, axis, None, keepdims, initial, where)
     if mask is not None:
         empty = comparison.logical_not(any(mask, axis, keepdims=keepdims))
@@ -554,7 +554,7 @@ def nanmean(
     >>> np.nanmean(np.array([1.0, np.nan, 2.0]))
     array(1.5)
     """
-    t, mask = _filled(a, 0.0)
+    t, mask = _replace_nan(a, 0.0)
     return mean(t, axis, dtype, out, keepdims, where=_both(mask, where))
 
 
@@ -568,7 +568,7 @@ def nanvar(
     >>> np.nanvar(np.array([1.0, np.nan, 3.0]))
     array(1.)
     """
-    t, mask = _filled(a, 0.0)
+    t, mask = _replace_nan(a, 0.0)
     return var(t, axis, dtype, out, ddof, keepdims, where=_both(mask, where), mean=mean, correction=correction)
 
 
@@ -582,5 +582,5 @@ def nanstd(
     >>> np.nanstd(np.array([1.0, np.nan, 3.0]))
     array(1.)
     """
-    t, mask = _filled(a, 0.0)
+    t, mask = _replace_nan(a, 0.0)
     return std(t, axis, dtype, out, ddof, keepdims, where=_both(mask, where), mean=mean, correction=correction)

@@ -21,18 +21,18 @@ from ndgrad._src.tensor.functions import rearrange as _rearrange
 from ndgrad._src.tensor.functions import triangle as _triangle
 from ndgrad._src.tensor.functions.split import as_strided as _as_strided
 from ndgrad._src.tensor.storage import sample_of
-from ndgrad.numpy._array import reshaped
+from ndgrad.numpy._array import reshape_as_numpy
 from ndgrad.numpy.coercion import (
-    arranged,
+    arrange,
     as_array,
     broadcast,
     constant,
     deliver,
     many_axes,
-    moved,
+    move_axis,
     one_axis,
     part,
-    permuted,
+    permute,
     swept_line,
     values_of,
     with_dtype,
@@ -92,15 +92,15 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     if order == "A":
         order = "F" if sample.flags.fnc else "C"
     if order == "K" and not sample.flags.c_contiguous:
-        t = permuted(t, _iterated(sample.strides))
+        t = permute(t, _iteration_order(sample.strides))
     elif order == "F":
-        t = permuted(t, range(t.ndim)[::-1])
+        t = permute(t, range(t.ndim)[::-1])
     elif order not in "CK":
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r}) [nd-option]")
-    return reshaped(arranged(t), (t.size,))
+    return reshape_as_numpy(arrange(t), (t.size,))
 
 
-def _iterated(strides: tuple[int, ...]) -> tuple[int, ...]:
+def _iteration_order(strides: tuple[int, ...]) -> tuple[int, ...]:
     """Return the dimensions, from the slowest to the fastest, in the order of NumPy's iterators: by their strides, but
     a stride of 0 (of a broadcast dimension) does not move.
     """
@@ -146,7 +146,7 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     places = many_axes(tuple(given), t.ndim + len(given))
     sizes = iter(t.shape)
-    return reshaped(t, tuple(1 if d in places else next(sizes) for d in range(t.ndim + len(given))))
+    return reshape_as_numpy(t, tuple(1 if d in places else next(sizes) for d in range(t.ndim + len(given))))
 
 
 def resize(a: ArrayLike, new_shape: Shape) -> Array:
@@ -160,7 +160,7 @@ def resize(a: ArrayLike, new_shape: Shape) -> Array:
     t = as_array(a)
     shape = tuple(operator.index(n) for n in (new_shape if isinstance(new_shape, (tuple, list)) else (new_shape,)))
     if any(n < 0 for n in shape):
-        raise ValueError(f"all elements of `new_shape` must be non-negative, and it is {shape} [nd-range]")
+        raise ValueError(f"all elements of `new_shape` must be non-negative, but it is {shape} [nd-range]")
     count = math.prod(shape)
     if t.size == 0 or count == 0:
         return constant(np.zeros(shape, np_dtype(t)))
@@ -179,7 +179,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
     >>> np.atleast_1d(2.0)
     array([2.])
     """
-    return _each(lambda t: t if t.ndim else reshaped(t, (1,)), arys)
+    return _each(lambda t: t if t.ndim else reshape_as_numpy(t, (1,)), arys)
 
 
 @overload
@@ -193,7 +193,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
     >>> np.atleast_2d([1.0, 2.0])
     array([[1., 2.]])
     """
-    return _each(lambda t: t if t.ndim > 1 else reshaped(t, (1, t.size)), arys)
+    return _each(lambda t: t if t.ndim > 1 else reshape_as_numpy(t, (1, t.size)), arys)
 
 
 @overload
@@ -211,7 +211,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 
 
 def _three(t: Array) -> Array:
-    return t if t.ndim > 2 else reshaped(t, (1, t.size, 1) if t.ndim < 2 else (*t.shape, 1))
+    return t if t.ndim > 2 else reshape_as_numpy(t, (1, t.size, 1) if t.ndim < 2 else (*t.shape, 1))
 
 
 def _each(function: Callable[[Array], Array], arys: tuple[ArrayLike, ...]) -> Any:
@@ -300,7 +300,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     order = list(range(t.ndim))
     first, second = one_axis(axis1, t.ndim), one_axis(axis2, t.ndim)
     order[first], order[second] = second, first
-    return permuted(t, order)
+    return permute(t, order)
 
 
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
@@ -317,7 +317,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
     order = [d for d in range(t.ndim) if d not in from_]
     for place, d in sorted(zip(to, from_, strict=True)):
         order.insert(place, d)
-    return permuted(t, order)
+    return permute(t, order)
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
@@ -334,7 +334,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
             f"'start' arg requires {-t.ndim} <= start < {t.ndim + 1}, but {start} was passed in [nd-dim]"
         )
     start += t.ndim if start < 0 else 0
-    return moved(t, axis, start - (axis < start)) if t.ndim else t
+    return move_axis(t, axis, start - (axis < start)) if t.ndim else t
 
 
 # ----- flips, rolls, repeats ------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def flipud(m: ArrayLike) -> Array:
     array([[3, 4],
            [1, 2]])
     """
-    return flip(_of_rank("flipud", m, 1), 0)
+    return flip(_check_rank("flipud", m, 1), 0)
 
 
 def fliplr(m: ArrayLike) -> Array:
@@ -371,13 +371,13 @@ def fliplr(m: ArrayLike) -> Array:
     array([[2, 1],
            [4, 3]])
     """
-    return flip(_of_rank("fliplr", m, 2), 1)
+    return flip(_check_rank("fliplr", m, 2), 1)
 
 
-def _of_rank(name: str, m: ArrayLike, least: int) -> Array:
+def _check_rank(name: str, m: ArrayLike, least: int) -> Array:
     t = as_array(m)
     if t.ndim < least:
-        raise ValueError(f"{name}(): Input must be >= {least}-d, and its shape is {t.shape}. [nd-ndim]")
+        raise ValueError(f"{name}(): Input must be >= {least}-d, but its shape is {t.shape}. [nd-ndim]")
     return t
 
 
@@ -523,7 +523,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     >>> np.hsplit(np.arange(4), 2)
     [array([0, 1]), array([2, 3])]
     """
-    t = _of_rank("hsplit", ary, 1)
+    t = _check_rank("hsplit", ary, 1)
     return split(t, indices_or_sections, 1 if t.ndim > 1 else 0)
 
 
@@ -534,7 +534,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     >>> np.vsplit(np.eye(2), 2)
     [array([[1., 0.]]), array([[0., 1.]])]
     """
-    return split(_of_rank("vsplit", ary, 2), indices_or_sections, 0)
+    return split(_check_rank("vsplit", ary, 2), indices_or_sections, 0)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
@@ -544,7 +544,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     >>> [p.shape for p in np.dsplit(np.zeros((1, 2, 4)), 2)]
     [(1, 2, 2), (1, 2, 2)]
     """
-    return split(_of_rank("dsplit", ary, 3), indices_or_sections, 2)
+    return split(_check_rank("dsplit", ary, 3), indices_or_sections, 2)
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
@@ -554,7 +554,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     >>> np.unstack(np.eye(2))
     (array([1., 0.]), array([0., 1.]))
     """
-    t = _of_rank("unstack", x, 1)
+    t = _check_rank("unstack", x, 1)
     made: tuple[Any, ...] = split_ops.unbind(t, dim=one_axis(axis, t.ndim))
     return made
 
@@ -595,7 +595,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     >>> np.diagonal(np.array([[1, 2], [3, 4]]))
     array([1, 4])
     """
-    t = _of_rank("diagonal", a, 2)
+    t = _check_rank("diagonal", a, 2)
     return triangle_api.diagonal(t, offset, one_axis(axis1, t.ndim), one_axis(axis2, t.ndim))
 
 
@@ -620,7 +620,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     """
     t = as_array(v)
     if t.ndim not in (1, 2):
-        raise ValueError(f"Input must be 1- or 2-d, and its shape is {t.shape}. [nd-ndim]")
+        raise ValueError(f"Input must be 1- or 2-d, but its shape is {t.shape}. [nd-ndim]")
     return triangle_api.diag(t, k) if t.ndim == 1 else diagonal(t, k)
 
 

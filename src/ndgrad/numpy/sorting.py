@@ -16,7 +16,7 @@ from ndgrad._src.ops import order as ops
 from ndgrad._src.tensor.functions import order as _order
 from ndgrad._src.tensor.storage import is_open
 from ndgrad.numpy.coercion import (
-    arranged_like,
+    arrange_like,
     as_array,
     constant,
     flat,
@@ -24,7 +24,7 @@ from ndgrad.numpy.coercion import (
     operands,
     plain,
     swept,
-    taken,
+    take_copy,
     values_of,
     with_dtype,
 )
@@ -71,8 +71,8 @@ def sort(
     kind = _choose_kind("sort", kind, stable)
     t, axis = swept(as_array(a), axis)
     if descending:
-        return arranged_like(_along(t, values_of(_falling(t, axis)), axis), t)
-    return arranged_like(ops.sort(t, dim=axis, descending=False, kind=kind)[0], t)
+        return arrange_like(_take_along(t, values_of(_falling(t, axis)), axis), t)
+    return arrange_like(ops.sort(t, dim=axis, descending=False, kind=kind)[0], t)
 
 
 def argsort(
@@ -137,7 +137,7 @@ def partition(
     _no_fields("partition", order)
     t, axis = swept(as_array(a), axis)
     places = np.argpartition(values_of(t), plain(kth), axis)
-    return arranged_like(_along(t, places, axis), t)
+    return arrange_like(_take_along(t, places, axis), t)
 
 
 def argpartition(
@@ -154,7 +154,7 @@ def argpartition(
     return constant(np.argpartition(values_of(t), plain(kth), axis))
 
 
-def _along(t: Array, places: Any, axis: int) -> Array:
+def _take_along(t: Array, places: Any, axis: int) -> Array:
     return take_along_axis(t, constant(places), axis)
 
 
@@ -179,7 +179,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     if line.ndim != 1:
         raise ValueError(
             "object of too small depth for desired array: "
-            f"searchsorted() takes a line, and got shape {line.shape} [nd-ndim]"
+            f"searchsorted() takes a line, but got shape {line.shape} [nd-ndim]"
         )
     return order_api.searchsorted(line, values, side=side, sorter=None if sorter is None else as_array(sorter))
 
@@ -240,7 +240,7 @@ def unique(
     found = list(np.unique(values_of(t), True, return_inverse, return_counts, axis, equal_nan=equal_nan))  # type: ignore[call-overload]
     if return_inverse and axis is not None:
         found[2] = found[2].reshape(-1)  # NumPy 2.0.0 keeps the other axes, with length 1
-    values = flat(t)[found[1]] if axis is None else taken(t, one_axis(axis, t.ndim), found[1])
+    values = flat(t)[found[1]] if axis is None else take_copy(t, one_axis(axis, t.ndim), found[1])
     extras = [
         constant(f) for wanted, f in zip((return_index, *(True,) * (len(found) - 2)), found[1:], strict=True) if wanted
     ]
@@ -275,10 +275,10 @@ def _unique(name: str, x: ArrayLike) -> tuple[Array, ...]:
     t = as_array(x)
     found = getattr(np, name)(values_of(t))
     values, *others = (found,) if isinstance(found, np.ndarray) else found
-    return (_picked(t, values), *map(constant, others))
+    return (_pick_unique(t, values), *map(constant, others))
 
 
-def _picked(t: Array, wanted: NDArray[Any]) -> Array:
+def _pick_unique(t: Array, wanted: NDArray[Any]) -> Array:
     """Return the elements with these values, in their order, which NumPy does not promise to be increasing."""
     _, first = np.unique(values_of(t), return_index=True, equal_nan=False)
     places = np.empty(len(wanted), np.intp)

@@ -23,7 +23,7 @@ from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.functions import statistics as _statistics
 from ndgrad._src.tensor.storage import is_open, sample_of, values_to_check
 from ndgrad.numpy.coercion import (
-    arranged,
+    arrange,
     as_array,
     broadcast,
     constant,
@@ -37,7 +37,7 @@ from ndgrad.numpy.coercion import (
     values_of,
     with_dtype,
 )
-from ndgrad.numpy.ufunc_methods import NO_VALUE, joined, reduced_shape
+from ndgrad.numpy.ufunc_methods import NO_VALUE, merge_axes, reduced_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,7 +146,7 @@ def _quantile(
 ) -> Array:  # fmt: skip
     t = as_array(a)
     if np_dtype(t).kind == "c":
-        raise TypeError(f"{name}(): a must be an array of real numbers, and is {np_dtype(t)}. [nd-complex]")
+        raise TypeError(f"{name}(): a must be an array of real numbers, but is {np_dtype(t)}. [nd-complex]")
     t = t if method in _STEPS and np_dtype(t).kind in "iu" else inexact(t)
     chosen = np.asarray(values_of(q), float)
     if ((chosen < 0) | (chosen > 1)).any():
@@ -155,13 +155,13 @@ def _quantile(
             allowed = "Quantiles must be in the range [0, 1]"
         raise ValueError(f"{name}(): {allowed} [nd-range]")
     dims = many_axes(axis, t.ndim)
-    lines = joined(t, dims)
+    lines = merge_axes(t, dims)
     if weights is not None:
         ranked, ranks, valid = _weighted_ranks(t, lines, dims, chosen.ravel(), method, weights, skip_nan)
     else:
         ranked = order.sort(lines, dim=lines.ndim - 1, descending=False)[0]
         ranks, valid = (_ranks_without_nan if skip_nan else _ranks)(ranked, chosen.ravel(), method)
-    made = _between(ranked, ranks, valid, q, method)
+    made = _interpolate_ranks(ranked, ranks, valid, q, method)
     if skip_nan and np.isnan(valid).any():
         warnings.warn(f"{name}: All-NaN slice encountered", RuntimeWarning, stacklevel=4)
     if is_floating(np_dtype(made)):
@@ -217,7 +217,7 @@ def _weighted_ranks(
         w = shape_ops.reshape(w, shape=tuple(n if d == dims[0] else 1 for d, n in enumerate(t.shape)))
     sorted_, places = order.sort(lines, dim=lines.ndim - 1, descending=False)
     heavy = np.take_along_axis(
-        np.broadcast_to(values_of(joined(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1
+        np.broadcast_to(values_of(merge_axes(broadcast(w, t.shape), dims)), lines.shape), values_of(places), -1
     )
     values = values_of(sorted_)
     nan = np.isnan(values) if is_floating(values.dtype) else np.zeros(values.shape, bool)
@@ -232,10 +232,10 @@ def _weighted_ranks(
     return sorted_, ranks, valid
 
 
-def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, method: str) -> Array:
+def _interpolate_ranks(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, method: str) -> Array:
     """Interpolate between the elements around the ranks; the position between them depends on q."""
     below, above = np.floor(ranks).astype(np.intp), np.ceil(ranks).astype(np.intp)
-    lower = _picked(ranked, below)
+    lower = _pick_ranks(ranked, below)
     if method in _STEPS:
         return lower
     way: Any = constant((ranks - below).astype(np_dtype(ranked)))
@@ -251,10 +251,10 @@ def _between(ranked: Array, ranks: NDArray[Any], valid: NDArray[Any], q: Array, 
             f"quantiles by method {method!r} jump with q, so they have no gradient there. "
             "Detach q, or choose 'linear'. [nd-no-derivative]"
         )
-    return arithmetic.lerp(lower, _picked(ranked, above), way)
+    return arithmetic.lerp(lower, _pick_ranks(ranked, above), way)
 
 
-def _picked(ranked: Array, ranks: NDArray[Any]) -> Array:
+def _pick_ranks(ranked: Array, ranks: NDArray[Any]) -> Array:
     """Return the elements of these ranks in every line; the ranks may be the same for all lines."""
     last = ranked.ndim - 1
     return part(ranked, last, ranks) if ranks.ndim == 1 else extremum.pick_along(ranked, constant(ranks), dim=last)
@@ -294,7 +294,7 @@ def _median(name: str, a: ArrayLike, axis: Axes, keepdims: bool, skip_nan: bool)
     if len(dims) != 1 or keepdims:
         return made
     # NumPy sorts a copy, and takes the mean along the axis.
-    return arranged(made, tuple(d - (d > dims[0]) for d in order_like(sample_of(t)) if d != dims[0]))
+    return arrange(made, tuple(d - (d > dims[0]) for d in order_like(sample_of(t)) if d != dims[0]))
 
 
 # ----- covariance -----------------------------------------------------------------------------------------------------
@@ -383,10 +383,10 @@ def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int =
     counted = np.bincount(numbers, None, minlength)
     if weights is None:
         return constant(counted)
-    return _weighted(numbers, with_dtype(as_array(weights), np.float64), len(counted))
+    return _sum_weights(numbers, with_dtype(as_array(weights), np.float64), len(counted))
 
 
-def _weighted(places: NDArray[Any], weights: Array, count: int) -> Array:
+def _sum_weights(places: NDArray[Any], weights: Array, count: int) -> Array:
     """Return sums of the weights for each index; indices outside [0, count) are left out."""
     if weights.shape != places.shape:
         raise ValueError(
@@ -451,7 +451,7 @@ def histogram(
     else:
         w = flat(as_array(weights))
         places = _bins_of(values_of(t), plain_edges)
-        counts = _weighted(np.where(values_of(t) > plain_edges[-1], -1, places), w, len(plain_edges) - 1)
+        counts = _sum_weights(np.where(values_of(t) > plain_edges[-1], -1, places), w, len(plain_edges) - 1)
     if density:
         counts = counts / (edges[1:] - edges[:-1]) / reduce_ops.sum_all(counts)
     return counts, edges
@@ -486,7 +486,7 @@ def histogramdd(
             inside &= (points[:, d] >= edge[0]) & (points[:, d] <= edge[-1])
             places.append(np.clip(_bins_of(points[:, d], edge), 0, len(edge) - 2))
         flat_places = np.where(inside, np.ravel_multi_index(tuple(places), counts.shape), -1)
-        result = shape_ops.reshape(_weighted(flat_places, w, counts.size), shape=counts.shape)
+        result = shape_ops.reshape(_sum_weights(flat_places, w, counts.size), shape=counts.shape)
     else:
         result = constant(counts)
     if density:

@@ -28,7 +28,7 @@ from ndgrad.numpy.coercion import (
     many_axes,
     one_axis,
     part,
-    permuted,
+    permute,
     plain,
     refuse_loss_in_memory,
     values_of,
@@ -73,7 +73,7 @@ def _prod(t: Array, dims: tuple[int, ...], keepdims: bool) -> Array:
         return reduce.prod_all(t, dtype=_kept_dtype(t))
     if len(dims) == 1:
         return reduce.prod(t, dim=dims, keepdim=keepdims, dtype=_kept_dtype(t))
-    made = reduce.prod(joined(t, dims), dim=(t.ndim - len(dims),), keepdim=False, dtype=_kept_dtype(t))
+    made = reduce.prod(merge_axes(t, dims), dim=(t.ndim - len(dims),), keepdim=False, dtype=_kept_dtype(t))
     return shape_ops.reshape(made, shape=reduced_shape(t, dims, True)) if keepdims else made
 
 
@@ -101,11 +101,11 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def joined(t: Array, dims: Sequence[int]) -> Array:
+def merge_axes(t: Array, dims: Sequence[int]) -> Array:
     """Merge the given axes into one, the last."""
     rest = [d for d in range(t.ndim) if d not in dims]
     return shape_ops.reshape(
-        permuted(t, (*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims))
+        permute(t, (*rest, *dims)), shape=(*(t.shape[d] for d in rest), math.prod(t.shape[d] for d in dims))
     )
 
 
@@ -148,11 +148,11 @@ def reduce_along(
         if not _absorbs(ufunc):
             return deliver(ufunc.__name__, _fold_masked(ufunc, t, mask, dims, keepdims, start), out)
     return deliver(
-        ufunc.__name__, _reduced(ufunc, t, dims, keepdims, start, None if initial is NO_VALUE else initial), out
+        ufunc.__name__, _reduce_all(ufunc, t, dims, keepdims, start, None if initial is NO_VALUE else initial), out
     )
 
 
-def _reduced(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, start: Any, initial: Any) -> Array:
+def _reduce_all(ufunc: np.ufunc, t: Array, dims: tuple[int, ...], keepdims: bool, start: Any, initial: Any) -> Array:
     """Reduce all elements of `t`; `start` is the result for none of them, `initial` the caller's first value."""
     quick = _REDUCTIONS.get(ufunc)
     is_empty = math.prod(t.shape[d] for d in dims) == 0
@@ -207,7 +207,7 @@ def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initia
         raise ValueError(
             f"reduction operation {ufunc.__name__!r} is not reorderable, so at most one axis may be specified [nd-dim]"
         )
-    lines = joined(t, dims)
+    lines = merge_axes(t, dims)
     count = lines.shape[-1]
     if count == 0:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity [nd-too-few]")
@@ -218,7 +218,7 @@ def _fold(ufunc: np.ufunc, t: Array, dims: Sequence[int], keepdims: bool, initia
 
 
 def _fold_masked(ufunc: np.ufunc, t: Array, mask: Array, dims: Sequence[int], keepdims: bool, start: Any) -> Array:
-    lines, chosen = joined(t, dims), joined(broadcast(mask, t.shape), dims)
+    lines, chosen = merge_axes(t, dims), merge_axes(broadcast(mask, t.shape), dims)
     total = with_dtype(broadcast(as_array(start), lines.shape[:-1]), np_dtype(t))
     for i in range(lines.shape[-1]):
         total = selection.where(chosen[..., i], call(ufunc, total, lines[..., i]), total)
@@ -314,7 +314,7 @@ def outer(ufunc: np.ufunc, first: ArrayLike, second: ArrayLike, **options: Any) 
 # ----- at -------------------------------------------------------------------------------------------------------------
 
 
-def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
+def apply_at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
     """Implement `ufunc.at(array, indices[, values])`: in place; an index that occurs twice counts twice."""
     implementation(ufunc)
     if len(second) != ufunc.nin - 1:
@@ -332,14 +332,14 @@ def at(ufunc: np.ufunc, array: Any, indices: Any, *second: ArrayLike) -> None:
         value = with_dtype(arithmetic.neg(value) if ufunc is np.subtract else value, np_dtype(array))
         put_at(array, items, value, accumulate=True)
         return
-    _at_in_rounds(ufunc, array, items, second)
+    _apply_in_rounds(ufunc, array, items, second)
 
 
 def _is_basic(items: tuple[Any, ...]) -> bool:
     return all(i is None or i is Ellipsis or isinstance(i, (int, np.integer, slice)) for i in items)
 
 
-def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], second: tuple[Any, ...]) -> None:
+def _apply_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], second: tuple[Any, ...]) -> None:
     """Apply in rounds: an element that occurs k times takes part in k rounds; within a round no element occurs
     twice.
     """
@@ -363,9 +363,9 @@ def _at_in_rounds(ufunc: np.ufunc, array: Variable, items: tuple[Any, ...], seco
                 f"{ufunc.__name__}.at(): cannot cast {np_dtype(made)} to {np_dtype(array)}. Convert the array first. "
                 "[nd-cast]"
             )
-        flat = _put(flat, targets[now], with_dtype(made, np_dtype(array)))
+        flat = _write_elements(flat, targets[now], with_dtype(made, np_dtype(array)))
     write(fill_ops.copy, array, (shape_ops.reshape(flat, shape=tuple(array.shape)),), {})
 
 
-def _put(flat: Array, places: Any, values: Array) -> Array:
+def _write_elements(flat: Array, places: Any, values: Array) -> Array:
     return index.index_put(flat, values, constant(places), accumulate=False)

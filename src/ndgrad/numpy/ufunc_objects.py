@@ -112,7 +112,7 @@ class UniversalFunction:
         """
         return ufunc_methods.outer(self.ufunc, A, B, **options)
 
-    def at(self, a: Any, indices: Index, *values: ArrayLike) -> None:
+    def at(self, a: Any, indices: Index, *values: ArrayLike) -> None:  # NumPy's name  # prose: ok
         """Apply the function in place at indices; an index that occurs twice counts twice.
 
         >>> import ndgrad.numpy as np
@@ -121,7 +121,7 @@ class UniversalFunction:
         >>> x
         array([2., 1.])
         """
-        ufunc_methods.at(self.ufunc, a, indices, *values)
+        ufunc_methods.apply_at(self.ufunc, a, indices, *values)
 
     if TYPE_CHECKING:
         nout: int
@@ -177,7 +177,7 @@ def _find(name: str) -> UniversalFunction:
     return FUNCTIONS[name]
 
 
-def _declared(name: str, sentence: str, arguments: str, result: str) -> tuple[Any, str]:
+def _declare(name: str, sentence: str, arguments: str, result: str) -> tuple[Any, str]:
     """Return NumPy's ufunc and the docstring of ours. If an older NumPy does not have the ufunc, it is a placeholder
     that no name refers to.
     """
@@ -187,11 +187,11 @@ def _declared(name: str, sentence: str, arguments: str, result: str) -> tuple[An
 
 
 def _ufunc(name: str, sentence: str, arguments: str, result: str) -> UniversalFunction:
-    return UniversalFunction(*_declared(name, sentence, arguments, result))
+    return UniversalFunction(*_declare(name, sentence, arguments, result))
 
 
 def _pair(name: str, sentence: str, arguments: str, result: str) -> PairFunction:
-    return PairFunction(*_declared(name, sentence, arguments, result))
+    return PairFunction(*_declare(name, sentence, arguments, result))
 
 
 # ----- arithmetic ---------------------------------------------------------------------------------------------------

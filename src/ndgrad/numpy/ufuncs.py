@@ -45,7 +45,7 @@ from ndgrad.numpy.coercion import (
     operands,
     plain,
     refuse_loss_in_memory,
-    taken,
+    take_copy,
     with_dtype,
 )
 
@@ -116,7 +116,7 @@ def _matvec(x: Array, y: Array) -> Array:
     return product.matmul(x, y[..., None])[..., 0]
 
 
-def _conjugated(x: Array) -> Array:
+def _conjugate_if_complex(x: Array) -> Array:
     return complex_ops.conj(x) if np_dtype(x).kind == "c" else x
 
 
@@ -126,11 +126,11 @@ def _conjugate(x: Array) -> Array:
 
 
 def _vecmat(x: Array, y: Array) -> Array:
-    return product.matmul(_conjugated(x)[..., None, :], y)[..., 0, :]
+    return product.matmul(_conjugate_if_complex(x)[..., None, :], y)[..., 0, :]
 
 
 def _vecdot(x: Array, y: Array) -> Array:
-    terms = _conjugated(x) * y
+    terms = _conjugate_if_complex(x) * y
     return reduce_ops.sum(terms, dim=(terms.ndim - 1,), dtype=None if is_inexact(np_dtype(terms)) else np_dtype(terms))
 
 
@@ -176,11 +176,11 @@ def _straight(ufunc: np.ufunc, op: Op) -> Callable[..., Any]:
         return eager
     kinds = "c" if ufunc.__name__ == "conjugate" else FLOATING
 
-    def guarded(*values: Any) -> Any:
+    def run_checked(*values: Any) -> Any:
         same = all(v.__class__ is Array and np_dtype(v).kind in kinds for v in values)
         return eager(*values) if same else call(ufunc, *values)
 
-    return guarded
+    return run_checked
 
 
 #: ufunc -> op that takes NumPy's arguments directly
@@ -213,7 +213,7 @@ _OPERATORS = frozenset(
 _quick: dict[Any, Callable[..., Any]] = {}
 
 
-# ----- the door -------------------------------------------------------------------------------------------------------
+# ----- entry point ---------------------------------------------------------------------------------------------------
 
 
 def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -227,7 +227,7 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
             x, y = inputs
             if (x.__class__ in READY or _is_ready(x)) and (y.__class__ in READY or _is_ready(y)):
                 return run(x, y)
-    if _someone_else_knows(inputs, kwargs.get("out")):
+    if _has_foreign_rules(inputs, kwargs.get("out")):
         return NotImplemented
     if method == "__call__":
         return _operator_or_call(ufunc, inputs, kwargs)
@@ -236,14 +236,15 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
     out = kwargs.pop("out", None)
     if out is not None:
         kwargs["out"] = out[0] if isinstance(out, tuple) else out
-    return getattr(ufunc_methods, "reduce_along" if method == "reduce" else method)(ufunc, *inputs, **kwargs)
+    name = {"reduce": "reduce_along", "at": "apply_at"}.get(method, method)
+    return getattr(ufunc_methods, name)(ufunc, *inputs, **kwargs)
 
 
 def _is_ready(x: object) -> bool:
     return x.__class__ is np.ndarray and is_number(x.dtype) and x.dtype.isnative
 
 
-def _someone_else_knows(inputs: tuple[Any, ...], out: Out) -> bool:
+def _has_foreign_rules(inputs: tuple[Any, ...], out: Out) -> bool:
     """True if an operand has its own rules for ufuncs (units, data frames, other libraries) and should handle the
     call.
     """
@@ -291,18 +292,18 @@ def call(
     if all(isinstance(v, _SCALARS) for v in values):
         values = [constant(np.asarray(v)) for v in values]
     loop = _loop_dtypes(ufunc, values, dtype, signature if signature is not None else sig, casting)
-    values = [_in_loop(v, d) for v, d in zip(values, loop, strict=False)]
+    values = [_cast_to_loop(v, d) for v, d in zip(values, loop, strict=False)]
     if ufunc.signature is not None:
-        result: Any = _generalised(ufunc, run, values, axes, axis, keepdims)
+        result: Any = _run_on_axes(ufunc, run, values, axes, axis, keepdims)
     elif where is not True:
-        result = _masked(run, values, where, outs, loop[ufunc.nin :])
+        result = _run_masked(run, values, where, outs, loop[ufunc.nin :])
     else:
         result = run(*values)
     results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     results = tuple(with_dtype(r, d) for r, d in zip(results, loop[ufunc.nin :], strict=True))
     if order != "K":
-        results = tuple(r._arranged(order) for r in results)
-    delivered = tuple(_into(ufunc, r, o, casting) for r, o in zip(results, outs, strict=True))
+        results = tuple(r._in_memory_order(order) for r in results)
+    delivered = tuple(_deliver_result(ufunc, r, o, casting) for r, o in zip(results, outs, strict=True))
     return delivered if ufunc.nout > 1 else delivered[0]
 
 
@@ -373,7 +374,7 @@ def _outputs(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Out) -> tuple[Any, .
     return (*places, *(None,) * (ufunc.nout - len(places)))
 
 
-def _into(ufunc: np.ufunc, result: Array, out: Any, casting: str) -> Array:
+def _deliver_result(ufunc: np.ufunc, result: Array, out: Any, casting: str) -> Array:
     if out is not None and not isinstance(out, Variable):
         call = f"numpy.{ufunc.__name__}(out=ndarray), which is also what `ndarray {_symbol(ufunc)}= tensor` calls"
         refuse_loss_in_memory(call, out, result)
@@ -412,7 +413,7 @@ def _loop_dtypes(ufunc: np.ufunc, values: list[Any], dtype: Dtype, signature: An
     return found
 
 
-def _in_loop(value: Any, dtype: np.dtype[Any]) -> Any:
+def _cast_to_loop(value: Any, dtype: np.dtype[Any]) -> Any:
     if not isinstance(value, Variable):
         # Keep a Python float if that means the same: it is the fast path through every op.
         return value if is_inexact(dtype) and isinstance(value, float) else constant(np.asarray(value, dtype))
@@ -423,7 +424,7 @@ def _in_loop(value: Any, dtype: np.dtype[Any]) -> Any:
 # ----- where= and gufuncs ---------------------------------------------------------------------------------------------
 
 
-def _masked(
+def _run_masked(
     run: Callable[..., Any], values: list[Any], where: ArrayLike, outs: tuple[Any, ...], dtypes: tuple[Any, ...]
 ) -> tuple[Array, ...]:
     """Compute only the chosen elements: elsewhere the function may have no value, and its derivative may not be
@@ -432,7 +433,7 @@ def _masked(
     mask = as_array(where)
     if np_dtype(mask).kind != "b":
         raise TypeError(
-            f"where= must be an array of booleans, and is {np_dtype(mask)}. Compare to make a mask. [nd-dtype]"
+            f"where= must be an array of booleans, but is {np_dtype(mask)}. Compare to make a mask. [nd-dtype]"
         )
     values = [v if isinstance(v, Variable) else constant(np.asarray(v)) for v in values]
     shape = np.broadcast_shapes(
@@ -463,8 +464,8 @@ def _with_chosen(chosen: Array, values: list[Any]) -> list[Any]:
     with no_grad():
         line = flat(chosen)
         place = extremum.argmax(cast_ops.cast(line, dtype=np.dtype(np.int8)), dim=0, keepdim=True)
-        there = taken(line, 0, place)  # True if any is chosen
-        safe = [shape_ops.reshape(selection.where(there, taken(flat(v), 0, place), 1), shape=()) for v in values]
+        there = take_copy(line, 0, place)  # True if any is chosen
+        safe = [shape_ops.reshape(selection.where(there, take_copy(flat(v), 0, place), 1), shape=()) for v in values]
     return [selection.where(chosen, v, one) for v, one in zip(values, safe, strict=True)]
 
 
@@ -477,7 +478,7 @@ def _zeros_beside(values: list[Array], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.zeros_like(made.operands[-1])
 
 
-def _generalised(
+def _run_on_axes(
     ufunc: np.ufunc, run: Callable[..., Any], values: list[Any], axes: Any, axis: int | None, keepdims: bool
 ) -> Array:
     """Apply a gufunc to other axes than the last ones: they are moved there and back."""
@@ -495,18 +496,18 @@ def _generalised(
         axes = [axis, axis] + ([axis] if keepdims else [])
     if axes is not None:
         groups = [(a,) if np.ndim(a) == 0 else tuple(a) for a in axes]
-        values = [_to_end(v, g) for v, g in zip(values, groups, strict=False)]
+        values = [_move_to_end(v, g) for v, g in zip(values, groups, strict=False)]
     result = run(*values)
     if keepdims:
         if core[2]:
             raise TypeError(f"{ufunc.__name__} does not reduce, so it takes no keepdims=. [nd-arguments]")
         result = result[..., None]
     if axes is not None and len(axes) > 2 and (core[2] or keepdims):
-        result = _from_end(result, groups[2])
+        result = _move_from_end(result, groups[2])
     return result
 
 
-def _from_end(t: Array, axes: tuple[int, ...]) -> Array:
+def _move_from_end(t: Array, axes: tuple[int, ...]) -> Array:
     """Move the last axes to the given positions."""
     places = [a % t.ndim for a in axes]
     rest = iter(range(t.ndim - len(places)))
@@ -514,7 +515,7 @@ def _from_end(t: Array, axes: tuple[int, ...]) -> Array:
     return shape_ops.permute(t, dims=tuple(order))
 
 
-def _to_end(t: Array, axes: tuple[int, ...]) -> Array:
+def _move_to_end(t: Array, axes: tuple[int, ...]) -> Array:
     order = [a % t.ndim for a in axes]
     return shape_ops.permute(t, dims=(*(d for d in range(t.ndim) if d not in order), *order))
 

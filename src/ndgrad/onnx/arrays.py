@@ -14,29 +14,25 @@ from ndgrad.onnx.writers import writes
 
 # ----- reductions -----------------------------------------------------------------------------------------------------
 
-_REDUCTIONS = {
-    "sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "amax": "ReduceMax", "amin": "ReduceMin",
-    "logsumexp": "ReduceLogSumExp", "sum_all": "ReduceSum", "mean_all": "ReduceMean", "prod_all": "ReduceProd",
-    "max_all": "ReduceMax", "min_all": "ReduceMin", "all": "ReduceMin", "any": "ReduceMax",
-}  # fmt: skip
 
-
-def reduced(g: Graph, kind: str, x: str, dims: Sequence[int], keepdim: bool) -> str:
+def write_reduction(g: Graph, kind: str, x: str, dims: Sequence[int], keepdim: bool) -> str:
     made: str = g.node(kind, x, g.numbers(dims), keepdims=int(keepdim))
     return made
 
 
-@writes(*_REDUCTIONS)
+@writes("sum", "mean", "prod", "amax", "amin", "any", "all", "logsumexp")
+@writes("sum_all", "mean_all", "prod_all", "max_all", "min_all")
 def _reduction(g: Graph, i: Instruction) -> str:
     value, dtype = i.arguments[0], i.result.dtype
-    dims = _dims(i, value)
+    dims, keepdim = _dims(i, value), i.settings.get("keepdim", False)
     if dtype.kind == "b":  # ONNX reduces only numbers
         x = g.cast(g.argument(value, np.dtype(bool)), np.uint8)
-        return g.cast(reduced(g, _REDUCTIONS[i.op.name], x, dims, i.settings.get("keepdim", False)), dtype)
+        return g.cast(write_reduction(g, f"Reduce{i.op.joins_pieces_by.title()}", x, dims, keepdim), dtype)
     x = g.argument(value, dtype)
     if not dims and "dim" in i.settings and value.ndim == 0:
         return x
-    return reduced(g, _REDUCTIONS[i.op.name], x, dims, i.settings.get("keepdim", False))
+    kind = "LogSumExp" if i.op.reduces == "logsumexp" else i.op.reduces.title()
+    return write_reduction(g, f"Reduce{kind}", x, dims, keepdim)
 
 
 def _dims(i: Instruction, value: Value) -> list[int]:
@@ -50,11 +46,11 @@ def _variance(g: Graph, i: Instruction) -> Any:
     value, dtype = i.arguments[0], i.results[0].dtype
     dims, keepdim, correction = _dims(i, value), i.settings["keepdim"], i.settings["correction"]
     x = g.argument(value, dtype)
-    middle = reduced(g, "ReduceMean", x, dims, True)
+    middle = write_reduction(g, "ReduceMean", x, dims, True)
     off = g.node("Sub", x, middle)
-    total = reduced(g, "ReduceSum", g.node("Mul", off, off), dims, keepdim)
+    total = write_reduction(g, "ReduceSum", g.node("Mul", off, off), dims, keepdim)
     sizes = g.numbers([g.shape(value)[d] for d in dims])
-    count = g.node("Squeeze", reduced(g, "ReduceProd", sizes, [0], True)) if dims else g.constant(np.asarray(1))
+    count = g.node("Squeeze", write_reduction(g, "ReduceProd", sizes, [0], True)) if dims else g.constant(np.asarray(1))
     degrees = g.node("Sub", g.cast(count, dtype), g.constant(np.asarray(correction), dtype))
     spread = g.node("Div", total, degrees)
     spread = g.node("Sqrt", spread) if i.op.name.startswith("std") else spread
@@ -70,9 +66,9 @@ def _norm(g: Graph, i: Instruction) -> str:
     ord_, dims, keepdim = float(i.settings["ord"]), _dims(i, value), i.settings["keepdim"]
     x = g.argument(value, dtype)
     if ord_ in kinds:
-        return reduced(g, kinds[ord_], g.node("Abs", x) if ord_ == float("inf") else x, dims, keepdim)
+        return write_reduction(g, kinds[ord_], g.node("Abs", x) if ord_ == float("inf") else x, dims, keepdim)
     powers = g.node("Pow", g.node("Abs", x), g.constant(np.asarray(ord_), dtype))
-    total = reduced(g, "ReduceSum", powers, dims, keepdim)
+    total = write_reduction(g, "ReduceSum", powers, dims, keepdim)
     made: str = g.node("Pow", total, g.constant(np.asarray(1 / ord_), dtype))
     return made
 
@@ -85,7 +81,7 @@ def _argument_of(g: Graph, i: Instruction) -> str:
 
 
 @writes("max_at", "min_at", "pick_along")
-def _taken(g: Graph, i: Instruction) -> str:
+def _write_pick(g: Graph, i: Instruction) -> str:
     """Write a read of the elements along a dimension at the indices of argmax."""
     value, index = i.arguments
     dim, keepdim = i.settings["dim"], i.settings.get("keepdim", True)
@@ -166,13 +162,13 @@ def _transpose(g: Graph, i: Instruction) -> str:
 @writes("flip")
 def _flip(g: Graph, i: Instruction) -> str:
     dims = [int(d) for d in i.settings["dims"]]
-    return sliced(g, g.names[i.arguments[0]], dims, [-1] * len(dims), [-END] * len(dims), [-1] * len(dims))
+    return write_slice(g, g.names[i.arguments[0]], dims, [-1] * len(dims), [-END] * len(dims), [-1] * len(dims))
 
 
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-def sliced(
+def write_slice(
     g: Graph, x: str, dims: Sequence[int], starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]
 ) -> str:
     if not dims:
@@ -184,7 +180,7 @@ def sliced(
 @writes("slice")
 def _slice(g: Graph, i: Instruction) -> str:
     s = i.settings
-    return sliced(g, g.names[i.arguments[0]], [s["dim"]], [s["start"]], [s["stop"]], [s["step"]])
+    return write_slice(g, g.names[i.arguments[0]], [s["dim"]], [s["start"]], [s["stop"]], [s["step"]])
 
 
 @writes("select")
@@ -223,7 +219,7 @@ def _getitem(g: Graph, i: Instruction) -> str:
             steps.append(1)
             dropped.append(dim)
         dim += 1
-    x = sliced(g, g.names[value], dims, starts, stops, steps)
+    x = write_slice(g, g.names[value], dims, starts, stops, steps)
     if None in full or dropped:
         x = g.node("Reshape", x, g.numbers(g.shape(i.result)), allowzero=1)
     return x
@@ -233,7 +229,7 @@ def _getitem(g: Graph, i: Instruction) -> str:
 def _slice_scatter(g: Graph, i: Instruction) -> str:
     """Write a scatter into a part: the elements of the part, by their indices in the whole."""
     x, y = i.arguments
-    shape = g.fixed(g.shape(x), "the shape of an array of which a part is written")
+    shape = g.require_fixed(g.shape(x), "the shape of an array of which a part is written")
     places = np.arange(x.size).reshape(shape)[i.settings["index"]].reshape(-1)
     flat = g.node("Reshape", g.argument(x, i.result.dtype), g.numbers([-1]))
     part = g.node("Expand", g.argument(y, i.result.dtype), g.numbers(np.empty(shape)[i.settings["index"]].shape))
@@ -258,7 +254,7 @@ def _unbind(g: Graph, i: Instruction) -> Any:
 
 
 @writes("index_select", "embedding", "rows")
-def _chosen(g: Graph, i: Instruction) -> str:
+def _write_gather(g: Graph, i: Instruction) -> str:
     value, index = i.arguments
     made: str = g.node("Gather", g.names[value], g.argument(index, np.dtype(np.int64)), axis=i.settings.get("dim", 0))
     return made

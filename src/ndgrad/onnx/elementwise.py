@@ -14,74 +14,48 @@ from ndgrad.onnx.writers import writes
 
 # ----- one node -------------------------------------------------------------------------------------------------------
 
-_UNARY = {
+#: The node of an op, if it is a single one.
+_NODES = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh",
     "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log",
     "neg": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid", "sign": "Sign", "sgn": "Sign",
-    "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "mish": "Mish",
+    "sin": "Sin", "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh", "mish": "Mish",
     "logical_not": "Not", "isnan": "IsNaN", "alias": "Identity", "clone": "Identity",
     "clone_ordered": "Identity", "detach": "Identity", "to_device": "Identity",
-}  # fmt: skip
-_BINARY = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "maximum": "Max", "minimum": "Min",
     "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor",
+    "eq": "Equal", "lt": "Less", "gt": "Greater", "le": "LessOrEqual", "ge": "GreaterOrEqual",
 }  # fmt: skip
-_COMPARISONS = {"eq": "Equal", "lt": "Less", "gt": "Greater", "le": "LessOrEqual", "ge": "GreaterOrEqual"}
 
 
-def _unary(kind: str) -> Callable[[Graph, Instruction], str]:
-    def write(g: Graph, i: Instruction) -> str:
-        made: str = g.node(kind, _operands(g, i)[0])
+@writes(*_NODES)
+def _single(g: Graph, i: Instruction) -> str:
+    kind = _NODES[i.op.name]
+    if kind.startswith("Bitwise") and i.result.dtype == bool:
+        made: str = g.node(kind.removeprefix("Bitwise"), *(_truth(g, a) for a in i.arguments))
         return made
-
-    return write
-
-
-def _binary(kind: str) -> Callable[[Graph, Instruction], str]:
-    def write(g: Graph, i: Instruction) -> str:
-        if kind.startswith("Bitwise") and i.result.dtype == bool:
-            made: str = g.node(kind.removeprefix("Bitwise"), *(_truth(g, a) for a in i.arguments))
-            return made
-        made = g.node(kind, *_operands(g, i))
-        return made
-
-    return write
-
-
-def _comparison(kind: str) -> Callable[[Graph, Instruction], str]:
-    def write(g: Graph, i: Instruction) -> str:
-        dtypes = [v.dtype for v in i.values()]
-        numbers = [a for a in i.arguments if not isinstance(a, Value)]
-        common = np.result_type(*dtypes, *numbers)
-        made: str = g.node(kind, *(g.argument(a, common) for a in i.arguments))
-        return made
-
-    return write
+    made = g.node(kind, *_operands(g, i))
+    return made
 
 
 def _operands(g: Graph, i: Instruction) -> list[str]:
-    """Return the arguments in the dtype of the result; those of logical ops in bool, and of comparisons in their
-    own.
+    """Return the arguments in the dtype of the result; those of logical ops in bool, of comparisons in a common dtype,
+    and of other conditions in their own.
     """
-    name, dtype = i.op.name, i.results[0].dtype
-    if name.startswith("logical"):
+    dtype = i.results[0].dtype
+    if i.op.of_truths:
         return [_truth(g, a) for a in i.arguments]
-    if name == "isnan":
+    if i.op.compares:
+        numbers = [a for a in i.arguments if not isinstance(a, Value)]
+        dtype = np.result_type(*[v.dtype for v in i.values()], *numbers)
+    elif i.op.returns_bool:
         return [g.argument(a, a.dtype) for a in i.arguments]
     return [g.argument(a, dtype) for a in i.arguments]
 
 
 def _truth(g: Graph, a: Any) -> str:
     return g.argument(a, np.dtype(bool))
-
-
-for _name, _kind in _UNARY.items():
-    writes(_name)(_unary(_kind))
-for _name, _kind in _BINARY.items():
-    writes(_name)(_binary(_kind))
-for _name, _kind in _COMPARISONS.items():
-    writes(_name)(_comparison(_kind))
 
 
 # ----- several nodes --------------------------------------------------------------------------------------------------
@@ -117,24 +91,20 @@ formula("expm1")(lambda n, c, x: n("Sub", n("Exp", x), c(1)))
 formula("log1p")(lambda n, c, x: n("Log", n("Add", x, c(1))))
 formula("log2")(lambda n, c, x: n("Mul", n("Log", x), c(1 / math.log(2))))
 formula("log10")(lambda n, c, x: n("Mul", n("Log", x), c(1 / math.log(10))))
+formula("ndtr")(lambda n, c, x: n("Mul", c(0.5), n("Add", c(1), n("Erf", n("Mul", x, c(math.sqrt(0.5)))))))
 formula("erfc")(lambda n, c, x: n("Sub", c(1), n("Erf", x)))
 formula("deg2rad")(lambda n, c, x: n("Mul", x, c(math.pi / 180)))
 formula("rad2deg")(lambda n, c, x: n("Mul", x, c(180 / math.pi)))
 formula("trunc")(lambda n, c, x: n("Mul", n("Sign", x), n("Floor", n("Abs", x))))
-formula("frac")(lambda n, c, x: n("Sub", x, n("Mul", n("Sign", x), n("Floor", n("Abs", x)))))
-formula("silu")(lambda n, c, x: n("Mul", x, n("Sigmoid", x)))
-formula("tanhshrink")(lambda n, c, x: n("Sub", x, n("Tanh", x)))
 formula("hardsigmoid")(lambda n, c, x: n("HardSigmoid", x, alpha=1 / 6, beta=0.5))
-formula("hardswish")(lambda n, c, x: n("Mul", x, n("HardSigmoid", x, alpha=1 / 6, beta=0.5)))
 formula("leaky_relu")(lambda n, c, x, negative_slope: n("LeakyRelu", x, alpha=negative_slope))
 formula("hardtanh")(lambda n, c, x, min_val, max_val: n("Clip", x, c(min_val), c(max_val)))
 formula("log_sigmoid")(lambda n, c, x: n("Neg", n("Softplus", n("Neg", x))))
 formula("clamp_min")(lambda n, c, x, low: n("Max", x, low))
 formula("clamp_max")(lambda n, c, x, high: n("Min", x, high))
 formula("clamp")(lambda n, c, x, low, high: n("Min", n("Max", x, low), high))
-formula("lerp")(lambda n, c, x, end, weight: n("Add", x, n("Mul", weight, n("Sub", end, x))))
-formula("addcmul")(lambda n, c, x, a, b, value: n("Add", x, _scaled(n, c, n("Mul", a, b), value)))
-formula("addcdiv")(lambda n, c, x, a, b, value: n("Add", x, _scaled(n, c, n("Div", a, b), value)))
+formula("addcmul")(lambda n, c, x, a, b, value: n("Add", x, _scale(n, c, n("Mul", a, b), value)))
+formula("addcdiv")(lambda n, c, x, a, b, value: n("Add", x, _scale(n, c, n("Div", a, b), value)))
 formula("zeros_like", "zero")(lambda n, c, x: n("Expand", c(0), n("Shape", x)))
 formula("fill")(lambda n, c, x, value: n("Expand", c(value), n("Shape", x)))
 formula("floor_divide")(lambda n, c, x, y: n("Floor", n("Div", x, y)))
@@ -142,7 +112,6 @@ formula("softshrink")(lambda n, c, x, lambd: n("Shrink", x, lambd=lambd, bias=la
 formula("hardshrink")(lambda n, c, x, lambd: n("Shrink", x, lambd=lambd, bias=0.0))
 formula("sinc")(lambda n, c, x, order: _sinc(n, c, x))
 formula("logaddexp")(lambda n, c, x, y: n("Add", n("Max", x, y), n("Softplus", n("Neg", n("Abs", n("Sub", x, y))))))
-formula("binary_cross_entropy_with_logits")(lambda n, c, x, y: n("Sub", n("Softplus", x), n("Mul", x, y)))
 
 
 def _sinc(n: Formula, c: Formula, x: str) -> str:
@@ -151,7 +120,7 @@ def _sinc(n: Formula, c: Formula, x: str) -> str:
     return n("Where", at_zero, c(1), n("Div", n("Sin", turned), n("Where", at_zero, c(1), turned)))
 
 
-def _scaled(n: Formula, c: Formula, x: str, factor: float) -> str:
+def _scale(n: Formula, c: Formula, x: str, factor: float) -> str:
     return x if factor == 1 else n("Mul", x, c(factor))
 
 
@@ -162,31 +131,8 @@ def _softplus(n: Formula, c: Formula, x: str, beta: float, threshold: float) -> 
     return n("Mul", n("Softplus", n("Mul", x, c(beta))), c(1 / beta))
 
 
-@formula("gelu")
-def _gelu(n: Formula, c: Formula, x: str, approximate: str) -> str:
-    if approximate == "tanh":
-        inner = n("Mul", c(math.sqrt(2 / math.pi)), n("Add", x, n("Mul", c(0.044715), n("Mul", x, n("Mul", x, x)))))
-        curve = n("Tanh", inner)
-    else:
-        curve = n("Erf", n("Mul", x, c(1 / math.sqrt(2))))
-    return n("Mul", n("Mul", c(0.5), x), n("Add", c(1), curve))
-
-
-@formula("elu")
-def _elu(n: Formula, c: Formula, x: str, alpha: float, scale: float, input_scale: float) -> str:
-    if input_scale == 1:
-        return _scaled(n, c, n("Elu", x, alpha=alpha), scale)
-    below = n("Mul", c(alpha), n("Sub", n("Exp", n("Mul", n("Min", x, c(0)), c(input_scale))), c(1)))
-    return _scaled(n, c, n("Where", n("Greater", x, c(0)), x, below), scale)
-
-
-@formula("threshold")
-def _threshold(n: Formula, c: Formula, x: str, threshold: float, value: float) -> str:
-    return n("Where", n("Greater", x, c(threshold)), x, c(value))
-
-
 @formula("round")
-def _round(n: Formula, c: Formula, x: str, decimals: int) -> str:
+def _write_round(n: Formula, c: Formula, x: str, decimals: int) -> str:
     if decimals == 0:
         return n("Round", x)
     return n("Div", n("Round", n("Mul", x, c(10.0**decimals))), c(10.0**decimals))
@@ -200,7 +146,7 @@ def _bitwise_not(g: Graph, i: Instruction) -> str:
 
 @writes("ne")
 def _ne(g: Graph, i: Instruction) -> str:
-    made: str = g.node("Not", _comparison("Equal")(g, i))
+    made: str = g.node("Not", g.node("Equal", *_operands(g, i)))
     return made
 
 

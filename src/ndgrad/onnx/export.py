@@ -15,6 +15,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.passes.rewrite import Rules, Walk
+from ndgrad._src.compiler.passes.terms import TermOps, as_terms
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.atomic_files import open_replacement
@@ -25,7 +27,7 @@ from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.onnx import arrays, elementwise, networks  # registers their writers # noqa: F401
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
-from ndgrad.onnx.tracing import Traced, traced
+from ndgrad.onnx.tracing import Traced, trace_call
 from ndgrad.onnx.writers import WRITERS
 
 if TYPE_CHECKING:
@@ -52,6 +54,23 @@ def is_in_onnx_export() -> bool:
     return _exporting.get()
 
 
+#: Torch's options that select its exporter, or tune it. The exported model does not depend on them.
+_EXPORTER_OPTIONS = frozenset(
+    "artifacts_dir autograd_inlining custom_opsets custom_translation_table do_constant_folding dump_exported_program "
+    "dynamo export_modules_as_functions external_data fallback keep_initializers_as_inputs operator_export_type "
+    "optimize profile report training verbose".split()
+)
+_SAVE_OPTIONS = frozenset(("external_data", "include_initializers", "keep_initializers_as_inputs"))
+
+
+def _check_options(name: str, options: Mapping[str, Any], known: frozenset[str]) -> None:
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise TypeError(
+            f"ndgrad.onnx.{name}: got an unexpected keyword argument {unknown[0]!r}. Leave it out. [nd-arguments]"
+        )
+
+
 class ONNXProgram:
     """An exported model: save it, or run it with onnxruntime."""
 
@@ -60,6 +79,7 @@ class ONNXProgram:
 
     def save(self, destination: str | os.PathLike[str] | IO[bytes], **options: Any) -> None:
         """Write the model to a file; a path gets all of it or nothing."""
+        _check_options("ONNXProgram.save", options, _SAVE_OPTIONS)
         data = self.model_proto.SerializeToString()
         if isinstance(destination, (str, os.PathLike)):
             with open_replacement(destination) as file:
@@ -108,6 +128,7 @@ def export(
     >>> ndgrad.onnx.export(model, (ndgrad.ones(1, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})
     ONNXProgram(Sequential(x): 5 nodes, 2 initializers)
     """
+    _check_options("export", options, _EXPORTER_OPTIONS)
     library = _library()
     opset = 18 if opset_version is None else opset_version
     if opset not in _OPSETS:
@@ -126,8 +147,8 @@ def export(
     name = type(model).__name__ if hasattr(model, "named_parameters") else getattr(model, "__name__", "function")
     try:
         with _evaluating(model):
-            merged = _merged(model, leaves, spec, sizes, name)
-        graph = _written(library, merged, names, sizes, _parameter_names(model), export_params)
+            merged = _trace_and_merge(model, leaves, spec, sizes, name)
+        graph = _write_graph(library, merged, names, sizes, _parameter_names(model), export_params)
     except GraphBreak as broken:
         raise OnnxExporterError(
             f"ndgrad.onnx.export: {name} cannot be traced: {broken.reason}. Export the part of it that is a "
@@ -164,7 +185,7 @@ def _names(given: Sequence[str] | None, count: int, stem: str) -> list[str]:
     names = [*(given or ())]
     if len(names) > count or len(set(names)) < len(names):
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: {stem}_names are {names!r}, and there are {count} tensors to name. Give each a "
+            f"ndgrad.onnx.export: {stem}_names are {names!r}, but there are {count} tensors to name. Give each a "
             f"name of its own. [nd-onnx]"
         )
     return [*names, *(f"{stem}_{i}" for i in range(len(names), count))]
@@ -226,7 +247,7 @@ def _named_axes(count: int, names: Sequence[str], axes: Any, shapes: Any) -> lis
         given = [*shapes.values()] if isinstance(shapes, Mapping) else [*shapes]
         if len(given) != count:
             raise OnnxExporterError(
-                f"ndgrad.onnx.export: dynamic_shapes has {len(given)} entries, and there are {count} tensors "
+                f"ndgrad.onnx.export: dynamic_shapes has {len(given)} entries, but there are {count} tensors "
                 f"among the arguments. [nd-onnx]"
             )
         for place, dims in enumerate(given):
@@ -248,15 +269,15 @@ class _Merged:
         self.constants: dict[Value, tuple[Any, tuple[int, ...]]] = {}
 
 
-def _merged(model: Any, leaves: list[Any], spec: Any, sizes: Sequence[OpenSize], name: str) -> _Merged:
+def _trace_and_merge(model: Any, leaves: list[Any], spec: Any, sizes: Sequence[OpenSize], name: str) -> _Merged:
     merging = Merging(sizes)
     traces = []
     for change in merging.changes or [[]]:
         trial = {s.name: s.traced + more for s, more in zip(sizes, change, strict=True) if more}
-        args, kwargs = tree_unflatten(_resized(leaves, sizes, trial), spec)
-        traces.append(traced(model, args, kwargs, name))
+        args, kwargs = tree_unflatten(_resize_arguments(leaves, sizes, trial), spec)
+        traces.append(trace_call(model, args, kwargs, name))
     _check_agreement([t.program for t in traces])
-    return _combined(traces, merging)
+    return _merge_traces(traces, merging)
 
 
 def _check_agreement(programs: Sequence[Program]) -> None:
@@ -267,7 +288,7 @@ def _check_agreement(programs: Sequence[Program]) -> None:
         raise Disagreement("other tensors take part for other sizes")
 
 
-def _combined(traces: Sequence[Traced], merging: Merging) -> _Merged:
+def _merge_traces(traces: Sequence[Traced], merging: Merging) -> _Merged:
     programs = [t.program for t in traces]
     made = _Merged(traces[0])
     for values in zip(*(p.inputs for p in programs), strict=True):
@@ -285,7 +306,7 @@ def _combined(traces: Sequence[Traced], merging: Merging) -> _Merged:
     return made
 
 
-def _resized(leaves: list[Any], sizes: Sequence[OpenSize], trial: dict[str, int]) -> list[Any]:
+def _resize_arguments(leaves: list[Any], sizes: Sequence[OpenSize], trial: dict[str, int]) -> list[Any]:
     """Return the arguments with other sizes, their values repeated: a trace does not depend on values."""
     found, place = [], -1
     by_name = {s.name: s for s in sizes}
@@ -314,7 +335,7 @@ def _constant(arrays_: Sequence[Any], shape: tuple[int, ...]) -> tuple[Any, tupl
 # ----- writing --------------------------------------------------------------------------------------------------------
 
 
-def _written(
+def _write_graph(
     library: Any,
     merged: _Merged,
     names: Sequence[str],
@@ -338,14 +359,14 @@ def _written(
         g.initializers.append(g.tensor(name, np.asarray(memory_of(t))))
     for value, (array, shape) in merged.constants.items():
         g.names[value] = g.node("Expand", g.constant(array), g.numbers(shape)) if shape else g.constant(array)
-    needed = _needed(merged)
+    needed = _find_needed(merged)
     for instruction in merged.instructions:
         if id(instruction) in needed:
             _write(g, instruction)
     return g
 
 
-def _needed(merged: _Merged) -> set[int]:
+def _find_needed(merged: _Merged) -> set[int]:
     """Return the instructions on which an output depends, by identity."""
     wanted, found = set(merged.traced.program.outputs), set()
     for instruction in reversed(merged.instructions):
@@ -357,6 +378,8 @@ def _needed(merged: _Merged) -> set[int]:
 
 def _write(g: Graph, i: Instruction) -> None:
     writer = WRITERS.get(i.op.name)
+    if writer is None and i.op.body is not None:
+        writer = _write_body
     place = f" ({i.where})" if i.where else ""
     if writer is None:
         raise OnnxExporterError(
@@ -375,6 +398,22 @@ def _write(g: Graph, i: Instruction) -> None:
     for result, name in zip(i.results, (made,) if isinstance(made, str) else made, strict=True):
         if name:
             g.names[result] = name
+
+
+def _write_body(g: Graph, i: Instruction) -> Sequence[str]:
+    """Write a composite op by the ops of its body."""
+    walk = Walk(Program([], []), Rules())
+    out = i.op.body(TermOps(walk), as_terms(walk, i.arguments), i.settings)
+    # The size of an intermediate value is open where an argument or the result of the same size has an open one.
+    known = {v.shape: g.shapes[v] for v in (*i.values(), *i.results) if v in g.shapes}
+    g.names.update({value: g.constant(array) for value, array in walk.constants.items()})
+    for inner in walk.instructions:
+        for v in inner.results:
+            if v.shape in known or not g.sizes:
+                g.shapes[v] = known.get(v.shape, v.shape)
+        inner.where = i.where
+        _write(g, inner)
+    return [g.names[term.value] for term in (out if isinstance(out, tuple) else (out,))]
 
 
 def _model(
@@ -397,15 +436,15 @@ def _model(
             )
         g.nodes.append(helper.make_node("Identity", [g.names[value]], [output]))
 
-    def described(value: Value, label: str) -> Any:
-        shape = [_described(n, sizes) for n in merged.shapes[value]]
+    def describe_value(value: Value, label: str) -> Any:
+        shape = [_describe_size(n, sizes) for n in merged.shapes[value]]
         return helper.make_tensor_value_info(label, g.kind(value.dtype), shape)
 
     graph = helper.make_graph(
         g.nodes,
         name,
-        [described(v, n) for v, n in zip(program.inputs, names)],
-        [described(v, n) for v, n in zip(program.outputs, outputs, strict=True)],
+        [describe_value(v, n) for v, n in zip(program.inputs, names)],
+        [describe_value(v, n) for v, n in zip(program.outputs, outputs, strict=True)],
         g.initializers,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="ndgrad")
@@ -414,7 +453,7 @@ def _model(
     return model
 
 
-def _described(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
+def _describe_size(n: int, sizes: Sequence[OpenSize]) -> int | str | None:
     """Return a size, the name of an open one, or None for one that depends on open ones."""
     if not isinstance(n, Varying):
         return n

@@ -96,7 +96,7 @@ class Graph:
         made: str = parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=0)
         return made
 
-    def fixed(self, values: Any, what: str) -> Any:
+    def require_fixed(self, values: Any, what: str) -> Any:
         """Return numbers for a node's attributes, which cannot follow open sizes."""
         for v in values if isinstance(values, (tuple, list)) else (values,):
             if isinstance(v, Varying):

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.program.program import Instruction, Value
-from ndgrad.onnx.arrays import reduced
+from ndgrad.onnx.arrays import write_reduction
 from ndgrad.onnx.graph import Graph, OnnxExporterError
 from ndgrad.onnx.writers import writes
 
 # ----- products -------------------------------------------------------------------------------------------------------
 
 
-def _swapped(g: Graph, x: str, ndim: int) -> str:
+def _transpose_matrices(g: Graph, x: str, ndim: int) -> str:
     """Write the transposes of a stack of matrices."""
     made: str = g.node("Transpose", x, perm=[*range(ndim - 2), ndim - 1, ndim - 2])
     return made
@@ -32,7 +32,7 @@ def _linear(g: Graph, i: Instruction) -> str:
     x, w, b = (*i.arguments, None)[:3]
     dtype = i.result.dtype
     weight = g.argument(w, dtype)
-    made: str = g.node("MatMul", g.argument(x, dtype), _swapped(g, weight, 2) if w.ndim == 2 else weight)
+    made: str = g.node("MatMul", g.argument(x, dtype), _transpose_matrices(g, weight, 2) if w.ndim == 2 else weight)
     return made if b is None else g.node("Add", made, g.argument(b, dtype))
 
 
@@ -74,7 +74,7 @@ def _transposed_convolution(g: Graph, i: Instruction) -> str:
     """
     y, w = i.arguments
     s = i.settings
-    x_shape = [int(n) for n in g.fixed(g.shape(i.result)[2:], "the size of a transposed convolution")]
+    x_shape = [int(n) for n in g.require_fixed(g.shape(i.result)[2:], "the size of a transposed convolution")]
     added = [
         n - ((m - 1) * step - 2 * pad + gap * (k - 1) + 1)
         for n, m, k, step, pad, gap in zip(x_shape, y.shape[2:], w.shape[2:], s["stride"], s["padding"], s["dilation"])
@@ -87,13 +87,13 @@ def _transposed_convolution(g: Graph, i: Instruction) -> str:
 def _window(g: Graph, i: Instruction) -> dict[str, Any]:
     s = i.settings
     found = {
-        "strides": g.fixed(s["stride"], "a stride"),
-        "pads": g.fixed([*s["padding"], *s["padding"]], "a padding"),
+        "strides": g.require_fixed(s["stride"], "a stride"),
+        "pads": g.require_fixed([*s["padding"], *s["padding"]], "a padding"),
     }
     if "dilation" in s:
-        found["dilations"] = g.fixed(s["dilation"], "a dilation")
+        found["dilations"] = g.require_fixed(s["dilation"], "a dilation")
     if "kernel" in s:
-        found["kernel_shape"] = g.fixed(s["kernel"], "the size of a window")
+        found["kernel_shape"] = g.require_fixed(s["kernel"], "the size of a window")
     return found
 
 
@@ -119,7 +119,7 @@ def _avg_pool(g: Graph, i: Instruction) -> str:
 @writes("adaptive_avg_pool", "adaptive_max_pool")
 def _adaptive(g: Graph, i: Instruction) -> Any:
     value, sizes = i.arguments[0], i.settings["sizes"]
-    spatial = [int(n) for n in g.fixed(g.shape(value)[-len(sizes) :], "the size of an adaptive pooling")]
+    spatial = [int(n) for n in g.require_fixed(g.shape(value)[-len(sizes) :], "the size of an adaptive pooling")]
     if any(n % m for n, m in zip(spatial, sizes)):
         raise OnnxExporterError(
             f"ndgrad.onnx.export: adaptive pooling of {spatial} to {list(sizes)} has windows of different sizes, "
@@ -142,13 +142,13 @@ def _softmax(g: Graph, i: Instruction) -> str:
 
 
 @writes("native_layer_norm", "native_batch_norm", "rms_norm")
-def _normalised(g: Graph, i: Instruction) -> Any:
+def _write_norm(g: Graph, i: Instruction) -> Any:
     value, *factors = i.arguments
     dtype, dims = i.results[0].dtype, [int(d) for d in i.settings["dim"]]
     x = g.argument(value, dtype)
     if i.op.name != "rms_norm":
-        x = g.node("Sub", x, reduced(g, "ReduceMean", x, dims, True))
-    spread = reduced(g, "ReduceMean", g.node("Mul", x, x), dims, True)
+        x = g.node("Sub", x, write_reduction(g, "ReduceMean", x, dims, True))
+    spread = write_reduction(g, "ReduceMean", g.node("Mul", x, x), dims, True)
     made = g.node("Div", x, g.node("Sqrt", g.node("Add", spread, g.constant(np.asarray(i.settings["eps"]), dtype))))
     for kind, factor in zip(("Mul", "Add"), factors, strict=False):
         if factor is not None:
@@ -161,7 +161,7 @@ def _attention(g: Graph, i: Instruction) -> str:
     dtype = i.result.dtype
     mask = i.arguments[-1]
     q, k = i.arguments[0], i.arguments[1]
-    key = _swapped(g, g.argument(k, dtype), k.ndim)
+    key = _transpose_matrices(g, g.argument(k, dtype), k.ndim)
     scores = g.node("MatMul", g.argument(q, dtype), key)
     scores = g.node("Mul", scores, g.constant(np.asarray(i.settings["scale"]), dtype))
     low = g.constant(np.asarray(-math.inf), dtype)
@@ -187,7 +187,7 @@ def _dropout(g: Graph, i: Instruction) -> str:
 def _resample(g: Graph, i: Instruction) -> str:
     """Write an interpolation along one dimension as a product with a matrix of few entries."""
     value, dim, taps = i.arguments[0], i.settings["dim"], i.settings["taps"]
-    length = int(g.fixed(g.shape(value)[dim], "the size of an interpolation"))
+    length = int(g.require_fixed(g.shape(value)[dim], "the size of an interpolation"))
     matrix = np.zeros((length, taps.outputs))
     weights = np.ones(taps.index.shape) if taps.weight is None else taps.weight
     np.add.at(matrix, (taps.index, np.arange(taps.outputs)), weights)

@@ -15,19 +15,22 @@ from ndgrad._src.compiler.runtime.specialization import tracing
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
+from ndgrad._src.foundations.pytree import TreeSpec, tree_flatten, tree_unflatten
 
 
 @dataclass
 class Traced:
-    """A program, and the sources of its inputs: first the tensors among the arguments, then these tensors."""
+    """A program, and the sources of its inputs: first the tensors among the arguments, then these tensors. The outputs
+    are the leaves of a result with the structure `result`.
+    """
 
     program: Program
     arguments: int
     held: list[Any]
+    result: TreeSpec
 
 
-def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Traced:
+def trace_call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str) -> Traced:
     """Return the ops of a call. Tensors that are not arguments (parameters, buffers) are inputs too."""
     flat, spec = tree_flatten((tuple(args), kwargs))
     arguments = [leaf for leaf in flat if isinstance(leaf, Variable)]
@@ -41,7 +44,7 @@ def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
             if len(tracer.inputs) != len(arguments):
                 raise GraphBreak("a tensor stands twice among the arguments")
             given, options = tree_unflatten(flat, spec)
-            leaves, _ = tree_flatten(function(*given, **options))
+            leaves, result = tree_flatten(function(*given, **options))
         wrong = next((leaf for leaf in leaves if not isinstance(leaf, Variable)), None)
         if wrong is not None:
             raise GraphBreak(f"it returns a {type(wrong).__name__}, which is no tensor")
@@ -59,4 +62,4 @@ def traced(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
             outputs = [tracer.value_of(payload) for payload in found]
     tracer.program.outputs = outputs
     tracer.program.check()
-    return Traced(tracer.program, len(arguments), [o.source for o in tracer.inputs[len(arguments) :]])
+    return Traced(tracer.program, len(arguments), [o.source for o in tracer.inputs[len(arguments) :]], result)

@@ -19,7 +19,7 @@ class _Handle:
 def _record_function_enter(name: str, args: str | None = None) -> Any:
     """Begin a range; return a handle for `_record_function_exit`."""
     if not isinstance(name, str):
-        raise RuntimeError(f"_record_function_enter() takes a name, a str, and got {type(name).__name__}. [nd-type]")
+        raise RuntimeError(f"_record_function_enter() takes a name, a str, but got {type(name).__name__}. [nd-type]")
     return _Handle(begin(RANGE, name, None, () if args is None else (args,)))
 
 
@@ -27,7 +27,7 @@ def _record_function_exit(handle: Any) -> None:
     """End a range; ending it again does nothing."""
     if not isinstance(handle, _Handle):
         raise RuntimeError(
-            f"_record_function_exit() takes what _record_function_enter() returned, and got {type(handle).__name__}. "
+            f"_record_function_exit() takes what _record_function_enter() returned, but got {type(handle).__name__}. "
             "[nd-type]"
         )
     end(handle.begun)

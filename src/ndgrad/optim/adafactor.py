@@ -13,8 +13,8 @@ from ndgrad.optim.optimizer import (
     State,
     at_least,
     at_most,
-    checked,
-    counted,
+    check_settings,
+    count_step,
     fresh,
     move,
     number,
@@ -73,7 +73,9 @@ class Adafactor(Optimizer):
             raise ValueError(f"Adafactor: epsilon2 should be >= 0 but is: {eps[1]} [nd-range]")
         if not d >= 1.0:
             raise ValueError(f"Adafactor: Clipping threshold d should be >= 1 but is: {d} [nd-range]")
-        super().__init__(params, checked("Adafactor", {k: v for k, v in settings.items() if k != "eps"}) | {"eps": eps})
+        super().__init__(
+            params, check_settings("Adafactor", {k: v for k, v in settings.items() if k != "eps"}) | {"eps": eps}
+        )
 
     def _start(self, p: Tensor, group: Group) -> State:
         if p.is_complex():
@@ -87,7 +89,7 @@ class Adafactor(Optimizer):
         return {**fresh(p), "row_var": p.new_zeros(rows), "col_var": p.new_zeros(columns)}
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        step = counted(state)
+        step = count_step(state)
         smallest, least_scale = group["eps"]
         if smallest is None:
             smallest = float(np.finfo(np_dtype(p)).eps)

@@ -9,10 +9,10 @@ from ndgrad.optim.optimizer import (
     Group,
     Optimizer,
     State,
+    add_weight_decay,
     as_state,
-    checked,
-    counted,
-    decayed,
+    check_settings,
+    count_step,
     either,
     fresh,
     move,
@@ -46,10 +46,10 @@ class _Adaptive(Optimizer):
             if group["decoupled_weight_decay"]:
                 p.mul_(1 - group["lr"] * group["weight_decay"])
             else:
-                grad = decayed(grad, p, group["weight_decay"])
+                grad = add_weight_decay(grad, p, group["weight_decay"])
         beta1, beta2 = group["betas"]
         mean = running_mean(state, "exp_avg", beta1, grad)
-        return counted(state), grad, mean, running_mean(state, "exp_avg_sq", beta2, grad * grad)
+        return count_step(state), grad, mean, running_mean(state, "exp_avg_sq", beta2, grad * grad)
 
 
 class Adam(_Adaptive):
@@ -85,7 +85,7 @@ class Adam(_Adaptive):
             "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
             "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
-        super().__init__(params, checked(type(self).__name__, settings))
+        super().__init__(params, check_settings(type(self).__name__, settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
@@ -164,15 +164,15 @@ class Adamax(Optimizer):
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         }  # fmt: skip
-        super().__init__(params, checked("Adamax", settings))
+        super().__init__(params, check_settings("Adamax", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "exp_avg", "exp_inf")
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]
-        step = counted(state)
-        mean = running_mean(state, "exp_avg", beta1, grad := decayed(grad, p, group["weight_decay"]))
+        step = count_step(state)
+        mean = running_mean(state, "exp_avg", beta1, grad := add_weight_decay(grad, p, group["weight_decay"]))
         largest = (state["exp_inf"] * beta2).maximum(grad.abs() + group["eps"])
         state["exp_inf"] = largest
         move(p, mean / largest, -group["lr"] / (1 - beta1**step))
@@ -212,7 +212,7 @@ class NAdam(_Adaptive):
             "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
             "capturable": capturable, "differentiable": differentiable,
         }  # fmt: skip
-        super().__init__(params, checked("NAdam", settings))
+        super().__init__(params, check_settings("NAdam", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p), "mu_product": scalar(1.0), **super()._start(p, group)}
@@ -259,7 +259,7 @@ class RAdam(_Adaptive):
             "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
             "differentiable": differentiable,
         }  # fmt: skip
-        super().__init__(params, checked("RAdam", settings))
+        super().__init__(params, check_settings("RAdam", settings))
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
         beta1, beta2 = group["betas"]

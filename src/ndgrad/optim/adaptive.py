@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.tensor.functions.creation import full_like
 from ndgrad._src.tensor.functions.sparse import sparse_coo_tensor
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, counted, decayed, fresh, move, running_mean
+from ndgrad.optim.optimizer import (
+    Group,
+    Optimizer,
+    State,
+    add_weight_decay,
+    check_settings,
+    count_step,
+    fresh,
+    move,
+    running_mean,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -15,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
 
-def _filled(p: Tensor, value: float) -> Tensor:
+def _fill_like(p: Tensor, value: float) -> Tensor:
     """Return a value in the shape of a parameter; a complex one is updated as two real ones, so both parts get it."""
     return full_like(p, complex(value, value) if p.is_complex() else value)
 
@@ -53,17 +63,17 @@ class Adagrad(Optimizer):
             "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
             "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
-        super().__init__(params, checked("Adagrad", settings))
+        super().__init__(params, check_settings("Adagrad", settings))
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p].update(self._start(p.detach().values() if p.is_nested else p, group))
 
     def _start(self, p: Tensor, group: Group) -> State:
-        return {**fresh(p), "sum": _filled(p, group["initial_accumulator_value"])}
+        return {**fresh(p), "sum": _fill_like(p, group["initial_accumulator_value"])}
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        step = counted(state)
-        grad = decayed(grad, p, group["weight_decay"])
+        step = count_step(state)
+        grad = add_weight_decay(grad, p, group["weight_decay"])
         state["sum"] = state["sum"] + grad * grad
         move(p, grad / (state["sum"].sqrt() + group["eps"]), -group["lr"] / (1 + (step - 1) * group["lr_decay"]))
 
@@ -74,7 +84,7 @@ class Adagrad(Optimizer):
                 "Adagrad: weight_decay option is not compatible with sparse gradients: it would move every element. "
                 "Leave it out, or make the gradient dense. [nd-sparse-grad]"
             )
-        step = counted(state)
+        step = count_step(state)
         grad = grad.coalesce()
         state["sum"] = state["sum"].add_(grad * grad)
         size = state["sum"].sparse_mask(grad)
@@ -116,15 +126,15 @@ class Adadelta(Optimizer):
         }  # fmt: skip
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Adadelta: Invalid rho value: {rho}. It must lie in [0, 1]. [nd-range]")
-        super().__init__(params, checked("Adadelta", settings))
+        super().__init__(params, check_settings("Adadelta", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
         return fresh(p, "square_avg", "acc_delta")
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        counted(state)
+        count_step(state)
         rho, eps = group["rho"], group["eps"]
-        grad = decayed(grad, p, group["weight_decay"])
+        grad = add_weight_decay(grad, p, group["weight_decay"])
         squares = running_mean(state, "square_avg", rho, grad * grad)
         delta = (state["acc_delta"] + eps).sqrt() / (squares + eps).sqrt() * grad
         running_mean(state, "acc_delta", rho, delta * delta)
@@ -166,16 +176,16 @@ class RMSprop(Optimizer):
         }  # fmt: skip
         if not alpha >= 0.0:
             raise ValueError(f"RMSprop: Invalid alpha value: {alpha}. It must be at least 0. [nd-range]")
-        super().__init__(params, checked("RMSprop", settings))
+        super().__init__(params, check_settings("RMSprop", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
         momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
         return fresh(p, "square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        counted(state)
+        count_step(state)
         alpha = group["alpha"]
-        grad = decayed(grad, p, group["weight_decay"])
+        grad = add_weight_decay(grad, p, group["weight_decay"])
         squares = running_mean(state, "square_avg", alpha, grad * grad)
         if group["centered"]:
             mean = running_mean(state, "grad_avg", alpha, grad)
@@ -223,13 +233,13 @@ class Rprop(Optimizer):
                 f"Rprop: Invalid eta values: {etas[0]}, {etas[1]}. The first must lie between 0 "
                 "and 1, the second above 1. [nd-range]"
             )
-        super().__init__(params, checked("Rprop", settings))
+        super().__init__(params, check_settings("Rprop", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
-        return {**fresh(p, "prev"), "step_size": _filled(p, float(group["lr"]))}
+        return {**fresh(p, "prev"), "step_size": _fill_like(p, float(group["lr"]))}
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        counted(state)
+        count_step(state)
         shrink, grow = group["etas"]
         smallest, largest = group["step_sizes"]
         kept = (grad * state["prev"]).sign()

@@ -1,6 +1,6 @@
 """A formula as a list of NumPy calls on existing memory: for steps without native kernels.
 
-The rule of an optimizer, recorded as a formula (_src.arrays.formulas), runs on each parameter by ufuncs. They write
+The rule of an optimizer, recorded as a formula (_src.ops.formulas), runs on each parameter by ufuncs. They write
 into the parameter and its state as soon as the old values are no longer needed, else into scratch memory. Nothing is
 allocated per call, and the arrays of one parameter are processed in blocks that stay in the cache. Each op is the one
 that a tensor would run, so results are the same to the last bit.
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndgrad._src.arrays.formulas import NODE, NUMBER, Node, NoFormula, Signature
+from ndgrad._src.ops.formulas import NODE, NUMBER, Node, NoFormula, Signature
 from ndgrad._src.ops.vocabulary import find
 
 Array = NDArray[Any]
@@ -23,18 +23,11 @@ Array = NDArray[Any]
 #: Elements of a block: a handful of arrays of this size fit into a core's cache.
 _BLOCK = 16384
 
-#: Ops whose forward functions are Python operators instead of ufuncs.
-_OPERATORS: dict[str, np.ufunc] = {
-    "abs": np.absolute, "eq": np.equal, "ge": np.greater_equal, "gt": np.greater, "le": np.less_equal, "lt": np.less,
-    "ne": np.not_equal,
-}  # fmt: skip
-_CONDITIONS = frozenset(("eq", "ge", "gt", "le", "lt", "ne", "logical_not", "logical_and", "logical_or", "logical_xor"))
-
 Run = Callable[[Sequence[Sequence[Array]], Sequence[float]], None]
 
 
 def _ufunc(node: Node) -> np.ufunc:
-    found = _OPERATORS.get(node.op) or find(node.op).ufunc
+    found = np.absolute if node.op == "abs" else find(node.op).ufunc
     if found is None or node.settings or node.numbers:
         raise NoFormula(node.op)
     return found
@@ -101,7 +94,7 @@ class _Writer:
         if number in self.owners:
             place = f"o{self.owners[number]}"
         else:
-            place = self._new("c" if node.op in _CONDITIONS else "t")
+            place = self._new("c" if find(node.op).returns_bool else "t")
         self.places[number] = place
         if node.op == "masked_fill" and node.operands[2][0] == NUMBER:
             value, mask, fill = operands

@@ -1,7 +1,7 @@
 """Steps of an optimizer over the memory of all parameters of a group, in place.
 
 An optimizer is a rule for one parameter (`Optimizer._update`), which consists of elementwise operations. Once per step
-it runs on symbols (ndgrad._src.arrays.formulas) instead of a parameter, its gradient and its state. The recorded
+it runs on symbols (ndgrad._src.ops.formulas) instead of a parameter, its gradient and its state. The recorded
 formula runs over the memory of all parameters: by a native kernel in one call, or without native kernels by NumPy's
 ufuncs (ndgrad.optim.array_program). The operations are those of the rule in its order, each rounded like NumPy's, so
 all paths give the same parameters to the last bit. On a GPU one kernel updates all parameters; there halves are rounded
@@ -25,13 +25,13 @@ import numpy as np
 
 from ndgrad._src.arrays import device_kernels, graph_recording, native_kernels
 from ndgrad._src.arrays.addresses import pointer
-from ndgrad._src.arrays.formulas import Formula, NoFormula, Signature, Symbol
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.placement import device_of
 from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.core.versions import InferenceStorage, storage_of
+from ndgrad._src.ops.formulas import Formula, NoFormula, Signature, Symbol
 from ndgrad.optim.array_program import program
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Plans:
 def update_together(optimizer: Optimizer, group: Group) -> bool:
     """Update the parameters of a group like the last step, if all of them are unchanged."""
     plan = optimizer._plans.of_group.get(id(group))
-    if plan is None or not _wanted(optimizer, group):  # a traced step must leave nothing behind
+    if plan is None or not _can_fuse(optimizer, group):  # a traced step must leave nothing behind
         return False
     if plan.update(optimizer, group):
         return True
@@ -77,7 +77,7 @@ def update_alike(
     """Update the parameters whose rule is a formula, and return the others. `found` has parameters with their gradients
     and states.
     """
-    if not _wanted(optimizer, group):
+    if not _can_fuse(optimizer, group):
         return found
     if not _is_worth_it(found):
         return found
@@ -109,7 +109,7 @@ def _is_worth_it(found: list[tuple[Tensor, Tensor, State]]) -> bool:
     return False
 
 
-def _wanted(optimizer: Optimizer, group: Group) -> bool:
+def _can_fuse(optimizer: Optimizer, group: Group) -> bool:
     if optimizer._numbers_in_state is None or type(optimizer)._update.__module__.partition(".")[0] != "ndgrad":
         return False
     if group.get("foreach") is False and group.get("fused", False) is False:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ndgrad._src.core.grad_mode import enable_grad, no_grad
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.join import cat
-from ndgrad.optim.optimizer import Optimizer, checked
+from ndgrad.optim.optimizer import Optimizer, check_settings
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -62,7 +62,7 @@ class LBFGS(Optimizer):
             "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
             "line_search_fn": line_search_fn,
         }  # fmt: skip
-        super().__init__(params, checked("LBFGS", settings))
+        super().__init__(params, check_settings("LBFGS", settings))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS takes one parameter group: all parameters are one vector. [nd-optimizer]")
         self._params = self.param_groups[0]["params"]
@@ -89,15 +89,15 @@ class LBFGS(Optimizer):
         """Return loss, gradient and slope at a distance along the direction; the parameters are restored."""
         home = [p.clone() for p in self._params]
 
-        def at(length: float) -> tuple[float, Tensor, float]:
+        def probe(length: float) -> tuple[float, Tensor, float]:
             self._walk(direction, length)
-            loss = _evaluated(closure)
+            loss = _evaluate(closure)
             gradient = self._flat_gradient()
             for p, value in zip(self._params, home, strict=True):
                 p.copy_(value)
             return loss, gradient, float(gradient.dot(direction))
 
-        return at
+        return probe
 
     # ----- iterations -----
 
@@ -137,7 +137,7 @@ class LBFGS(Optimizer):
             if group["line_search_fn"] is None:
                 self._walk(direction, length)
                 if iteration != group["max_iter"]:
-                    loss = _evaluated(closure)
+                    loss = _evaluate(closure)
                     gradient = self._flat_gradient()
                     used = 1
             elif group["line_search_fn"] == "strong_wolfe":
@@ -149,7 +149,7 @@ class LBFGS(Optimizer):
                 self._walk(direction, length)
             else:
                 raise RuntimeError(
-                    f"line_search_fn must be 'strong_wolfe' or None, and is {group['line_search_fn']!r}. [nd-option]"
+                    f"line_search_fn must be 'strong_wolfe' or None, but is {group['line_search_fn']!r}. [nd-option]"
                 )
             evaluations += used
             state["func_evals"] += used
@@ -173,7 +173,7 @@ def _number(loss: Tensor | float) -> float:
     return float(loss.detach() if isinstance(loss, Variable) else loss)
 
 
-def _evaluated(closure: Closure) -> float:
+def _evaluate(closure: Closure) -> float:
     with enable_grad():
         return _number(closure())
 

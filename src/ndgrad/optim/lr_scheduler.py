@@ -338,7 +338,7 @@ class ConstantLR(_FactorLR):
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ) -> None:
         if not 0 <= factor <= 1.0:
-            raise ValueError(f"factor must lie in [0, 1], and is {factor}. [nd-range]")
+            raise ValueError(f"factor must lie in [0, 1], but is {factor}. [nd-range]")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -376,9 +376,9 @@ class LinearLR(_FactorLR):
         last_epoch: int = -1,
     ) -> None:
         if not 0 < start_factor <= 1.0:
-            raise ValueError(f"start_factor must lie in (0, 1], and is {start_factor}. [nd-range]")
+            raise ValueError(f"start_factor must lie in (0, 1], but is {start_factor}. [nd-range]")
         if not 0 <= end_factor <= 1.0:
-            raise ValueError(f"end_factor must lie in [0, 1], and is {end_factor}. [nd-range]")
+            raise ValueError(f"end_factor must lie in [0, 1], but is {end_factor}. [nd-range]")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
@@ -417,16 +417,18 @@ class PolynomialLR(_FactorLR):
         self.power = power
         super().__init__(optimizer, last_epoch)
 
-    def _left(self, epoch: int) -> float:
+    def _remaining_share(self, epoch: int) -> float:
         return 1.0 - epoch / self.total_iters
 
     def _factor(self) -> float:
         if self._is_initial or self.last_epoch > self.total_iters:
             return 1.0
-        return as_float((self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power)
+        return as_float(
+            (self._remaining_share(self.last_epoch) / self._remaining_share(self.last_epoch - 1)) ** self.power
+        )
 
     def _whole_factor(self) -> float:
-        return as_float(self._left(min(self.total_iters, self.last_epoch)) ** self.power)
+        return as_float(self._remaining_share(min(self.total_iters, self.last_epoch)) ** self.power)
 
 
 # ----- waves ----------------------------------------------------------------------------------------------------------
@@ -488,11 +490,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"T_0 must be a positive int, and is {T_0}. [nd-range]")
+            raise ValueError(f"T_0 must be a positive int, but is {T_0}. [nd-range]")
         if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"T_mult must be a positive int, and is {T_mult}. [nd-range]")
+            raise ValueError(f"T_mult must be a positive int, but is {T_mult}. [nd-range]")
         if not isinstance(eta_min, (int, float)):
-            raise ValueError(f"eta_min must be a number, and is {eta_min!r}. [nd-type]")
+            raise ValueError(f"eta_min must be a number, but is {eta_min!r}. [nd-type]")
         self.T_0 = T_0
         self.T_i = T_0
         self.T_mult = T_mult
@@ -570,11 +572,11 @@ class OneCycleLR(LRScheduler):
                 raise ValueError("give total_steps, or epochs and steps_per_epoch. [nd-schedule]")
             total_steps = epochs * steps_per_epoch
         if total_steps <= 0 or not isinstance(total_steps, int):
-            raise ValueError(f"total_steps must be a positive int, and is {total_steps}. [nd-schedule]")
+            raise ValueError(f"total_steps must be a positive int, but is {total_steps}. [nd-schedule]")
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
-            raise ValueError(f"pct_start must be a float in [0, 1], and is {pct_start}. [nd-range]")
+            raise ValueError(f"pct_start must be a float in [0, 1], but is {pct_start}. [nd-range]")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', and is {anneal_strategy!r}. [nd-option]")
+            raise ValueError(f"anneal_strategy must be 'cos' or 'linear', but is {anneal_strategy!r}. [nd-option]")
         self.total_steps = total_steps
         self._anneal_func_type = anneal_strategy
         self.cycle_momentum = cycle_momentum
@@ -612,7 +614,7 @@ class OneCycleLR(LRScheduler):
                     group["max_momentum"], group["base_momentum"] = high, low
         super().__init__(optimizer, last_epoch)
 
-    def _between(self, start: float, end: float, part: float) -> float:
+    def _anneal(self, start: float, end: float, part: float) -> float:
         if self._anneal_func_type == "linear":
             return (end - start) * part + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
@@ -628,9 +630,9 @@ class OneCycleLR(LRScheduler):
                 end = phase["end_step"]
                 if step <= end or phase is self._schedule_phases[-1]:
                     part = (step - begun) / (end - begun)
-                    rates.append(self._between(group[phase["start_lr"]], group[phase["end_lr"]], part))
+                    rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
                     if self.cycle_momentum:
-                        momentum = self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
+                        momentum = self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part)
                         _set_momentum(group, momentum, self.use_beta1)
                     break
                 begun = end
@@ -783,6 +785,13 @@ def _check_schedulers(kind: str, schedulers: Sequence[LRScheduler], optimizer: O
             raise ValueError(f"{kind}: scheduler {number} belongs to another optimizer. [nd-schedule]")
 
 
+def _refuse_epoch(name: str, epoch: int | None) -> None:
+    if epoch is not None:
+        raise TypeError(
+            f"{name}.step() takes no epoch, but got {epoch!r}. Call it once per epoch, without it. [nd-arguments]"
+        )
+
+
 class SequentialLR(LRScheduler):
     """A sequence of schedules that change at milestones.
 
@@ -819,6 +828,7 @@ class SequentialLR(LRScheduler):
 
     def step(self, epoch: int | None = None) -> None:
         """Advance by one."""
+        _refuse_epoch("SequentialLR", epoch)
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[number]
@@ -863,6 +873,7 @@ class ChainedScheduler(LRScheduler):
 
     def step(self, epoch: int | None = None) -> None:
         """Advance by one."""
+        _refuse_epoch("ChainedScheduler", epoch)
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._rates()
@@ -899,13 +910,13 @@ class ReduceLROnPlateau(LRScheduler):
         eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
-            raise ValueError(f"factor must be below 1, and is {factor}. [nd-range]")
+            raise ValueError(f"factor must be below 1, but is {factor}. [nd-range]")
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer. [nd-type]")
         if mode not in ("min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', and is {mode!r}. [nd-option]")
+            raise ValueError(f"mode must be 'min' or 'max', but is {mode!r}. [nd-option]")
         if threshold_mode not in ("rel", "abs"):
-            raise ValueError(f"threshold_mode must be 'rel' or 'abs', and is {threshold_mode!r}. [nd-option]")
+            raise ValueError(f"threshold_mode must be 'rel' or 'abs', but is {threshold_mode!r}. [nd-option]")
         self.optimizer = optimizer
         self.factor = factor
         self.default_min_lr = None if isinstance(min_lr, Sequence) else min_lr

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays.dtypes import float32
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, move, running_mean, tensors_of
+from ndgrad.optim.optimizer import Group, Optimizer, State, check_settings, move, running_mean, tensors_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -21,10 +21,10 @@ def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps:
     """
     if steps >= 100:
         raise ValueError(
-            f"Number of steps must be less than 100 for computational efficiency, and is {steps}. [nd-range]"
+            f"Number of steps must be less than 100 for computational efficiency, but is {steps}. [nd-range]"
         )
     if matrix.dim() != 2:
-        raise ValueError(f"Input tensor gradient must be a 2D matrix, and has shape {tuple(matrix.shape)}. [nd-ndim]")
+        raise ValueError(f"Input tensor gradient must be a 2D matrix, but has shape {tuple(matrix.shape)}. [nd-ndim]")
     a, b, c = coefficients
     x = matrix.to(float32) if matrix.dtype.itemsize < 4 else matrix
     tall = x.shape[0] > x.shape[1]
@@ -73,7 +73,7 @@ class Muon(Optimizer):
                 f"Adjust learning rate function {adjust_lr_fn} is not supported: give 'original' or 'match_rms_adamw'. "
                 "[nd-option]"
             )
-        super().__init__(params, checked("Muon", settings))
+        super().__init__(params, check_settings("Muon", settings))
         for p in tensors_of(self.param_groups):
             if p.dim() != 2:
                 raise ValueError(

@@ -73,7 +73,7 @@ def _with_hooks(step: Step) -> Step:
     """Wrap `step` with its hooks; a call by super().step() runs them only once."""
 
     @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def run_with_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__
         if self._stepping:
             return step(self, *args, **kwargs)
@@ -96,7 +96,7 @@ def _with_hooks(step: Step) -> Step:
             hook(self, args, kwargs)
         return result
 
-    return cast(Step, hooked)
+    return cast(Step, run_with_hooks)
 
 
 class Required:
@@ -430,7 +430,7 @@ class Optimizer:
         state: defaultdict[Any, State] = defaultdict(dict)
         for number, values in state_dict["state"].items():
             if number in params:
-                state[params[number]] = {k: _fitted(params[number], k, v) for k, v in values.items()}
+                state[params[number]] = {k: _convert_state(params[number], k, v) for k, v in values.items()}
             else:
                 state[number] = copy.copy(values)
         self.__setstate__({"state": state, "param_groups": groups})
@@ -481,15 +481,15 @@ class Optimizer:
 # ----- what rules are written with ------------------------------------------------------------------------------------
 
 
-def _fitted(p: Tensor, name: str, value: Any) -> Any:
+def _convert_state(p: Tensor, name: str, value: Any) -> Any:
     """Return a loaded piece of state with the parameter's dtype and device; the step count keeps its own."""
     if isinstance(value, Variable):
         moved = value.to(p.device) if name == "step" or not p.is_floating_point() else value.to(p.device, p.dtype)
         return moved.clone() if moved is value else moved
     if isinstance(value, Mapping):
-        return {k: _fitted(p, name, v) for k, v in value.items()}
+        return {k: _convert_state(p, name, v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_fitted(p, name, v) for v in value)
+        return type(value)(_convert_state(p, name, v) for v in value)
     return value
 
 
@@ -497,14 +497,14 @@ def _fitted(p: Tensor, name: str, value: Any) -> Any:
 _NOT_NEGATIVE = ("lr", "lr_decay", "eps", "momentum", "momentum_decay", "weight_decay", "initial_accumulator_value")
 
 
-def _at_least_zero(value: Rate) -> bool:
+def _is_nonnegative(value: Rate) -> bool:
     if not isinstance(value, Variable):
         return bool(value >= 0.0)
     array = innermost_array(value)  # a setting may belong to a transform, which has no truth values
     return getattr(array, "is_meta", False) or bool((array >= 0.0).all())
 
 
-def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+def check_settings(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Check the settings of an optimizer, and return them."""
     given = dict(settings)
     if "betas" in given:
@@ -513,8 +513,8 @@ def checked(kind: str, settings: dict[str, Any]) -> dict[str, Any]:
         if name.startswith("betas[") and not 0.0 <= value < 1.0:
             raise ValueError(f"{kind}: Invalid {name} value: {value}. It must lie in [0, 1). [nd-range]")
         if isinstance(value, Variable) and value.numel() != 1:
-            raise ValueError(f"{kind}: Tensor {name} must be 1-element, and has shape {tuple(value.shape)}. [nd-shape]")
-        if name in _NOT_NEGATIVE and not _at_least_zero(value):
+            raise ValueError(f"{kind}: Tensor {name} must be 1-element, but has shape {tuple(value.shape)}. [nd-shape]")
+        if name in _NOT_NEGATIVE and not _is_nonnegative(value):
             raise ValueError(f"{kind}: Invalid {name} value: {value}. It must be at least 0. [nd-range]")
     if settings.get("fused") and settings.get("differentiable"):
         raise RuntimeError(f"{kind}: `fused` does not support `differentiable`. [nd-exclusive]")
@@ -533,7 +533,7 @@ def fresh(p: Tensor, *names: str) -> State:
     return {"step": scalar(0.0), **{name: zeros_like(p) for name in names}}
 
 
-def counted(state: State) -> Any:
+def count_step(state: State) -> Any:
     """Increment the step count, and return it."""
     state["step"] = step = state["step"] + 1.0
     return number(step)
@@ -609,7 +609,7 @@ def running_mean(state: State, name: str, beta: Rate, value: Tensor) -> Tensor:
     return mean
 
 
-def decayed(grad: Tensor, p: Tensor, weight_decay: Rate) -> Tensor:
+def add_weight_decay(grad: Tensor, p: Tensor, weight_decay: Rate) -> Tensor:
     """Return the gradient plus that of weight_decay / 2 times the square of the parameter."""
     return grad if isinstance(weight_decay, (int, float)) and weight_decay == 0 else grad + p * weight_decay
 

@@ -9,11 +9,11 @@ from ndgrad.optim.optimizer import (
     Group,
     Optimizer,
     State,
+    add_weight_decay,
     as_state,
     at_least,
-    checked,
-    counted,
-    decayed,
+    check_settings,
+    count_step,
     either,
     fresh,
     move,
@@ -63,13 +63,13 @@ class SGD(Optimizer):
         }  # fmt: skip
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError(
-                f"Nesterov momentum requires a momentum and zero dampening, and they are {momentum} and {dampening}. "
+                f"Nesterov momentum requires a momentum and zero dampening, but they are {momentum} and {dampening}. "
                 "[nd-exclusive]"
             )
-        super().__init__(params, checked("SGD", settings))
+        super().__init__(params, check_settings("SGD", settings))
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        grad = decayed(grad, p, group["weight_decay"])
+        grad = add_weight_decay(grad, p, group["weight_decay"])
         momentum = group["momentum"]
         if momentum != 0:
             velocity = state.get("momentum_buffer")
@@ -115,15 +115,15 @@ class ASGD(Optimizer):
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         }  # fmt: skip
-        super().__init__(params, checked("ASGD", settings))
+        super().__init__(params, check_settings("ASGD", settings))
 
     def _start(self, p: Tensor, group: Group) -> State:
         return {**fresh(p), "eta": scalar(float(group["lr"])), "mu": scalar(1.0), "ax": zeros_like(p)}
 
     def _update(self, p: Tensor, grad: Tensor, state: State, group: Group) -> None:
-        step = counted(state)
+        step = count_step(state)
         eta, mu = number(state["eta"]), number(state["mu"])
-        grad = decayed(grad, p, group["weight_decay"])
+        grad = add_weight_decay(grad, p, group["weight_decay"])
         p.mul_(1 - group["lambd"] * eta)
         move(p, grad, -eta)
         average = state["ax"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ndgrad.optim.optimizer import Group, Optimizer, State, checked, fresh, tensors_of
+from ndgrad.optim.optimizer import Group, Optimizer, State, check_settings, fresh, tensors_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -41,7 +41,7 @@ class SparseAdam(Optimizer):
             raise ValueError(f"SparseAdam: Invalid learning rate: {lr}. It must be positive. [nd-range]")
         if not eps > 0.0:
             raise ValueError(f"SparseAdam: Invalid epsilon value: {eps}. It must be positive. [nd-range]")
-        super().__init__(params, checked("SparseAdam", settings))
+        super().__init__(params, check_settings("SparseAdam", settings))
         sparse = [number for number, p in enumerate(tensors_of(self.param_groups)) if p.is_sparse]
         if sparse:
             raise ValueError(

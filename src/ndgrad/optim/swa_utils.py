@@ -34,7 +34,7 @@ _Average = Callable[[Any, Any, Any], Any]
 _Averages = Callable[[Sequence[Any], Sequence[Any], Any], None]
 
 
-def _checked_decay(decay: float) -> float:
+def _check_decay(decay: float) -> float:
     if not 0.0 <= decay <= 1.0:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range. [nd-range]")
     return decay
@@ -50,7 +50,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> _Averages:
     >>> average
     tensor([0.2500, 0.2500])
     """
-    return _in_place(get_ema_avg_fn(decay))
+    return _make_in_place(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> _Averages:
@@ -63,7 +63,7 @@ def get_swa_multi_avg_fn() -> _Averages:
     >>> average
     tensor([0.2500, 0.2500])
     """
-    return _in_place(get_swa_avg_fn())
+    return _make_in_place(get_swa_avg_fn())
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> _Average:
@@ -73,7 +73,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
     >>> ndgrad.optim.swa_utils.get_ema_avg_fn(0.75)(ndgrad.zeros(2), ndgrad.ones(2), 1)
     tensor([0.2500, 0.2500])
     """
-    weight = _checked_decay(decay)
+    weight = _check_decay(decay)
 
     def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
         with no_grad():
@@ -97,7 +97,7 @@ def get_swa_avg_fn() -> _Average:
     return swa_update
 
 
-def _in_place(average: _Average) -> _Averages:
+def _make_in_place(average: _Average) -> _Averages:
     """Return an in-place version for many parameters, written into the averages."""
 
     def update(averages: Sequence[Tensor], currents: Sequence[Tensor], num_averaged: Any) -> None:
@@ -166,7 +166,9 @@ class AveragedModel(Module):
         elif self.multi_avg_fn is not None:
             self.multi_avg_fn(averages, currents, count.to(averages[0].device) if averages else count)
         else:
-            (_in_place(self.avg_fn) if self.avg_fn is not None else get_swa_multi_avg_fn())(averages, currents, count)
+            (_make_in_place(self.avg_fn) if self.avg_fn is not None else get_swa_multi_avg_fn())(
+                averages, currents, count
+            )
         if not self.use_buffers:
             with no_grad():
                 for mean, value in zip(self.module.buffers(), model.buffers(), strict=True):

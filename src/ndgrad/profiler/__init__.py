@@ -174,7 +174,7 @@ class profile:
         if self.profiler is not None and self.profiler._recorder is not None:
             self.profiler._stop()
             if recording:
-                self._ready()
+                self._report_trace()
 
     def step(self) -> None:
         """End a step, and begin the next one."""
@@ -184,7 +184,7 @@ class profile:
         if before is ProfilerAction.RECORD_AND_SAVE and self.profiler is not None:
             self.profiler._stop()
             self._action = ProfilerAction.NONE
-            self._ready()
+            self._report_trace()
         self._go_on(after)
         self._open_range()
 
@@ -215,13 +215,13 @@ class profile:
             self._range.__exit__()
             self._range = None
 
-    def _ready(self) -> None:
+    def _report_trace(self) -> None:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
     # ----- what was measured ------------------------------------------------------------------------------------------
 
-    def _finished(self, what: str) -> _autograd_profile:
+    def _require_profile(self, what: str) -> _autograd_profile:
         if self.profiler is None:
             raise AssertionError(
                 f"Profiler must be initialized before {what}: nothing has been measured yet. [nd-profiler]"
@@ -230,23 +230,23 @@ class profile:
 
     def events(self) -> EventList:
         """Return the events of the last cycle."""
-        return self._finished("accessing events").function_events
+        return self._require_profile("accessing events").function_events
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
         """Return the events of the last cycle grouped by name, and on request by shapes and lines."""
-        return self._finished("getting key averages").key_averages(
+        return self._require_profile("getting key averages").key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the last cycle as a trace for chrome://tracing or Perfetto."""
-        self._finished("exporting a trace").export_chrome_trace(path)
+        self._require_profile("exporting a trace").export_chrome_trace(path)
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Write the stacks of the last cycle for flame graphs; needs `with_stack=True`."""
-        self._finished("exporting stacks").export_stacks(path, metric)
+        self._require_profile("exporting stacks").export_stacks(path, metric)
 
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False

@@ -204,7 +204,7 @@ class trace_allocations:
     def __init__(self, callback: Callable[[Allocation], Any] | None = None, *, frames: int = 1) -> None:
         if callback is not None and not callable(callback):
             raise TypeError(
-                f"trace_allocations() takes a function to call, and got {type(callback).__name__}. [nd-type]"
+                f"trace_allocations() takes a function to call, but got {type(callback).__name__}. [nd-type]"
             )
         self._callback = callback
         self._frames = frames

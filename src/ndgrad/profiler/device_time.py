@@ -22,7 +22,7 @@ def moment() -> Any:
     return event
 
 
-def told(first: Any, last: Any) -> dict[str, Any]:
+def device_time_arguments(first: Any, last: Any) -> dict[str, Any]:
     """Return the arguments of an event for the time between two moments, which may be missing. The GPU has reached
     both.
     """

@@ -434,7 +434,7 @@ class EventList(list[Any]):
         """Write a line per stack, outermost frame first, with its cost, for flame graph programs."""
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(
-                f"metric should be one of: {self.supported_export_stacks_metrics()}, and is {metric!r}. [nd-option]"
+                f"metric should be one of: {self.supported_export_stacks_metrics()}, but is {metric!r}. [nd-option]"
             )
         sums: dict[str, int] = {}
         for event in self:

@@ -246,7 +246,7 @@ def memory(trace: Any, *, rows: int = 9) -> MemoryPicture:
         points.append((now, tuple(levels)))
     peak = max(range(len(points)), key=lambda i: sum(points[i][1]))
     most, end = max(sum(points[peak][1]), 1), max(points[-1][0], 1e-9)
-    svg = _areas(_thinned(points, peak), list(bands), most, end, points[peak][0])
+    svg = _areas(_thin_out(points, peak), list(bands), most, end, points[peak][0])
     table = "".join(
         f'<tr><td>{format_bytes(sum(m.nbytes for m in held[name]))}</td><td><span style="color:{_COLOURS[i % len(_COLOURS)] if i < rows else "#98a2b3"}">■</span> '
         f"{len(held[name])} × {escape(name)}</td><td><code>{escape(_source(held[name][0]))}</code></td></tr>"
@@ -266,7 +266,7 @@ def _source(made: Any) -> str:
     return "" if made.place is None else str(made.place.text)
 
 
-def _thinned(
+def _thin_out(
     points: list[tuple[float, tuple[int, ...]]], peak: int, most: int = 1200
 ) -> list[tuple[float, tuple[int, ...]]]:
     """Reduce to as many points as there are pixels, including the peak: the highest of each interval."""

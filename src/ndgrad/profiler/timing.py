@@ -107,7 +107,7 @@ class Recorder:
         self, *, shapes: bool = False, memory: bool = False, stack: bool = False, flops: bool = False, gpu: bool = False
     ) -> None:
         self.shapes, self.stack, self.flops, self.gpu = shapes, stack, flops, gpu
-        self.ledger = Ledger(self._freed) if memory else None
+        self.ledger = Ledger(self._count_freed) if memory else None
         self.spans: list[Span] = []
         self.loose: list[tuple[int, int, int]] = []  # (time, thread, bytes) of memory freed outside all calls
         self.thread_names: dict[int, str] = {}
@@ -115,7 +115,7 @@ class Recorder:
         self._noted: set[float] = set()
         self._local = threading.local()
         #: Name -> lines of intervals outside of threads: their numbers, and the time until which each is occupied.
-        self._lanes: dict[str, list[tuple[int, int]]] = {}
+        self._tracks: dict[str, list[tuple[int, int]]] = {}
         self._thread_numbers = itertools.count(1).__next__
         self._numbers = itertools.count(1).__next__
 
@@ -171,15 +171,15 @@ class Recorder:
         elif kind is not OP:
             span.subject = None  # a measurement keeps no node alive
 
-    def interval(self, lane: str, name: str, start: int, end: int, shape: tuple[int, ...] = ()) -> None:
+    def interval(self, track: str, name: str, start: int, end: int, shape: tuple[int, ...] = ()) -> None:
         """Note an interval outside the calls of threads, in nanoseconds, such as a message. It has its own line;
         overlapping intervals are on several lines.
         """
-        busy = self._lanes.setdefault(lane, [])
+        busy = self._tracks.setdefault(track, [])
         place = next((i for i, (_, until) in enumerate(busy) if until <= start), len(busy))
         if place == len(busy):
             busy.append((self._thread_numbers(), end))
-            self.thread_names[busy[place][0]] = f"{lane} {place + 1}"
+            self.thread_names[busy[place][0]] = f"{track} {place + 1}"
         busy[place] = (busy[place][0], end)
         span = Span(FUNCTION, name, None, self._numbers(), busy[place][0], [])
         span.start, span.end, span.shapes = start, end, [list(shape)]
@@ -193,7 +193,7 @@ class Recorder:
             if self.ledger is not None:
                 span.saved = unique_bytes(holdings(node))
 
-    def _freed(self, allocation: Allocation) -> None:
+    def _count_freed(self, allocation: Allocation) -> None:
         local = self._mine()
         if local.open:
             local.open[-1].memory -= allocation.nbytes
@@ -261,7 +261,7 @@ class Recorder:
                     flops=_flops(span) or None if self.flops else None,
                     is_user_annotation=span.kind is RANGE,
                     saved_bytes=span.saved,
-                    **device_time.told(*span.moments),
+                    **device_time.device_time_arguments(*span.moments),
                 )
             )
         found += self._freed_outside(began)
@@ -442,7 +442,7 @@ class record_function(Mode):
 
     def __enter__(self) -> Self:
         if not isinstance(self.name, str):
-            raise RuntimeError(f"record_function() takes a name, a str, and got {type(self.name).__name__}. [nd-type]")
+            raise RuntimeError(f"record_function() takes a name, a str, but got {type(self.name).__name__}. [nd-type]")
         self._stack.append(begin(RANGE, self.name, None, () if self.args is None else (self.args,)))
         return self
 

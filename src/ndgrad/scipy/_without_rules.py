@@ -65,12 +65,12 @@ def refuse_active(name: str, arguments: Any, instead: str) -> None:
     found = active_in(arguments)
     if found is not None:
         raise NotImplementedError(
-            f"{name} has no derivative here, and got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. "
+            f"{name} has no derivative here, but got a tensor of shape {tuple(found.shape)} that {stake_of(found)}. "
             f"Instead: {instead}. [nd-no-derivative]"
         )
 
 
-def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
+def strip_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
     """Convert an argument for SciPy: tensors become plain arrays, and our sparse arrays SciPy's. A function is wrapped
     to return numbers, and raises if its result carries a derivative, because it may close over such a tensor.
     """
@@ -79,13 +79,13 @@ def without_tensors(value: Any, name: str = "a function of SciPy's") -> Any:
     if is_our_sparse(value):
         return value.to_scipy()
     if isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
-        return _of_numbers(value, name)
+        return _refuse_active_results(value, name)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(without_tensors(v, name) for v in value)
-    return {k: without_tensors(v, name) for k, v in value.items()} if isinstance(value, dict) else value
+        return type(value)(strip_tensors(v, name) for v in value)
+    return {k: strip_tensors(v, name) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _refuse_active_results(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         made = function(*args, **kwargs)
         refuse_active(
@@ -93,13 +93,15 @@ def _of_numbers(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             made,
             "the same with functions of ndgrad, or detach() what it closes over",
         )
-        return without_tensors(made)
+        return strip_tensors(made)
 
     functools.update_wrapper(call, function)  # SciPy inspects the signature of some functions
     return call
 
 
-def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides: bool = False) -> Callable[..., Any]:
+def wrap_for_constants(
+    name: str, theirs: Callable[..., Any], instead: str, *, decides: bool = False
+) -> Callable[..., Any]:
     """Return SciPy's own function on constants. With `decides`, its result is an index, a count or a boolean: then no
     derivative is lost.
     """
@@ -108,13 +110,13 @@ def on_constants(name: str, theirs: Callable[..., Any], instead: str, *, decides
     def call(*args: Any, **kwargs: Any) -> Any:
         if not decides:
             refuse_active(name, (args, kwargs), instead)
-        made = theirs(*without_tensors(args, name), **without_tensors(kwargs, name))
+        made = theirs(*strip_tensors(args, name), **strip_tensors(kwargs, name))
         return made if decides else as_arrays(made)
 
     return call
 
 
-def beyond(
+def make_module_getattr(
     submodule: str, instead: Mapping[str, str], decisions: str = "", otherwise: str = ONLY_VALUES,
 ) -> Callable[[str], Any]:  # fmt: skip
     """Return the `__getattr__` of a submodule, for SciPy's names that it does not define itself.
@@ -139,7 +141,9 @@ def beyond(
             or (is_class and issubclass(theirs, (BaseException, Warning)))
         ):
             return theirs
-        return on_constants(f"scipy.{submodule}.{name}", theirs, instead.get(name, otherwise), decides=name in deciding)
+        return wrap_for_constants(
+            f"scipy.{submodule}.{name}", theirs, instead.get(name, otherwise), decides=name in deciding
+        )
 
     find.decisions = deciding  # type: ignore[attr-defined]  # functions take attributes
     return find
@@ -151,5 +155,6 @@ def public_of(module: str) -> Callable[[], list[str]]:
 
 
 __all__ = [
-    "ONLY_VALUES", "beyond", "finite", "floating", "on_constants", "public_of", "refuse_active", "without_tensors",
+    "ONLY_VALUES", "finite", "floating", "make_module_getattr", "public_of", "refuse_active", "strip_tensors",
+    "wrap_for_constants",
 ]  # fmt: skip

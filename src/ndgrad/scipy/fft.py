@@ -10,7 +10,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad._src.core.variable import np_dtype
 from ndgrad.numpy.coercion import many_axes, one_axis
-from ndgrad.scipy._without_rules import beyond, floating, public_of
+from ndgrad.scipy._without_rules import floating, make_module_getattr, public_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class _Box(Protocol):
     ) -> Array: ...  # fmt: skip
 
 
-def _described(function: F, name: str, sentence: str, arguments: str, result: str) -> F:
+def _describe(function: F, name: str, sentence: str, arguments: str, result: str) -> F:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{sentence}\n\n>>> from ndgrad.scipy import fft\n>>> fft.{name}({arguments})\n{result}\n"
     return function
@@ -55,7 +55,7 @@ def _line(name: str, sentence: str, arguments: str, result: str) -> _Line:
     ) -> Array:  # fmt: skip
         return getattr(np.fft, name)(floating(x), n, axis, norm)
 
-    return _described(function, name, sentence, arguments, result)
+    return _describe(function, name, sentence, arguments, result)
 
 
 def _box(name: str, default: Axes, sentence: str, arguments: str, result: str) -> _Box:
@@ -80,7 +80,7 @@ def _box(name: str, default: Axes, sentence: str, arguments: str, result: str) -
             else other(t, s, axes, _SWAPPED[norm]).conj()
         )
 
-    return _described(function, name, sentence, arguments, result)
+    return _describe(function, name, sentence, arguments, result)
 
 
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -212,7 +212,7 @@ def prev_fast_len(target: int, real: bool = False) -> int:
 # inverses.
 
 
-def _continued(t: Array, kind: int, odd: bool) -> Array:
+def _transform_extended(t: Array, kind: int, odd: bool) -> Array:
     """Return 2 N sums over n of x[n] cos(or sin)(...), without normalisation, along the last axis."""
     n = t.shape[-1]
     k = numpy.arange(n)
@@ -248,7 +248,7 @@ def _continued(t: Array, kind: int, odd: bool) -> Array:
             -1j * numpy.pi * k / (2 * n)
         )
         return -2.0 * spectrum.imag if odd else 2.0 * spectrum.real
-    raise ValueError(f"the type of a cosine or sine transform must be 1, 2, 3 or 4, and is {kind}. [nd-option]")
+    raise ValueError(f"the type of a cosine or sine transform must be 1, 2, 3 or 4, but is {kind}. [nd-option]")
 
 
 def _length(kind: int, odd: bool, n: int) -> int:
@@ -279,7 +279,7 @@ def _discrete(
     ortho = (norm == "ortho") if orthogonalize is None else bool(orthogonalize)
     if ortho and run in (1, 3) and not (run == 1 and odd):
         t = t * _ends(n, run, odd, 2**0.5)
-    made = _continued(t, run, odd)
+    made = _transform_extended(t, run, odd)
     if ortho and run in (1, 2) and not (run == 1 and odd):
         made = made * _ends(n, run, odd, 2**-0.5)
     length = _length(run, odd, n)
@@ -320,7 +320,7 @@ def _transform(name: str, odd: bool, inverse: bool, sentence: str, arguments: st
     ) -> Array:  # fmt: skip
         return _discrete(floating(x), type, axis, norm, odd, inverse, orthogonalize, n)
 
-    return _described(function, name, sentence, arguments, result)
+    return _describe(function, name, sentence, arguments, result)
 
 
 def _many(name: str, odd: bool, inverse: bool, sentence: str, arguments: str, result: str) -> _Transforms:
@@ -335,7 +335,7 @@ def _many(name: str, odd: bool, inverse: bool, sentence: str, arguments: str, re
             t = _discrete(t, type, d, norm, odd, inverse, orthogonalize, n)
         return t
 
-    return _described(function, name, sentence, arguments, result)
+    return _describe(function, name, sentence, arguments, result)
 
 
 dct = _transform(
@@ -371,7 +371,7 @@ idstn = _many(
     "array([[ 0.81694174, -0.03661165],\n       [-0.21338835, -0.06694174]])",
 )  # fmt: skip
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "fft",
     {"fht": "fft of samples on a logarithmic grid", "ifht": "ifft of samples on a logarithmic grid"},
     decisions="fhtoffset get_workers set_workers set_backend set_global_backend skip_backend register_backend",

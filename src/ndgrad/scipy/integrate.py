@@ -20,12 +20,13 @@ from ndgrad.scipy._without_rules import public_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ndgrad._typing import ArrayLike
+    from ndgrad._typing import ArrayLike, TensorLike
+    from ndgrad.implicit.odes import Events, Times
 
 
 def solve_ivp(
-    fun: Callable[..., PyTree], t_span: ArrayLike, y0: PyTree, method: str = "RK45", t_eval: ArrayLike | None = None,
-    dense_output: bool = False, events: ArrayLike | None = None, vectorized: bool = False, args: Any = None,
+    fun: Callable[..., PyTree], t_span: Sequence[TensorLike], y0: PyTree, method: str = "RK45", t_eval: Times = None,
+    dense_output: bool = False, events: Events = None, vectorized: bool = False, args: Any = None,
     **options: Any,
 ) -> OdeResult:  # fmt: skip
     """Same as `scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see
@@ -77,7 +78,7 @@ def odeint(
 
 
 def quad(
-    func: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), *, epsabs: float = 1.49e-8,
+    func: Callable[..., Any], a: ArrayLike, b: TensorLike, args: Any = (), *, epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8, limit: int = 200, points: Sequence[float] | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
     """Same as `scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the
@@ -156,7 +157,7 @@ def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, ax
     n = y.shape[-1]
     if n < 3:
         return (d * (y[..., 1:] + y[..., :-1]) * 0.5).sum(-1)
-    steps = _spread(d, n)
+    steps = _expand_spacings(d, n)
     odd = n if n % 2 else n - 1
     h0, h1 = steps[..., 0 : odd - 1 : 2], steps[..., 1 : odd - 1 : 2]
     y0, y1, y2 = y[..., 0 : odd - 2 : 2], y[..., 1 : odd - 1 : 2], y[..., 2:odd:2]
@@ -181,7 +182,7 @@ def cumulative_simpson(
     if n < 3:
         out = (d * (y[..., 1:] + y[..., :-1]) * 0.5).cumsum(-1)
         return _with_initial(out, initial).swapaxes(axis, out.ndim - 1)
-    steps = _spread(d, n)
+    steps = _expand_spacings(d, n)
     h0, h1 = steps[..., :-1], steps[..., 1:]
     y0, y1, y2 = y[..., :-2], y[..., 1:-1], y[..., 2:]
     # The integral over the first of two intervals is that over the last of the mirrored samples.
@@ -201,7 +202,7 @@ def _last_interval(y0: Array, y1: Array, y2: Array, h0: Array, h1: Array) -> Arr
     return a * y2 + b * y1 - c * y0
 
 
-def _spread(d: Array | float, n: int) -> Array:
+def _expand_spacings(d: Array | float, n: int) -> Array:
     """Return spacings as an Array with one entry for each interval."""
     if isinstance(d, Variable) and d.ndim:
         return d

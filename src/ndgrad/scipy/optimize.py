@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.optimize import OptimizeResult, RootResults
 
-    from ndgrad._typing import ArrayLike
+    from ndgrad._typing import ArrayLike, Tensor
 
 
 #: torch's functions. They return Arrays for Arrays; their own types say Tensor.
@@ -101,10 +101,10 @@ def minimize(
         hessp=_flat_derivative(hessp, layout, given),
         callback=_flat_derivative(callback, layout, ()) if callback is not None else None,
     )  # fmt: skip
-    return _finished(result, x, layout, objective, given)
+    return _finish(result, x, layout, objective, given)
 
 
-def _finished(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _finish(result: Any, x: PyTree, layout: Layout, fun: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Return SciPy's result with the solution, and values of its shape, in the user's structure. If the solution
     carries a derivative, so do functions of it: the value, and the gradient, which does not vanish at bounds and
     constraints.
@@ -148,7 +148,7 @@ def _withholding(result: Any, *names: str) -> Any:
             if name in names and name in self:
                 raise NotImplementedError(
                     f"the field {name!r} of {type(result).__name__} depends on the parameters of a solution "
-                    "that carries a derivative, and has none itself: the solver's own numbers. Instead: "
+                    "that carries a derivative, but has none itself: the solver's own numbers. Instead: "
                     "compute it from result.x (func.hessian, func.jacfwd), or detach() the parameters. "
                     "[nd-no-derivative]"
                 )
@@ -176,7 +176,7 @@ def minimize_scalar(
     """
     given = _tuple(args)
 
-    limits = (
+    limits: tuple[Any, ...] | None = (
         None if bounds is None else tuple(float(constant("optimize.minimize_scalar", "a bound", b)) for b in bounds)
     )
 
@@ -195,7 +195,7 @@ def minimize_scalar(
         options=None, linear=None,
         on_failure="return",
     )  # fmt: skip
-    return _finished(result, x, layout, fun, given)
+    return _finish(result, x, layout, fun, given)
 
 
 def least_squares(
@@ -230,10 +230,10 @@ def least_squares(
     )  # fmt: skip
     if _carries(x):
 
-        def residuals(v: Array) -> Array:
+        def residuals(v: Tensor) -> Tensor:
             return flat_residuals("optimize.least_squares", function, layout.unpack(v), given, layout)
 
-        def cost(v: Array) -> Array:
+        def cost(v: Tensor) -> Tensor:
             return cost_of(residuals(v), loss, f_scale)
 
         at = layout.pack(tree_flatten(x)[0])
@@ -393,7 +393,7 @@ class _Bracketed(Protocol):
     ) -> Any: ...  # fmt: skip
 
 
-def _bracketed(name: str, method: str) -> _Bracketed:
+def _make_bracketing(name: str, method: str) -> _Bracketed:
     def search(
         f: Callable[..., Any], a: ArrayLike, b: ArrayLike, args: Any = (), xtol: float = 2e-12,
         rtol: float = 8.881784197001252e-16, maxiter: int = 100, full_output: bool = False, disp: bool = True,
@@ -426,10 +426,10 @@ def _bracketed(name: str, method: str) -> _Bracketed:
     return search
 
 
-brentq = _bracketed("brentq", "Brent's method")
-brenth = _bracketed("brenth", "Brent's method with hyperbolic extrapolation")
-ridder = _bracketed("ridder", "Ridder's method")
-bisect = _bracketed("bisect", "bisection")
+brentq = _make_bracketing("brentq", "Brent's method")
+brenth = _make_bracketing("brenth", "Brent's method with hyperbolic extrapolation")
+ridder = _make_bracketing("ridder", "Ridder's method")
+bisect = _make_bracketing("bisect", "bisection")
 
 
 def newton(

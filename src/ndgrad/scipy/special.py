@@ -21,7 +21,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops as S
 from ndgrad.array_api import special as standard
 from ndgrad.array_api.special import *  # noqa: F403
 from ndgrad.numpy.coercion import as_array, deliver, inexact, many_axes, operands
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -50,10 +50,10 @@ def _ufunc(
 
     def function(*args: ArrayLike, out: Out = None) -> Array:
         if len(args) != len(names):
-            raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}. [nd-arguments]")
+            raise TypeError(f"{name}() takes {len(names)} arguments, but got {len(args)}. [nd-arguments]")
         return deliver(name, compute(*_arguments(args)), out)
 
-    return _described(
+    return _describe(
         function, name, [*(Parameter(n, Parameter.POSITIONAL_ONLY) for n in names), _OUT], sentence, arguments, result
     )
 
@@ -61,7 +61,7 @@ def _ufunc(
 _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
 
 
-def _described(function: F, name: str, parameters: list[Parameter], sentence: str, arguments: str, result: str) -> F:
+def _describe(function: F, name: str, parameters: list[Parameter], sentence: str, arguments: str, result: str) -> F:
     function.__name__ = function.__qualname__ = name
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # functions take attributes
     function.__doc__ = (
@@ -78,11 +78,11 @@ def _several(
 
     def function(*args: ArrayLike) -> tuple[Array, ...]:
         if len(args) != len(names):
-            raise TypeError(f"{name}() takes {len(names)} arguments, and got {len(args)}. [nd-arguments]")
+            raise TypeError(f"{name}() takes {len(names)} arguments, but got {len(args)}. [nd-arguments]")
         given = _arguments(args)
         return tuple(op(*given) for op in ops)
 
-    return _described(
+    return _describe(
         function, name, [Parameter(n, Parameter.POSITIONAL_ONLY) for n in names], sentence, arguments, result
     )
 
@@ -453,6 +453,8 @@ def softplus(x: Array, **kwargs: Any) -> Array:
     >>> special.softplus(0.0)
     array(0.69314718)
     """
+    if kwargs:
+        raise TypeError(f"softplus(): {', '.join(sorted(kwargs))} is not supported. Leave it out. [nd-unsupported]")
     return -_log_expit(-inexact(as_array(x)))
 
 
@@ -467,7 +469,7 @@ def _spherical(kind: str, sentence: str, result: str) -> _Spherical:
     def function(n: int, z: ArrayLike, derivative: bool = False) -> Array:
         order, t = int(n), inexact(as_array(z))
         if order != n or order < 0:
-            raise ValueError(f"spherical_{kind}: n must be a whole number from 0 on, and is {n!r}. [nd-range]")
+            raise ValueError(f"spherical_{kind}: n must be a whole number from 0 on, but is {n!r}. [nd-range]")
         if not derivative:
             return bessel_order.spherical_bessel(t, kind=kind, order=order)
         made = (
@@ -483,7 +485,7 @@ def _spherical(kind: str, sentence: str, result: str) -> _Spherical:
         )
 
     sentence = f"The {sentence} of one whole order n, or its derivative in z."
-    return _described(
+    return _describe(
         function, f"spherical_{kind}", list(signature(function).parameters.values()), sentence, "1, 2.0", result
     )
 
@@ -503,14 +505,14 @@ def _derivative_of(name: str, op: Op, sign: float, outer: float, result: str) ->
         order, t = _arguments((v, z))
         steps = int(n)
         if steps < 0:
-            raise ValueError(f"{name}: n must be 0 or more, and is {n}. [nd-range]")
+            raise ValueError(f"{name}: n must be 0 or more, but is {n}. [nd-range]")
         total: Any = 0.0
         for k in range(steps + 1):  # each derivative is half a difference (or sum) of neighbouring orders
             total = total + math.comb(steps, k) * sign**k * op(order - steps + 2 * k, t)
         return total * outer**steps / 2.0**steps
 
     sentence = f"The n-th derivative of {op.name}(v, z) in z."
-    return _described(function, name, list(signature(function).parameters.values()), sentence, "1, 2.0", result)
+    return _describe(function, name, list(signature(function).parameters.values()), sentence, "1, 2.0", result)
 
 
 jvp = _derivative_of("jvp", bessel_order.jv, -1.0, 1.0, "array(-0.06447162)")
@@ -583,6 +585,10 @@ def factorial(n: Array, exact: bool = False, extend: str = "zero") -> Array:
     """
     if exact:
         return _beyond("factorial")(n, exact=True)
+    if extend != "zero":
+        raise NotImplementedError(
+            f"factorial(): extend={extend!r} has no rule here. Use gamma(n + 1). [nd-no-derivative]"
+        )
     t = inexact(as_array(n))
     below = t < 0
     return np.where(below, 0.0, S.gamma_function(np.where(below, 0.0, t) + 1.0))
@@ -618,7 +624,7 @@ def perm(N: Array, k: Array, exact: bool = False) -> Array:
     return np.where(inside, S.poch(np.where(inside, n - m, 1.0) + 1.0, np.where(inside, m, 1.0)), 0.0)
 
 
-_beyond = beyond(
+_beyond = make_module_getattr(
     "special",
     {
         **dict.fromkeys(

@@ -37,7 +37,7 @@ class Archive:
             shared = get_default_mmap_options() == MAP_SHARED
             self.map = map_file(file, "shared" if shared else "private") if mapped else None
         except Exception as error:
-            raise self.damaged("its directory", error) from error
+            raise self.damage_error("its directory", error) from error
         pickled = next((n for n in self.zip.namelist() if n == "data.pkl" or n.endswith("/data.pkl")), None)
         if pickled is None:
             raise RuntimeError(
@@ -57,7 +57,7 @@ class Archive:
     def has(self, record: str) -> bool:
         return self.root + record in self.names
 
-    def read(self, record: str) -> bytes:
+    def read_record(self, record: str) -> bytes:
         info = self._info(record)
         self._count(record, info.file_size)
         try:
@@ -68,7 +68,7 @@ class Archive:
                 "file is damaged; if it was changed through a shared map, load it with mmap=True. [nd-file-damaged]"
             ) from error
         except Exception as error:
-            raise self.damaged(f"its record {record!r}", error) from error
+            raise self.damage_error(f"its record {record!r}", error) from error
 
     def memory(self, key: str) -> NDArray[np.uint8]:
         """Return the bytes of the memory `key`, which may be written."""
@@ -77,10 +77,10 @@ class Archive:
             self._count(record, self._info(record).file_size)
             return np.zeros(self._info(record).file_size, np.uint8)
         if self.map is not None:
-            return self._mapped(record)
-        return np.frombuffer(bytearray(self.read(record)), np.uint8)
+            return self._map_record(record)
+        return np.frombuffer(bytearray(self.read_record(record)), np.uint8)
 
-    def _mapped(self, record: str) -> NDArray[np.uint8]:
+    def _map_record(self, record: str) -> NDArray[np.uint8]:
         info = self._info(record)
         if info.compress_type != zipfile.ZIP_STORED:
             raise RuntimeError(
@@ -92,7 +92,7 @@ class Archive:
             begin = info.header_offset + 30 + name_length + extra_length
             return view_part(self.map, begin, info.file_size)
         except (ValueError, OverflowError, struct.error) as error:
-            raise self.damaged(f"its record {record!r}", error) from error
+            raise self.damage_error(f"its record {record!r}", error) from error
 
     def _info(self, record: str) -> zipfile.ZipInfo:
         if not self.has(record):
@@ -113,7 +113,7 @@ class Archive:
                 "[nd-file-unsafe]"
             )
 
-    def damaged(self, what: str, error: Exception) -> pickle.UnpicklingError:
+    def damage_error(self, what: str, error: Exception) -> pickle.UnpicklingError:
         return pickle.UnpicklingError(
             f"ndgrad.load: {what} in {self.called} cannot be read: {error}. The file is damaged. [nd-file-damaged]"
         )

@@ -18,7 +18,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad.serialization.plain_pickle import PlainUnpickler
-from ndgrad.serialization.storages import Memories, swapped
+from ndgrad.serialization.storages import Memories, swap_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,16 +53,16 @@ class LegacyFile:
         self.made: dict[str, tuple[NDArray[np.uint8], str | None]] = {}
         magic, version, system = (self._plain() for _ in range(3))
         if magic != _MAGIC or version != _VERSION or type(system) is not dict:
-            raise self._damaged(f"its format is of version {version!r:.50}")
+            raise self._damage_error(f"its format is of version {version!r:.50}")
         self.byteorder = "little" if system.get("little_endian", True) else "big"
 
     def memory(self, key: str, name: str | None, count: object) -> NDArray[np.uint8]:
         if type(count) is not int or count < 0:
-            raise self._damaged(f"its memory {key!r:.50} has {count!r:.50} elements")
+            raise self._damage_error(f"its memory {key!r:.50} has {count!r:.50} elements")
         size = count * (1 if name is None else dtypes.as_numpy_dtype(name).itemsize)
         self.left -= size
         if self.left < 0:
-            raise self._damaged(f"its memory {key!r:.50} of {size:,} bytes is larger than the file")
+            raise self._damage_error(f"its memory {key!r:.50} of {size:,} bytes is larger than the file")
         raw = np.zeros(size, np.uint8)
         self.made[key] = raw, name
         return raw
@@ -71,31 +71,33 @@ class LegacyFile:
         """Read the bytes of all memory, to which tensors refer by now."""
         keys = self._plain()
         if type(keys) is not list or not all(type(key) is str for key in keys):
-            raise self._damaged("it has no list of its memory")
+            raise self._damage_error("it has no list of its memory")
         for key in keys:
             if key not in self.made:
-                raise self._damaged(f"nothing in it names its memory {key!r:.50}")
+                raise self._damage_error(f"nothing in it names its memory {key!r:.50}")
             raw, name = self.made[key]
             count = struct.unpack("<q", self._exactly(8))[0]
             if count * (1 if name is None else dtypes.as_numpy_dtype(name).itemsize) != raw.size:
-                raise self._damaged(f"its memory {key!r:.50} has {count} elements, and was named with another number")
+                raise self._damage_error(
+                    f"its memory {key!r:.50} has {count} elements, but was named with another number"
+                )
             raw[:] = np.frombuffer(self._exactly(raw.size), np.uint8)
             if memories.swapped and name is not None:
-                raw[:] = swapped(raw, name)
+                raw[:] = swap_bytes(raw, name)
         missing = self.made.keys() - set(keys)
         if missing:
-            raise self._damaged(f"it lacks the memory {min(missing)!r:.50}")
+            raise self._damage_error(f"it lacks the memory {min(missing)!r:.50}")
 
     def _exactly(self, size: int) -> bytes:
         data = self.file.read(size)
         if len(data) < size:
-            raise self._damaged("it ends too early")
+            raise self._damage_error("it ends too early")
         return data
 
     def _plain(self) -> Any:
         return PlainUnpickler(self.file, _no_name, _no_memory).load()
 
-    def _damaged(self, what: str) -> pickle.UnpicklingError:
+    def _damage_error(self, what: str) -> pickle.UnpicklingError:
         return pickle.UnpicklingError(
             f"ndgrad.load: {self.called} cannot be read: {what}. The file is damaged. [nd-file-damaged]"
         )
@@ -111,7 +113,7 @@ def _no_memory(identity: object) -> NoReturn:
     )
 
 
-def checked_location(memories: Memories, load: Callable[[], Any]) -> Any:
+def check_location(memories: Memories, load: Callable[[], Any]) -> Any:
     """Return the result of `load`, if none of its tensors had to be copied before its memory was read."""
     made = load()
     if memories.resolved or any(d is not None and str(d) != "meta" for d in memories.device_of.values()):

@@ -55,10 +55,10 @@ def default_restore_location(storage: UntypedStorage, location: str) -> Any:
     >>> ndgrad.serialization.default_restore_location(storage, "cpu") is storage
     True
     """
-    return _restored(storage, location)[0]
+    return _restore(storage, location)[0]
 
 
-def _restored(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, Device]:
+def _restore(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, Device]:
     """Return the storage to use, and the device of tensors over it; None if they stay on the CPU."""
     for _, _, deserializer in _packages:
         found = deserializer(storage, location)
@@ -112,13 +112,13 @@ def validate_hpu_device(location: str) -> int:
     raise RuntimeError("The HPU device module is not registered. Pass map_location='cpu'. [nd-load-place]")
 
 
-def placed(map_location: MapLocation, storage: UntypedStorage, where: str) -> tuple[UntypedStorage, Device]:
+def place_storage(map_location: MapLocation, storage: UntypedStorage, where: str) -> tuple[UntypedStorage, Device]:
     """Return a storage saved from `where`, placed as the user wants. Its errors are not errors of the file."""
     try:
         if callable(map_location) and not isinstance(map_location, devices.device):
             answer = map_location(storage, where)
             if answer is None:
-                return _restored(storage, where)
+                return _restore(storage, where)
             if isinstance(answer, TypedStorage):
                 answer = answer.untyped()
             if not isinstance(answer, UntypedStorage):
@@ -129,7 +129,7 @@ def placed(map_location: MapLocation, storage: UntypedStorage, where: str) -> tu
                 )
             return answer, None
         if isinstance(map_location, dict):
-            return _restored(storage, str(map_location.get(where, where)))
-        return _restored(storage, where if map_location is None else str(map_location))
+            return _restore(storage, str(map_location.get(where, where)))
+        return _restore(storage, where if map_location is None else str(map_location))
     except Exception as error:
         raise UsersError(error) from error

@@ -76,7 +76,7 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     global _endianness
     if not isinstance(endianness, LoadEndianness) and endianness is not None:
         raise TypeError(
-            "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness or None, and got "
+            "Invalid argument type in function set_default_load_endianness: expected a LoadEndianness or None, but got "
             f"{type(endianness).__name__}. Pass one of ndgrad.serialization.LoadEndianness. [nd-type]"
         )
     _endianness = endianness

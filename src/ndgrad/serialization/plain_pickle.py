@@ -47,7 +47,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
     ) -> None:
         super().__init__(file)
         self._known, self._fetch, self._vouched = known, fetch, vouched
-        self._key = _Keys().checked
+        self._key = _Keys().check
         self._containers = containers(self._key)
 
     def load(self) -> Any:
@@ -60,7 +60,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
                 "the pickle in the file ends too early. The file is damaged: save it again. [nd-file-damaged]"
             ) from None
         except Exception as error:
-            raise damaged(f"{type(error).__name__}: {error}") from error
+            raise damage_error(f"{type(error).__name__}: {error}") from error
 
     def find_class(self, module: str, name: str) -> Any:
         full = f"{module}.{name}"
@@ -82,26 +82,26 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
 
     def _reduce(self) -> None:
         args, function = self.stack.pop(), self.stack[-1]
-        self.stack[-1] = self._called(function, args)
+        self.stack[-1] = self._call(function, args)
 
     def _new_object(self) -> None:
         args, kind = self.stack.pop(), self.stack[-1]
         made_by = kind.__new__ if self._is_vouched(kind) and isinstance(kind, type) else None
-        self.stack[-1] = self._called(kind, args) if made_by is None else made_by(kind, *args)
+        self.stack[-1] = self._call(kind, args) if made_by is None else made_by(kind, *args)
 
     def _is_vouched(self, value: Any) -> bool:
         return any(value is known for known in self._vouched.values())
 
-    def _called(self, function: Any, args: Any) -> Any:
+    def _call(self, function: Any, args: Any) -> Any:
         if type(function) is not Callee and self._is_vouched(function):
             return function(*args)
         if type(function) is not Callee:
-            raise damaged(
-                f"it calls {_described(function)}, which is not among the functions that tensors "
+            raise damage_error(
+                f"it calls {_describe(function)}, which is not among the functions that tensors "
                 "and containers are made by"
             )
         if type(args) is not tuple:
-            raise damaged(f"it calls {function.name} with {_described(args)} for a tuple of arguments")
+            raise damage_error(f"it calls {function.name} with {_describe(args)} for a tuple of arguments")
         return function.call(*args)
 
     def _build(self) -> None:
@@ -112,7 +112,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         set_attributes(self.stack[-1], state)
 
     def _refuse(self) -> None:
-        raise damaged("it uses an opcode of pickle that no file of tensors has")
+        raise damage_error("it uses an opcode of pickle that no file of tensors has")
 
     def _byte_array(self) -> None:
         (length,) = struct.unpack("<Q", self.read(8))
@@ -162,7 +162,7 @@ class PlainUnpickler(_PythonUnpickler):  # type: ignore[misc]  # not in the stub
         if self._is_vouched(type(target)):
             return target
         if type(target) is not kind and not (kind is dict and type(target) in (OrderedDict, Counter)):
-            raise damaged(f"it puts items into {_described(target)} as into a {kind.__name__}")
+            raise damage_error(f"it puts items into {_describe(target)} as into a {kind.__name__}")
         return target
 
     # ----- which opcode does what ------------------------------------------------------------------------------------
@@ -215,16 +215,16 @@ class _Keys:
     def __init__(self) -> None:
         self.left = _COMPOUND_KEYS
 
-    def checked(self, key: Any) -> Any:
+    def check(self, key: Any) -> Any:
         if isinstance(key, (tuple, frozenset, complex)):
             self.left -= _weight(key, self.left)
             if self.left < 0:
-                raise damaged(
+                raise damage_error(
                     "the tuples that are keys of its dicts and items of its sets hold more than "
                     f"{_COMPOUND_KEYS:,} values"
                 )
         elif type(key) is int and key.bit_length() > 64:
-            raise damaged(f"a key in it is an integer of {key.bit_length()} bits")
+            raise damage_error(f"a key in it is an integer of {key.bit_length()} bits")
         return key
 
 
@@ -235,14 +235,14 @@ class UsersError(Exception):
         self.error = error
 
 
-def damaged(what: str) -> pickle.UnpicklingError:
+def damage_error(what: str) -> pickle.UnpicklingError:
     return pickle.UnpicklingError(
-        f"Weights only load failed: {what}. The file is damaged, or somebody has tampered with it: "
-        "save it again, and load what you do not trust in no other way. [nd-file-unsafe]"
+        f"Weights only load failed: {what}. The file is damaged or was tampered with: save it "
+        "again, and do not load an untrusted file in any other way. [nd-file-unsafe]"
     )
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     return repr(value) if type(value) is Callee else f"a {type(value).__name__}"
 
 
@@ -268,15 +268,15 @@ def set_attributes(instance: Any, state: Any) -> None:
     if type(instance) is Forgotten:
         return
     if not (type(instance) is OrderedDict or isinstance(instance, Tensor)):
-        raise damaged(
-            f"it sets attributes of {_described(instance)}, and only ordered dicts and tensors have any in a file"
+        raise damage_error(
+            f"it sets attributes of {_describe(instance)}, and only ordered dicts and tensors have any in a file"
         )
     if type(state) not in (dict, OrderedDict):
-        raise damaged(f"it sets attributes of a {type(instance).__name__} from {_described(state)}")
+        raise damage_error(f"it sets attributes of a {type(instance).__name__} from {_describe(state)}")
     for name in state:
         if type(name) is not str or not name.isidentifier() or (name.startswith("__") or hasattr(type(instance), name)):
-            called = repr(name[:100]) if type(name) is str else _described(name)
-            raise damaged(
+            called = repr(name[:100]) if type(name) is str else _describe(name)
+            raise damage_error(
                 f"it sets the attribute {called} of a {type(instance).__name__}, which would "
                 "change what the object does"
             )
@@ -291,17 +291,17 @@ def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
     hashing.
     """
 
-    def listed(name: str, items: Any) -> Any:
+    def check_items(name: str, items: Any) -> Any:
         if type(items) not in (list, tuple, set, frozenset):
-            raise damaged(f"it makes a {name} of {_described(items)}")
+            raise damage_error(f"it makes a {name} of {_describe(items)}")
         return items
 
     def ordered_dict(pairs: Any = ()) -> Any:
-        return OrderedDict([(key(k), v) for k, v in listed("OrderedDict", pairs)])
+        return OrderedDict([(key(k), v) for k, v in check_items("OrderedDict", pairs)])
 
     def counter(counts: Any = None) -> Any:
         if counts is not None and type(counts) is not dict:
-            raise damaged(f"it makes a Counter of {_described(counts)}")
+            raise damage_error(f"it makes a Counter of {_describe(counts)}")
         return Counter(counts)
 
     def complex_number(real: float = 0.0, imaginary: float = 0.0) -> complex:
@@ -309,35 +309,35 @@ def containers(key: Callable[[Any], Any]) -> Mapping[str, Callee]:
 
     def integers(name: str, args: tuple[Any, ...], *, or_none: bool = False) -> tuple[Any, ...]:
         if not all(type(a) is int or (a is None and or_none) for a in args):
-            raise damaged(f"it makes a {name} of {', '.join(map(_described, args))}")
+            raise damage_error(f"it makes a {name} of {', '.join(map(_describe, args))}")
         return args
 
     def byte_array(data: Any = b"", encoding: str = "latin-1") -> bytearray:
         if type(data) is str:
-            return bytearray(encoded(data, encoding))
+            return bytearray(encode(data, encoding))
         if type(data) not in (bytes, bytearray):  # bytes(number) would allocate that many bytes
-            raise damaged(f"it makes a bytearray of {_described(data)}")
+            raise damage_error(f"it makes a bytearray of {_describe(data)}")
         return bytearray(data)
 
-    def encoded(text: Any, encoding: Any = "latin-1") -> bytes:
+    def encode(text: Any, encoding: Any = "latin-1") -> bytes:
         """Return bytes as old pickles hold them."""
         if type(text) is not str or type(encoding) is not str or encoding not in ("latin1", "latin-1"):
-            raise damaged(f"it holds bytes as {_described(text)} in an encoding that is not latin-1")
+            raise damage_error(f"it holds bytes as {_describe(text)} in an encoding that is not latin-1")
         return text.encode("latin-1")
 
     def size(dims: Any = ()) -> Size:
-        return Size(integers("Size", tuple(listed("Size", dims))))
+        return Size(integers("Size", tuple(check_items("Size", dims))))
 
     table: dict[str, Callable[..., Any]] = {
         "collections.OrderedDict": ordered_dict,
         "collections.Counter": counter,
         "builtins.complex": complex_number,
-        "builtins.set": lambda items=(): {key(item) for item in listed("set", items)},
-        "builtins.frozenset": lambda items=(): frozenset([key(item) for item in listed("frozenset", items)]),
+        "builtins.set": lambda items=(): {key(item) for item in check_items("set", items)},
+        "builtins.frozenset": lambda items=(): frozenset([key(item) for item in check_items("frozenset", items)]),
         "builtins.bytearray": byte_array,
         "builtins.slice": lambda *args: slice(*integers("slice", args, or_none=True)),
         "builtins.range": lambda *args: range(*integers("range", args)),
-        "_codecs.encode": encoded,
+        "_codecs.encode": encode,
         "torch.Size": size,
     }
     # Pickles of protocol 2 have Python 2's names.

@@ -18,7 +18,14 @@ from ndgrad.serialization import legacy
 from ndgrad.serialization.archive import Archive
 from ndgrad.serialization.locations import MapLocation
 from ndgrad.serialization.options import get_default_load_endianness
-from ndgrad.serialization.plain_pickle import Callee, PlainUnpickler, UsersError, containers, damaged, set_attributes
+from ndgrad.serialization.plain_pickle import (
+    Callee,
+    PlainUnpickler,
+    UsersError,
+    containers,
+    damage_error,
+    set_attributes,
+)
 from ndgrad.serialization.rebuilding import NOT_HERE, give_all, names_in
 from ndgrad.serialization.storages import Memories
 from ndgrad.serialization.trusted_names import vouched_names
@@ -60,11 +67,11 @@ def load(
         )
     if not isinstance(f, (str, os.PathLike)) and mmap:
         raise ValueError(
-            "f must be a file path in order to use the mmap argument, and is an open file. Pass the path. "
+            "f must be a file path in order to use the mmap argument, but is an open file. Pass the path. "
             "[nd-file-kind]"
         )
     unpickler = PlainUnpickler if weights_only else _trusting(pickle_module or pickle, pickle_load_args)
-    with _opened(f) as file:
+    with _open(f) as file:
         called = "the file" if file is f else os.fspath(f)  # type: ignore[arg-type]  # a path, then
         if _is_legacy(file):
             if mmap:
@@ -74,18 +81,18 @@ def load(
                 )
             return _load_legacy(file, called, map_location, unpickler)
         archive = _archive(file, called, weights_only, bool(mmap))
-        pickled = io.BytesIO(archive.read("data.pkl"))
+        pickled = io.BytesIO(archive.read_record("data.pkl"))
         order = get_default_load_endianness()
-        named = archive.read("byteorder").decode("ascii", "replace") if archive.has("byteorder") else ""
+        named = archive.read_record("byteorder").decode("ascii", "replace") if archive.has("byteorder") else ""
         memories = Memories(
             lambda key, name, count: archive.memory(key),
             named or ("little" if order is None else order.name_of_order()),
             map_location,
         )
-        return _unpickled(pickled, memories, unpickler)
+        return _unpickle(pickled, memories, unpickler)
 
 
-def _opened(f: str | os.PathLike[str] | IO[bytes]) -> Any:
+def _open(f: str | os.PathLike[str] | IO[bytes]) -> Any:
     if isinstance(f, (str, os.PathLike)):
         return open(f, "rb")  # closed by the caller
     if not (hasattr(f, "seek") and hasattr(f, "read")):
@@ -129,12 +136,12 @@ def _archive(file: IO[bytes], called: str, limited: bool, mapped: bool) -> Archi
 # ----- from the pickle to the object ----------------------------------------------------------------------------------
 
 
-def _unpickled(pickled: IO[bytes], memories: Memories, unpickler: Callable[..., Any]) -> Any:
+def _unpickle(pickled: IO[bytes], memories: Memories, unpickler: Callable[..., Any]) -> Any:
     plain = unpickler is PlainUnpickler
     names = names_in(memories, set_attributes if plain else give_all)
     try:
         if plain:
-            return PlainUnpickler(pickled, partial(_known, names), memories.fetch, vouched_names()).load()
+            return PlainUnpickler(pickled, partial(_find_allowed, names), memories.fetch, vouched_names()).load()
         return unpickler(pickled, names, memories.fetch).load()
     except UsersError as carried:
         raise carried.error from None
@@ -143,12 +150,12 @@ def _unpickled(pickled: IO[bytes], memories: Memories, unpickler: Callable[..., 
 def _load_legacy(file: IO[bytes], called: str, map_location: MapLocation, unpickler: Callable[..., Any]) -> Any:
     source = legacy.LegacyFile(file, called)
     memories = Memories(source.memory, source.byteorder, map_location)
-    made = legacy.checked_location(memories, lambda: _unpickled(file, memories, unpickler))
+    made = legacy.check_location(memories, lambda: _unpickle(file, memories, unpickler))
     source.fill(memories)
     return made
 
 
-def _known(names: dict[str, Any], module: str, name: str) -> Any:
+def _find_allowed(names: dict[str, Any], module: str, name: str) -> Any:
     """Return the object for a name, or None if it is not allowed in files."""
     full = f"{module}.{name}"
     if full in NOT_HERE:
@@ -170,7 +177,7 @@ def _trusting(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
         def find_class(self, module: str, name: str) -> Any:
             if module.partition(".")[0] != "torch":
                 return super().find_class(module, name)
-            found = _of_torch(self.names, module, name)
+            found = _find_counterpart(self.names, module, name)
             return found.call if type(found) is Callee else found
 
         def persistent_load(self, identity: object) -> Any:
@@ -179,11 +186,11 @@ def _trusting(module: Any, options: dict[str, Any]) -> Callable[..., Any]:
     return Trusting
 
 
-def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
+def _find_counterpart(names: dict[str, Any], module: str, name: str) -> Any:
     """Return the counterpart of a torch name: modules of networks have the same names and attributes."""
     if (module, name) == ("torch", "Size"):
         return Size
-    found = _known(names, module, name)
+    found = _find_allowed(names, module, name)
     if found is not None:
         return found
     # A layer class may be defined in another file than in torch.
@@ -203,7 +210,7 @@ def _of_torch(names: dict[str, Any], module: str, name: str) -> Any:
 
 def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
     """Return the pickle of the object in a file, without running it."""
-    with _opened(f) as file:
+    with _open(f) as file:
         start = file.tell()
         try:
             if _is_legacy(file):
@@ -211,7 +218,7 @@ def pickle_in(f: str | os.PathLike[str] | IO[bytes]) -> bytes:
                     "get_unsafe_globals_in_checkpoint looks into zip archives, as torch writes them since version "
                     "1.6, and the file is older. Load it where you trust it, and save it again. [nd-file-kind]"
                 )
-            return _archive(file, "the file", True, False).read("data.pkl")
+            return _archive(file, "the file", True, False).read_record("data.pkl")
         finally:
             file.seek(start)
 
@@ -223,4 +230,4 @@ def known_names() -> set[str]:
 
 
 def _nothing() -> Any:
-    raise damaged("memory is named where there is none")
+    raise damage_error("memory is named where there is none")

@@ -15,7 +15,7 @@ from ndgrad._src.core.variable import meta_of, wrap
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.storage import TypedStorage, UntypedStorage, shared_storage
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.serialization.locations import MapLocation, placed
+from ndgrad.serialization.locations import MapLocation, place_storage
 from ndgrad.serialization.names import IS_ARRAY, STORAGE_OF
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Memories:
         if key not in self.found:
             raw = self.read(key, name, identity[4] if len(identity) > 4 else None)
             if self.swapped and name is not None and raw.size:
-                raw = swapped(raw, name)
-            self.found[key] = placed(self.map_location, UntypedStorage(raw), where)
+                raw = swap_bytes(raw, name)
+            self.found[key] = place_storage(self.map_location, UntypedStorage(raw), where)
         untyped, device = self.found[key]
         if (key, name) not in self.storages:
             made = untyped if name is None else TypedStorage(untyped, name)
@@ -94,7 +94,7 @@ class Memories:
         if name is None:
             raise pickle.UnpicklingError("a tensor in the file has no dtype. The file is damaged. [nd-file-damaged]")
         untyped = memory.untyped() if isinstance(memory, TypedStorage) else memory
-        raw = self._resolved(untyped._bytes, name, flags.get("conj") is True, flags.get("neg") is True)
+        raw = self._resolve_flags(untyped._bytes, name, flags.get("conj") is True, flags.get("neg") is True)
         try:
             array = window(raw, dtypes.as_numpy_dtype(name), offset, tuple(size), tuple(stride))
         except (RuntimeError, ValueError) as error:
@@ -108,7 +108,7 @@ class Memories:
             made = made.to(device)
         return requiring(made, requires_grad)
 
-    def _resolved(self, raw: NDArray[np.uint8], name: str, conj: bool, neg: bool) -> NDArray[np.uint8]:
+    def _resolve_flags(self, raw: NDArray[np.uint8], name: str, conj: bool, neg: bool) -> NDArray[np.uint8]:
         """Return memory with torch's deferred operations carried out on all of it: so tensors that shared it still do,
         and a tensor that repeats its elements needs no more memory. Tensors without the flag keep the original memory.
         """
@@ -128,7 +128,7 @@ class Memories:
         return self.resolved[key]
 
 
-def swapped(raw: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
+def swap_bytes(raw: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
     """Return memory of a machine with the other byte order."""
     dtype = dtypes.as_numpy_dtype(name)
     words = np.dtype(f"u{dtype.itemsize // (2 if dtype.kind == 'c' else 1)}")  # bfloat16 cannot swap its bytes

@@ -33,7 +33,7 @@ def add_safe_globals(safe_globals: list[Vouched]) -> None:
     True
     >>> ndgrad.serialization.clear_safe_globals()
     """
-    _checked(safe_globals)
+    _check_globals(safe_globals)
     _always.extend(g for g in safe_globals if g not in _always)
 
 
@@ -67,7 +67,7 @@ class safe_globals:  # torch's name
     """
 
     def __init__(self, safe_globals: list[Vouched]) -> None:
-        self.safe_globals = _checked(safe_globals)
+        self.safe_globals = _check_globals(safe_globals)
         self._tokens: list[contextvars.Token[tuple[Vouched, ...]]] = []
 
     def __enter__(self) -> None:
@@ -86,13 +86,13 @@ def vouched_names() -> dict[str, Any]:
     return found | old
 
 
-def _checked(given: Iterable[Vouched]) -> list[Vouched]:
+def _check_globals(given: Iterable[Vouched]) -> list[Vouched]:
     found = list(given)
     for item in found:
         value, name = item if isinstance(item, tuple) and len(item) == 2 else (item, "")
         if not callable(value) or not isinstance(name, str):
             raise TypeError(
-                "safe globals: expected classes, functions, or pairs of one and its name in files, and got "
+                "safe globals: expected classes, functions, or pairs of one and its name in files, but got "
                 f"{item!r:.100}. Pass the class itself. [nd-type]"
             )
     return found

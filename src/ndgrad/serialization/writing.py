@@ -91,7 +91,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
 
     def reducer_override(self, obj: object) -> Any:
         if isinstance(obj, Tensor):
-            return self._reduced(obj)
+            return self._reduce_tensor(obj)
         if isinstance(obj, _Plain):
             return self._plain(obj.tensor)
         if isinstance(obj, Size):
@@ -102,7 +102,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
             return DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
         return NotImplemented
 
-    def _reduced(self, t: Tensor) -> tuple[Any, ...]:
+    def _reduce_tensor(self, t: Tensor) -> tuple[Any, ...]:
         from ndgrad.nn.parameter import Parameter, is_lazy  # avoids an import cycle
 
         if is_lazy(t) or (t._meta is not None and t._meta.names is not None):  # their class raises the right error
@@ -213,7 +213,7 @@ def save(
     path = f if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
         raise AttributeError(
-            "expected 'f' to be string, path, or a file-like object with a 'write' attribute, and got "
+            "expected 'f' to be string, path, or a file-like object with a 'write' attribute, but got "
             f"{type(f).__name__}. Pass a path, or a file that is open for writing in binary mode. [nd-path]"
         )
     if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):

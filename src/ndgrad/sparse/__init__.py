@@ -18,9 +18,10 @@ from ndgrad._src.tensor.functions import sparse as _constructors
 from ndgrad._src.tensor.functions import sparse_parts as _parts
 from ndgrad._src.tensor.functions.sparse import check_sparse_tensor_invariants
 from ndgrad._src.tensor.public import publish_namespace
+from ndgrad._src.tensor.structured import constant
 from ndgrad.sparse import functions, parts, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
-from ndgrad.sparse.tensor import HANDLERS, build, constant, is_sparse
+from ndgrad.sparse.tensor import HANDLERS, build, is_sparse
 from ndgrad.sparse.tensor import SparseTensor as SparseTensor
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: 
             f"{tuple(diagonals.shape)} and {tuple(offsets.shape)}. [nd-ndim]"
         )
     if len(shape) != 2:
-        raise RuntimeError(f"spdiags(): Output shape must be 2d, and is {tuple(shape)}. [nd-ndim]")
+        raise RuntimeError(f"spdiags(): Output shape must be 2d, but is {tuple(shape)}. [nd-ndim]")
     if lines.shape[0] != steps.size:
         raise RuntimeError(
             f"spdiags(): Number of diagonals ({lines.shape[0]}) does not match the number of offsets ({steps.size}). "

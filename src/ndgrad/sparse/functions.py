@@ -7,7 +7,8 @@ Elementwise functions that keep zeros run on the values.
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ndgrad._src.core.versions import storage_of
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.structured import carries, constant, recording
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.tensor import (
     HANDLERS,
@@ -26,9 +28,7 @@ from ndgrad.sparse.tensor import (
     adopt,
     at,
     build,
-    carries,
     coalesced,
-    constant,
     coo,
     data_of,
     dense,
@@ -40,12 +40,18 @@ from ndgrad.sparse.tensor import (
     layout_of,
     like,
     over,
-    recording,
     refuse,
     values_of,
     with_sparse_dim,
     zeros,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._src.foundations.sizes import Size
+    from ndgrad._typing import ArrayLike, Dtype, Layout, MemoryFormat, Number, TensorLike
+    from ndgrad.sparse.tensor import SparseTensor
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -61,8 +67,8 @@ KEEPS_ZEROS = (
 _LINEAR = frozenset("conj conj_physical deg2rad neg negative positive rad2deg imag real".split())
 
 
-def _on_values(name: str) -> Any:
-    def handler(input: Any, *args: Any, **options: Any) -> Any:
+def _on_values(name: str) -> Callable[..., SparseTensor]:
+    def handler(input: SparseTensor, *args: Any, **options: Any) -> SparseTensor:
         if name not in _LINEAR:
             input = coalesced(input)
         structure, values = entries(input)
@@ -78,12 +84,12 @@ for _name in KEEPS_ZEROS:
     HANDLERS[_name] = _on_values(_name)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     """True if a factor is one number: a Python number, or a dense tensor without dimensions."""
     return isinstance(value, _NUMBERS) or (isinstance(value, Variable) and not is_sparse(value) and not value.shape)
 
 
-def _needs_tensor(name: str, value: Any) -> None:
+def _needs_tensor(name: str, value: object) -> None:
     if not isinstance(value, (*_NUMBERS, Variable)):
         raise TypeError(
             f"{name}(): an operand is {type(value).__name__}. Wrap arrays with ndgrad.as_tensor(...). [nd-type]"
@@ -91,15 +97,17 @@ def _needs_tensor(name: str, value: Any) -> None:
 
 
 @handles("mul", "multiply")
-def mul(input: Any, other: Any, *, out: None = None) -> Any:
+def mul(input: TensorLike, other: TensorLike, *, out: None = None) -> SparseTensor:
     for value in (input, other):
         _needs_tensor("mul", value)
     if not is_sparse(input):
         input, other = other, input
+    if not is_sparse(input):
+        refuse("mul", (input, other), {})
     if is_sparse(other):
         return _mul_sparse(input, other)
     structure, values = entries(input)
-    if _is_number(other):
+    if not isinstance(other, Variable) or _is_number(other):
         return build(values * other, structure)
     if not _expands_to(tuple(other.shape), tuple(input.shape)):
         raise RuntimeError(
@@ -107,9 +115,8 @@ def mul(input: Any, other: Any, *, out: None = None) -> Any:
             f"{tuple(other.shape)}, which cannot be expanded to it. Convert the sparse one with to_dense() first. "
             "[nd-sparse]"
         )
-    if tuple(other.shape) != tuple(input.shape):
-        other = ops.expand(other, shape=tuple(input.shape))
-    return build(values * ops.reshape(at(other, structure), shape=tuple(values.shape)), structure)
+    factor = other if tuple(other.shape) == tuple(input.shape) else ops.expand(other, shape=tuple(input.shape))
+    return build(values * ops.reshape(at(factor, structure), shape=tuple(values.shape)), structure)
 
 
 def _expands_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -117,7 +124,7 @@ def _expands_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return lead >= 0 and all(n in (1, m) for n, m in zip(shape, target[lead:], strict=True))
 
 
-def _same_kind(name: str, x: Any, y: Any) -> None:
+def _same_kind(name: str, x: SparseTensor, y: SparseTensor) -> None:
     if tuple(x.shape) != tuple(y.shape):
         raise RuntimeError(
             f"{name}(): expected sizes of 'self' and 'other' to match, but {list(x.shape)} != {list(y.shape)}. "
@@ -130,7 +137,7 @@ def _same_kind(name: str, x: Any, y: Any) -> None:
         )
 
 
-def _mul_sparse(x: Any, y: Any) -> Any:
+def _mul_sparse(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     """Multiply at the entries that both have."""
     _same_kind("mul", x, y)
     x, y = coalesced(x), coalesced(y)
@@ -147,17 +154,17 @@ def _mul_sparse(x: Any, y: Any) -> Any:
     return like(build(product, structure), template)
 
 
-def taken(values: Any, numbers: Any) -> Any:
+def taken(values: Tensor, numbers: NDArray[Any]) -> Tensor:
     return ops.index_select(values, constant(numbers), dim=0)
 
 
 @handles_op("mul")
-def _mul_op(x: Any, y: Any) -> Any:
+def _mul_op(x: Tensor, y: Tensor) -> SparseTensor:
     return mul(x, y)
 
 
 @handles("div", "divide", "true_divide", "__truediv__")
-def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: None = None) -> Any:
+def div(input: Tensor, other: TensorLike, *, rounding_mode: str | None = None, out: None = None) -> SparseTensor:
     if not is_sparse(input) or not _is_number(other):
         raise RuntimeError(
             "Sparse division requires a scalar or zero-dim dense tensor divisor "
@@ -170,12 +177,12 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: None =
 
 
 @handles_op("div")
-def _div_op(x: Any, y: Any) -> Any:
+def _div_op(x: Tensor, y: Tensor) -> Tensor:
     return div(x, y)
 
 
 @handles("floor_divide", "__floordiv__")
-def floor_divide(input: Any, other: Any, *, out: None = None) -> Any:
+def floor_divide(input: Tensor, other: TensorLike, *, out: None = None) -> SparseTensor:
     if not is_sparse(input) or not _is_number(other):
         refuse("floor_divide", (input, other), {})
     structure, values = entries(coalesced(input))
@@ -183,7 +190,7 @@ def floor_divide(input: Any, other: Any, *, out: None = None) -> Any:
 
 
 @handles("pow", "__pow__")
-def pow(input: Any, exponent: Any, *, out: None = None) -> Any:
+def pow(input: Tensor, exponent: float, *, out: None = None) -> SparseTensor:
     if not is_sparse(input) or not isinstance(exponent, (int, float)) or exponent <= 0:
         raise NotImplementedError(
             f"pow(): only sparse tensors to positive numbers are sparse again, and the exponent is {exponent!r}. "
@@ -194,12 +201,12 @@ def pow(input: Any, exponent: Any, *, out: None = None) -> Any:
 
 
 @handles("add")
-def add_(input: Any, other: Any, *, alpha: Any = 1, out: None = None) -> Any:
+def add_(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: None = None) -> Tensor:
     return _sum("add", input, other, alpha)
 
 
 @handles("sub", "subtract")
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: None = None) -> Any:
+def sub(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: None = None) -> Tensor:
     return _sum("sub", input, other, -alpha)
 
 
@@ -207,33 +214,35 @@ HANDLERS["__rsub__"] = lambda self, other: sub(other, self)
 
 
 @handles_op("add")
-def _add_op(x: Any, y: Any) -> Any:
+def _add_op(x: Tensor, y: Tensor) -> Tensor:
     return _sum("add", x, y, 1)
 
 
 @handles_op("sub")
-def _sub_op(x: Any, y: Any) -> Any:
+def _sub_op(x: Tensor, y: Tensor) -> Tensor:
     return _sum("sub", x, y, -1)
 
 
-def _sum(name: str, x: Any, y: Any, alpha: Any) -> Any:
+def _sum(name: str, x: TensorLike, y: TensorLike, alpha: Number) -> Tensor:
     for value in (x, y):
         _needs_tensor(name, value)
     if is_sparse(x) and is_sparse(y):
         _same_kind(name, x, y)
         return add(x, y if isinstance(alpha, (int, float)) and alpha == 1 else mul(y, alpha))
-    number, other = (x, y) if _is_number(x) else (y, x)
-    if _is_number(number):
+    if not isinstance(x, Variable) or not isinstance(y, Variable) or _is_number(x) or _is_number(y):
+        other: Any = y if _is_number(x) else x
         raise RuntimeError(
             f"{name}(): a number and a {layout_of(other)} tensor of shape {tuple(other.shape)}: the result would be "
             "dense. Convert with to_dense() first. [nd-sparse]"
         )
     if is_sparse(x):
         return _beside_dense(name, y if isinstance(alpha, (int, float)) and alpha == 1 else y * alpha, x, 1)
+    if not is_sparse(y):
+        refuse(name, (x, y), {})
     return _beside_dense(name, x, y, alpha)
 
 
-def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
+def _beside_dense(name: str, full: Tensor, x: SparseTensor, alpha: Number) -> Tensor:
     """Return a dense tensor plus the entries of a sparse one."""
     if tuple(full.shape) != tuple(x.shape):
         raise RuntimeError(
@@ -251,7 +260,7 @@ def _beside_dense(name: str, full: Any, x: Any, alpha: Any) -> Any:
 
 
 @handles("add_")
-def add_in_place(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+def add_in_place(self: Tensor, other: SparseTensor, *, alpha: Number = 1) -> Tensor:
     if is_sparse(self):
         return adopt("add_", self, add_(self, other, alpha=alpha))
     if recording(self, other) or carries(other):
@@ -260,18 +269,18 @@ def add_in_place(self: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 @handles("sub_", "subtract_")
-def sub_in_place(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+def sub_in_place(self: Tensor, other: SparseTensor, *, alpha: Number = 1) -> Tensor:
     return add_in_place(self, other, alpha=-alpha)
 
 
 @handles("mul_", "multiply_")
-def mul_in_place(self: Any, other: Any) -> Any:
+def mul_in_place(self: Tensor, other: TensorLike) -> SparseTensor:
     if not is_sparse(self):
         refuse("mul_", (self, other), {})
     return adopt("mul_", self, mul(self, other))
 
 
-def _scattered(name: str, full: Any, x: Any, alpha: Any) -> Any:
+def _scattered(name: str, full: Tensor, x: SparseTensor, alpha: Number) -> Tensor:
     """Add the entries of a sparse tensor to a dense one, without touching other elements."""
     if tuple(full.shape) != tuple(x.shape):
         _beside_dense(name, full, x, alpha)  # raises the error
@@ -283,7 +292,7 @@ def _scattered(name: str, full: Any, x: Any, alpha: Any) -> Any:
 
 
 @handles("addcmul_")
-def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     return add_in_place(self, mul(tensor1, tensor2), alpha=value)
 
 
@@ -291,7 +300,7 @@ def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 
 @handles("clone")
-def clone(input: Any, *, memory_format: Any = None) -> Any:
+def clone(input: SparseTensor, *, memory_format: MemoryFormat = None) -> SparseTensor:
     if not followed(input):
         return over(data_of(input).copy())
     structure, values = entries(input)
@@ -299,12 +308,12 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 
 
 @handles_op("clone", "clone_ordered")
-def _clone_op(x: Any, **settings: Any) -> Any:
+def _clone_op(x: SparseTensor, **settings: Any) -> SparseTensor:
     return clone(x)
 
 
 @handles("detach")
-def detach(self: Any) -> Any:
+def detach(self: SparseTensor) -> SparseTensor:
     if carries(self):
         return build(values_of(self).detach(), self.structure)
     made = over(data_of(self))
@@ -313,12 +322,12 @@ def detach(self: Any) -> Any:
 
 
 @handles_op("detach")
-def _detach_op(x: Any) -> Any:
+def _detach_op(x: SparseTensor) -> SparseTensor:
     return detach(x)
 
 
 @handles_op("alias")
-def _alias_op(x: Any) -> Any:
+def _alias_op(x: SparseTensor) -> SparseTensor:
     """Return another tensor of the same values, in the graph."""
     if not followed(x):
         return detach(x)
@@ -326,7 +335,7 @@ def _alias_op(x: Any) -> Any:
     return build(values, structure)
 
 
-def _cast(x: Any, dtype: Any) -> Any:
+def _cast(x: SparseTensor, dtype: np.dtype[Any]) -> SparseTensor:
     if np_dtype(x) == dtype:
         return x
     structure, values = entries(x)
@@ -334,7 +343,7 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 
 @handles_op("cast")
-def _cast_op(x: Any, *, dtype: Any, **settings: Any) -> Any:
+def _cast_op(x: SparseTensor, *, dtype: np.dtype[Any], **settings: Any) -> SparseTensor:
     return _cast(x, dtype)
 
 
@@ -343,7 +352,7 @@ for _name in ("conj", "real", "neg", "imag"):
 
 
 @handles("to")
-def to(self: Any, *args: Any, **options: Any) -> Any:
+def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     from ndgrad._src.tensor.functions.convert import _read_to  # parses the many forms of `to`
 
     first: Any = args[0] if args else options.get("other")
@@ -362,7 +371,7 @@ def to(self: Any, *args: Any, **options: Any) -> Any:
     return clone(out) if copy and out is self else out
 
 
-def _casts_to(dtype: dtypes.dtype) -> Any:
+def _casts_to(dtype: dtypes.dtype) -> Callable[[SparseTensor], SparseTensor]:
     return lambda self: _cast(self, dtype.numpy)
 
 
@@ -375,18 +384,18 @@ for _name, _dtype in {
 
 
 @handles("type_as")
-def type_as(self: Any, other: Any) -> Any:
+def type_as(self: Tensor, other: Tensor) -> Tensor:
     return to(self, other)
 
 
 @handles("cpu", "resolve_conj", "resolve_neg", "contiguous", "pin_memory")
-def itself(self: Any, *args: Any, **options: Any) -> Any:
+def itself(self: SparseTensor, *args: Any, **options: Any) -> SparseTensor:
     return self
 
 
 @handles("copy_")
-def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    if is_sparse(self) != is_sparse(src):
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> SparseTensor:
+    if not is_sparse(self) or not is_sparse(src):
         raise RuntimeError(
             f"copy_(): a {layout_of(src)} tensor cannot be copied into a {layout_of(self)} one. "
             "Use to_dense() or to_sparse() first. [nd-sparse]"
@@ -395,7 +404,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 
 
 @handles("zero_")
-def zero_(self: Any) -> Any:
+def zero_(self: SparseTensor) -> SparseTensor:
     structure = self.structure
     none = zeros(structure.shape, structure.layout, np_dtype(self), getattr(structure, "sparse_dim", None))
     if self._node is None and requires_grad(self):
@@ -405,7 +414,7 @@ def zero_(self: Any) -> Any:
 
 
 @handles("fill_")
-def fill_(self: Any, value: Any) -> Any:
+def fill_(self: SparseTensor, value: Number) -> SparseTensor:
     if not isinstance(self.structure, Compressed):
         refuse("fill_", (self,), {})
     return adopt("fill_", self, build(ndgrad.full_like(values_of(self), value), self.structure))
@@ -413,8 +422,8 @@ def fill_(self: Any, value: Any) -> Any:
 
 @handles("zeros_like", "empty_like")
 def zeros_like(
-    input: Any, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **options: Any
-) -> Any:
+    input: SparseTensor, *, dtype: Dtype = None, layout: Layout = None, requires_grad: bool = False, **options: Any
+) -> Tensor:
     kind = np_dtype(input) if dtype is None else dtypes.as_numpy_dtype(dtype)
     if layout is devices.strided:
         return ndgrad.zeros(tuple(input.shape), dtype=dtypes.as_dtype(kind), requires_grad=requires_grad)
@@ -424,25 +433,25 @@ def zeros_like(
 
 
 @handles_op("zeros_like")
-def _zeros_like_op(x: Any, **settings: Any) -> Any:
+def _zeros_like_op(x: SparseTensor, **settings: Any) -> Tensor:
     return zeros_like(x)
 
 
 @handles("ones_like")
-def ones_like(input: Any, *, dtype: Any = None, **options: Any) -> Any:
+def ones_like(input: SparseTensor, *, dtype: Dtype = None, **options: Any) -> SparseTensor:
     if not isinstance(input.structure, Compressed):
         refuse("ones_like", (input,), {})
     return build(ndgrad.ones_like(values_of(input.detach()), dtype=dtype), input.structure)
 
 
 @handles("new_zeros", "new_empty")
-def new_zeros(self: Any, *size: Any, dtype: Any = None, **options: Any) -> Any:
+def new_zeros(self: SparseTensor, *size: Any, dtype: Dtype = None, **options: Any) -> SparseTensor:
     shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     return zeros(shape, layout_of(self), np_dtype(self) if dtype is None else dtypes.as_numpy_dtype(dtype))
 
 
 @handles("new_tensor")
-def new_tensor(self: Any, data: Any, *, dtype: Any = None, **options: Any) -> Any:
+def new_tensor(self: SparseTensor, data: ArrayLike, *, dtype: Dtype = None, **options: Any) -> Tensor:
     return ndgrad.tensor(data, dtype=self.dtype if dtype is None else dtype, **options)
 
 
@@ -450,12 +459,12 @@ def new_tensor(self: Any, data: Any, *, dtype: Any = None, **options: Any) -> An
 
 
 @handles("numpy", "__array__")
-def numpy(self: Any, *args: Any, **options: Any) -> NoReturn:
+def numpy(self: SparseTensor, *args: Any, **options: Any) -> NoReturn:
     raise TypeError(f"can't convert {layout_of(self)} layout tensor to numpy. Use Tensor.to_dense() first. [nd-sparse]")
 
 
 @handles("item", "__float__", "__int__", "__complex__", "__bool__", "__index__")
-def item(self: Any) -> Any:
+def item(self: SparseTensor) -> int | float | bool:
     if self.numel() != 1:
         raise RuntimeError(
             f"a Tensor with {self.numel()} elements cannot be converted to Scalar (shape {tuple(self.shape)}, "
@@ -472,7 +481,7 @@ HANDLERS["is_nonzero"] = HANDLERS["__bool__"]
 
 
 @handles("data_ptr", "storage", "untyped_storage", "storage_offset", "tolist", "view")
-def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
+def without_memory(self: SparseTensor, *args: Any, **options: Any) -> NoReturn:
     raise RuntimeError(
         f"a {layout_of(self)} tensor (shape {tuple(self.shape)}) has no memory of its own shape, and so no strides, "
         "address, storage or view of it. Ask its values(), or convert with to_dense(). [nd-sparse]"
@@ -480,7 +489,7 @@ def without_memory(self: Any, *args: Any, **options: Any) -> NoReturn:
 
 
 @handles("stride")
-def stride(self: Any, dim: int | None = None) -> Any:
+def stride(self: SparseTensor, dim: int | None = None) -> tuple[int, ...] | int:
     """Return zeros, as torch does for coo tensors."""
     if layout_of(self) != "sparse_coo":
         without_memory(self)
@@ -488,21 +497,21 @@ def stride(self: Any, dim: int | None = None) -> Any:
 
 
 @handles("is_contiguous")
-def is_contiguous(self: Any, memory_format: Any = None) -> bool:
+def is_contiguous(self: SparseTensor, memory_format: MemoryFormat = None) -> bool:
     return False
 
 
 @handles("size")
-def size(self: Any, dim: int | None = None) -> Any:
+def size(self: SparseTensor, dim: int | None = None) -> Size | int:
     return self.shape if dim is None else self.shape[as_dim(dim, self.ndim)]
 
 
 @handles("is_same_size")
-def is_same_size(input: Any, other: Any) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     return tuple(input.shape) == tuple(other.shape)
 
 
-def _passed_on(name: str) -> Any:
+def _passed_on(name: str) -> Callable[..., Any]:
     """Return a method that is the same for every layout."""
     function = getattr(Tensor, name)
     return getattr(function, "__wrapped__", function)
@@ -519,7 +528,7 @@ HANDLERS["as_tensor"] = lambda data, dtype=None, device=None: to(data, dtype=dty
 
 
 @handles("__deepcopy__")
-def deepcopy(self: Any, memo: dict[int, Any]) -> Any:
+def deepcopy(self: SparseTensor, memo: dict[int, Any]) -> SparseTensor:
     if id(self) in memo:
         return memo[id(self)]
     if self._node is not None:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.sparse import Coo
 from ndgrad._src.core.variable import requires_grad, wrap
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.sparse.tensor import build, coalesced, coo, data_of, dense, like
+from ndgrad.sparse.tensor import SparseTensor, build, coalesced, coo, data_of, dense, like
+
+if TYPE_CHECKING:
+    from ndgrad._src.arrays.sparse import Structure
 
 
 def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool) -> tuple[Any, tuple[Any, ...]]:
     """Turn a function of sparse tensors into one of dense ones, with inputs. With `masked`, a sparse tensor is a
     function of its values; else of all elements, each of which is an entry. Sparse results become dense.
     """
-    from ndgrad.sparse.tensor import SparseTensor  # avoids an import cycle
-
     builders: dict[int, Any] = {}
     given = list(inputs)
     for i, x in enumerate(inputs):
@@ -37,7 +38,7 @@ def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
             start = data_of(coo(x.detach())).to_full()
         given[i] = wrap(Tensor, start.copy()).requires_grad_(requires_grad(x))
 
-    def on_dense_inputs(*args: Any) -> Any:
+    def on_dense_inputs(*args: Any) -> Tensor | tuple[Tensor, ...]:
         out = function(*(builders[i](a) if i in builders else a for i, a in enumerate(args)))
         return tuple(map(_full, out)) if isinstance(out, (tuple, list)) else _full(out)
 
@@ -45,13 +46,11 @@ def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
     return on_dense_inputs, tuple(given)
 
 
-def _filled(elements: Any, every: Coo, structure: Any) -> Any:
+def _filled(elements: Tensor, every: Coo, structure: Structure) -> SparseTensor:
     return like(build(elements, every), structure)
 
 
-def _full(out: Any) -> Any:
-    from ndgrad.sparse.tensor import SparseTensor  # avoids an import cycle
-
+def _full(out: Tensor) -> Tensor:
     return dense(out) if isinstance(out, SparseTensor) else out
 
 
@@ -66,7 +65,7 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
     """
 
     @functools.wraps(gradcheck)
-    def check(function: Callable[..., Any], inputs: Any, **options: Any) -> bool:
+    def check(function: Callable[..., Any], inputs: Tensor, **options: Any) -> bool:
         given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         function, given = on_dense(function, given, bool(options.pop("masked", False)))
         return gradcheck(function, given, **options)

@@ -6,7 +6,7 @@ arrays. The same holds on devices other than the CPU, which have no sparse tenso
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,21 +14,27 @@ from ndgrad._src.arrays.sparse import Coo
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad.sparse.tensor import applied, build, constant
+from ndgrad._src.tensor.structured import constant, run_conversion
+from ndgrad.sparse.tensor import build
+
+if TYPE_CHECKING:
+    from ndgrad._src.custom_functions.function_context import FunctionCtx
+    from ndgrad._typing import Tensor
+    from ndgrad.sparse.tensor import SparseTensor
 
 
 class EmbeddingSparse(Function):
     """Lookup of rows of a table."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Any, index: Any, padding_idx: int | None) -> Any:
+    def forward(ctx: FunctionCtx, weight: Tensor, index: Tensor, padding_idx: int | None) -> Tensor:
         numbers = np.asarray(index._array).reshape(-1)
         ctx.shape, ctx.numbers = tuple(weight.shape), numbers.astype(np.int64)
         ctx.kept = None if padding_idx is None else np.flatnonzero(numbers != padding_idx)
         return ops.embedding(weight, index)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[SparseTensor, None, None]:
         rows, numbers = ops.reshape(g, shape=(ctx.numbers.size, *ctx.shape[1:])), ctx.numbers
         if ctx.kept is not None:
             rows, numbers = ops.index_select(rows, constant(ctx.kept), dim=0), numbers[ctx.kept]
@@ -39,7 +45,7 @@ class GatherSparse(Function):
     """Lookup of elements along a dimension."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, index: Any, dim: int) -> Any:
+    def forward(ctx: FunctionCtx, x: Tensor, index: Tensor, dim: int) -> Tensor:
         numbers = np.asarray(index._array)
         places = np.indices(numbers.shape).reshape(numbers.ndim, -1)
         places[dim] = numbers.reshape(-1)
@@ -47,24 +53,24 @@ class GatherSparse(Function):
         return ops.gather(x, index, dim=dim)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: Tensor) -> tuple[SparseTensor, None, None]:
         return build(g, ctx.structure), None, None
 
 
-def _is_dense_there(t: Any) -> bool:
+def _is_dense_there(t: Tensor) -> bool:
     """True if the gradient of a lookup is dense although a sparse one was requested."""
     return bool(thread.levels or process.open) or t.device.type != "cpu"
 
 
-def embedding(weight: Any, index: Any, padding_idx: int | None) -> Any:
+def embedding(weight: Tensor, index: Tensor, padding_idx: int | None) -> Tensor:
     """Return rows of a table, whose gradient has an entry per row read, except for the padding."""
     if _is_dense_there(weight):
         return ops.embedding(weight, index, padding_idx=padding_idx)
-    return applied(EmbeddingSparse, weight, index, padding_idx)
+    return run_conversion(EmbeddingSparse, weight, index, padding_idx)
 
 
-def gather(x: Any, index: Any, dim: int) -> Any:
+def gather(x: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return elements along a dimension, whose gradient has an entry per element read."""
     if _is_dense_there(x):
         return ops.gather(x, index, dim=dim)
-    return applied(GatherSparse, x, index, dim)
+    return run_conversion(GatherSparse, x, index, dim)

@@ -7,7 +7,8 @@ ordinary indexing.
 from __future__ import annotations
 
 import builtins
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from ndgrad._src.arrays.sparse import TRANSPOSED, Compressed, Coo
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
+from ndgrad._src.tensor.structured import constant
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.functions import taken
 from ndgrad.sparse.tensor import (
     build,
     coalesced,
     compressed,
-    constant,
     coo,
     entries,
     flat,
@@ -37,11 +38,19 @@ from ndgrad.sparse.tensor import (
     values_of,
 )
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Dims, Dtype, Index, Tensors
+    from ndgrad.sparse.tensor import SparseTensor
+
 # ----- reductions -----------------------------------------------------------------------------------------------------
 
 
 @handles("sum")
-def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Any:
+def sum(
+    input: SparseTensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: None = None
+) -> Tensor:
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         total = ndgrad.sum(entries(input)[1], dtype=dtype)
         return ops.reshape(total, shape=(1,) * input.ndim) if keepdim else total
@@ -49,7 +58,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     return sum_dims(input, dims, keepdim, dtype)
 
 
-def sum_dims(x: Any, dims: Any, keepdim: bool, dtype: Any) -> Any:
+def sum_dims(x: SparseTensor, dims: Sequence[int], keepdim: bool, dtype: Dtype) -> Tensor:
     """Return the sum over some dimensions: sparse as long as a sparse dimension is left."""
     template = x.structure
     x = coo(x)
@@ -80,12 +89,19 @@ def sum_dims(x: Any, dims: Any, keepdim: bool, dtype: Any) -> Any:
 
 
 @handles_op("sum")
-def _sum_op(x: Any, *, dim: Any = (), keepdim: bool = False, dtype: Any = None) -> Any:
+def _sum_op(x: SparseTensor, *, dim: Dims = (), keepdim: bool = False, dtype: Dtype = None) -> Tensor:
     return sum(x, dim, keepdim, dtype=None if dtype is None else dtypes.as_dtype(dtype))
 
 
 @handles("norm", "native_norm", "linalg_vector_norm", "linalg_norm", "vector_norm")
-def norm(input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, **options: Any) -> Any:
+def norm(
+    input: SparseTensor,
+    p: float | str | None = 2,
+    dim: Dims = None,
+    keepdim: bool = False,
+    dtype: Dtype = None,
+    **options: Any,
+) -> Tensor:
     p = options.get("ord", p)
     p = 2 if p is None or p == "fro" else p
     if dim is not None and tuple(range(input.ndim)) != tuple(sorted((dim,) if isinstance(dim, int) else dim)):
@@ -94,7 +110,7 @@ def norm(input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: 
 
 
 @handles("any")
-def any(input: Any, *args: Any, **options: Any) -> Any:
+def any(input: SparseTensor, *args: Any, **options: Any) -> Tensor:
     if args or options:
         refuse("any", (input,), {})
     return ndgrad.any(values_of(coalesced(input.detach())))
@@ -103,7 +119,7 @@ def any(input: Any, *args: Any, **options: Any) -> Any:
 # ----- the order of dimensions ----------------------------------------------------------------------------------------
 
 
-def permuted(x: Any, dims: tuple[int, ...]) -> Any:
+def permuted(x: SparseTensor, dims: tuple[int, ...]) -> SparseTensor:
     """Permute the dimensions."""
     structure = x.structure
     if dims == tuple(range(x.ndim)):
@@ -134,17 +150,17 @@ def permuted(x: Any, dims: tuple[int, ...]) -> Any:
 
 
 @handles("t")
-def t(input: Any) -> Any:
-    if input.ndim > 2 or getattr(input.structure, "dense_dim", 0):
+def t(input: SparseTensor) -> SparseTensor:
+    if input.ndim > 2 or input.structure.dense_dim:
         raise RuntimeError(
-            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, and got shape {tuple(input.shape)} with "
+            f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got shape {tuple(input.shape)} with "
             f"{input.structure.sparse_dim} sparse and {input.structure.dense_dim} dense ones. [nd-sparse]"
         )
     return permuted(input, tuple(range(input.ndim))[::-1])
 
 
 @handles("transpose", "swapaxes", "swapdims")
-def transpose(input: Any, dim0: int, dim1: int) -> Any:
+def transpose(input: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
     a, b = as_dim(dim0, input.ndim), as_dim(dim1, input.ndim)
     dims = list(range(input.ndim))
     dims[a], dims[b] = dims[b], dims[a]
@@ -152,20 +168,22 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @handles("permute")
-def permute(input: Any, *dims: Any) -> Any:
+def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
     given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
     return permuted(input, tuple(as_dim(d, input.ndim) for d in given))
 
 
 @handles_op("permute")
-def _permute_op(x: Any, *, dims: tuple[int, ...]) -> Any:
+def _permute_op(x: SparseTensor, *, dims: tuple[int, ...]) -> SparseTensor:
     return permuted(x, dims)
 
 
 # ----- parts ----------------------------------------------------------------------------------------------------------
 
 
-def selected(x: Any, keep: Any, coordinates: Any, shape: tuple[int, ...], in_order: bool) -> Any:
+def selected(
+    x: SparseTensor, keep: NDArray[Any], coordinates: NDArray[Any], shape: tuple[int, ...], in_order: bool
+) -> SparseTensor:
     """Return the entries with these numbers, at other coordinates."""
     structure, values = entries(x)
     part = values if keep.size == structure.count and in_order else taken(values, keep)
@@ -173,7 +191,7 @@ def selected(x: Any, keep: Any, coordinates: Any, shape: tuple[int, ...], in_ord
 
 
 @handles("select")
-def select(input: Any, dim: int, index: int) -> Any:
+def select(input: SparseTensor, dim: int, index: int) -> Tensor:
     x, dim = coo(input), as_dim(dim, input.ndim)
     size = x.shape[dim]
     if not -size <= index < size:
@@ -197,7 +215,7 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 
 @handles("narrow", "narrow_copy")
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: SparseTensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     dim = as_dim(dim, input.ndim)
     start, size = int(start), input.shape[dim]
     start = start + size if start < 0 else start
@@ -209,7 +227,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     return _between(coo(input), dim, start, start + length)
 
 
-def _between(x: Any, dim: int, start: int, stop: int) -> Any:
+def _between(x: SparseTensor, dim: int, start: int, stop: int) -> SparseTensor:
     if followed(x):
         x = coalesced(x)
     structure = x.structure
@@ -225,7 +243,7 @@ def _between(x: Any, dim: int, start: int, stop: int) -> Any:
 
 
 @handles("index_select")
-def index_select(input: Any, dim: int, index: Any) -> Any:
+def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     x, dim = coo(input), as_dim(dim, input.ndim)
     numbers = np.asarray(index.detach()._array).reshape(-1)
     size = x.shape[dim]
@@ -256,11 +274,12 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 @handles("__getitem__")
-def getitem(self: Any, index: Any) -> Any:
+def getitem(self: Tensor, index: Index) -> Tensor:
     parts = index if isinstance(index, tuple) else (index,)
     if not is_sparse(self):
         refuse("indexing with a sparse tensor", (self, *parts), {})
-    x, dim = coo(self) if not _is_whole(parts) else self, 0
+    x: Any = coo(self) if not _is_whole(parts) else self
+    dim = 0
     if Ellipsis in [p for p in parts if not isinstance(p, Variable)]:
         at_ = [p is Ellipsis for p in parts].index(True)
         given = len([p for p in parts if p is not None]) - 1
@@ -291,12 +310,12 @@ def getitem(self: Any, index: Any) -> Any:
     return x
 
 
-def _is_whole(parts: Any) -> bool:
+def _is_whole(parts: tuple[Any, ...]) -> bool:
     return all(isinstance(p, slice) and p == slice(None) for p in parts)
 
 
 @handles("__setitem__")
-def setitem(self: Any, index: Any, value: Any) -> NoReturn:
+def setitem(self: Tensor, index: Index, value: Tensor) -> NoReturn:
     if is_sparse(self):
         raise TypeError(
             "Cannot assign to a sparse tensor: its places are fixed when it is made. "
@@ -309,17 +328,17 @@ def setitem(self: Any, index: Any, value: Any) -> NoReturn:
 
 
 @handles("unbind")
-def unbind(input: Any, dim: int = 0) -> Any:
+def unbind(input: SparseTensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(select(input, dim, i) for i in range(input.shape[as_dim(dim, input.ndim)]))
 
 
 @handles("__iter__")
-def iterate(self: Any) -> Any:
+def iterate(self: SparseTensor) -> Iterator[Tensor]:
     return iter(unbind(self))
 
 
 @handles("unsqueeze")
-def unsqueeze(input: Any, dim: int) -> Any:
+def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     dim = as_dim(dim, input.ndim + 1)
     x = coo(input)
     structure, values = entries(x)
@@ -331,7 +350,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 
 
 @handles("squeeze")
-def squeeze(input: Any, dim: Any = None) -> Any:
+def squeeze(input: SparseTensor, dim: Dims = None) -> SparseTensor:
     x = coo(input)
     dims = range(x.ndim) if dim is None else [as_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim)]
     structure, values = entries(x)
@@ -348,7 +367,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 
 
 @handles("cat", "concat", "concatenate")
-def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
+def cat(tensors: Sequence[SparseTensor], dim: int = 0, *, out: None = None) -> SparseTensor:
     kinds = {layout_of(x) for x in tensors}
     if kinds != {"sparse_coo"}:
         raise RuntimeError(
@@ -390,16 +409,18 @@ def cat(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
     return build(ndgrad.cat(wide), Coo(np.concatenate([s.coordinates for s, _ in pairs], axis=1), shape))
 
 
-def any_differs(x: Any, y: Any, dim: int) -> bool:
+def any_differs(x: SparseTensor, y: SparseTensor, dim: int) -> bool:
     return [n for d, n in enumerate(x.shape) if d != dim] != [n for d, n in enumerate(y.shape) if d != dim]
 
 
 @handles("stack")
-def stack(tensors: Any, dim: int = 0, *, out: None = None) -> Any:
+def stack(tensors: Tensors, dim: int = 0, *, out: None = None) -> SparseTensor:
     for x in tensors:
         if tuple(x.shape) != tuple(tensors[0].shape):
             raise RuntimeError(
                 f"stack(): each tensor must have the same shape, and these have {tuple(tensors[0].shape)} and "
                 f"{tuple(x.shape)}. [nd-shape]"
             )
-    return cat([unsqueeze(x, dim) if is_sparse(x) else x for x in tensors], dim)
+    # A dense tensor among them raises the error of cat.
+    rows: list[Any] = [unsqueeze(x, dim) if is_sparse(x) else x for x in tensors]
+    return cat(rows, dim)

@@ -8,7 +8,7 @@ multiplied entry by entry: every pair of an entry (i, k) and an entry (k, j) giv
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ndgrad._src.arrays.sparse_pattern import Pattern
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.ops.sparse import sparse_product, sparse_sample, sparse_solve
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.structured import constant
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.sparse.functions import mul
 from ndgrad.sparse.parts import permuted
@@ -26,7 +27,6 @@ from ndgrad.sparse.tensor import (
     build,
     coalesced,
     compressed,
-    constant,
     coo,
     dense,
     entries,
@@ -38,8 +38,12 @@ from ndgrad.sparse.tensor import (
     values_of,
 )
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Dtype, Number
+    from ndgrad.sparse.tensor import SparseTensor
 
-def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
+
+def _check(name: str, a: Tensor, b: Tensor, ranks: tuple[int, int]) -> None:
     """Check that two factors have these ranks and compatible sizes and dtypes."""
     x: Any
     for label, x, rank in (("first", a, ranks[0]), ("second", b, ranks[1])):
@@ -49,7 +53,7 @@ def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
             )
         if x.ndim != rank:
             raise RuntimeError(
-                f"{name}(): the {label} factor must have {rank} dimensions, and has shape {tuple(x.shape)}. [nd-ndim]"
+                f"{name}(): the {label} factor must have {rank} dimensions, but has shape {tuple(x.shape)}. [nd-ndim]"
             )
         if is_sparse(x) and x.structure.dense_dim:
             raise RuntimeError(
@@ -64,35 +68,37 @@ def _check(name: str, a: Any, b: Any, ranks: tuple[int, int]) -> None:
         )
     if np_dtype(a) != np_dtype(b):
         raise RuntimeError(
-            f"{name}(): expected both factors to have the same dtype, and they are {a.dtype} and {b.dtype}. "
+            f"{name}(): expected both factors to have the same dtype, but they are {a.dtype} and {b.dtype}. "
             "Convert one with .to(). [nd-dtype-mismatch]"
         )
 
 
-def product(name: str, a: Any, b: Any) -> Any:
+def product(name: str, a: Tensor, b: Tensor) -> Tensor:
     """Multiply two matrices of which at least one is sparse."""
     _check(name, a, b, (2, 2))
     if is_sparse(a) and is_sparse(b):
         return _both_sparse(a, b)
     if is_sparse(a):
         return _times_columns(a, b)
+    if not is_sparse(b):
+        refuse(name, (a, b), {})
     flipped = _times_columns(permuted(b, (1, 0)), ops.permute(a, dims=(1, 0)))
     return ops.permute(flipped, dims=(1, 0))
 
 
-def _times_columns(a: Any, columns: Any) -> Any:
+def _times_columns(a: SparseTensor, columns: Tensor) -> Tensor:
     structure, values = entries(a)
     return sparse_product(values, columns, pattern=structure.pattern)
 
 
-def reduced(a: Any, columns: Any, reduce: str) -> Any:
+def reduced(a: Tensor, columns: Tensor, reduce: str) -> Tensor:
     """Multiply a csr matrix with columns, with the mean or an extreme of the terms instead of their sum; zeros for rows
     without entries.
     """
     if reduce not in ("mean", "amax", "amin"):
         raise ValueError(f"sparse.mm(): reduce is {reduce!r}. Give 'sum', 'mean', 'amax' or 'amin'. [nd-option]")
     _check("sparse.mm", a, columns, (2, 2))
-    if layout_of(a) != "sparse_csr" or is_sparse(columns):
+    if not is_sparse(a) or layout_of(a) != "sparse_csr" or is_sparse(columns):
         raise RuntimeError(
             f"sparse.mm(): reduce={reduce!r} is for a sparse_csr matrix and a dense one, and the layouts are "
             f"{layout_of(a)} and {layout_of(columns)}. Convert them first. [nd-sparse]"
@@ -104,7 +110,7 @@ def reduced(a: Any, columns: Any, reduce: str) -> Any:
     return ndgrad.scatter_reduce(start, 0, index, terms, reduce, include_self=False)
 
 
-def _both_sparse(a: Any, b: Any) -> Any:
+def _both_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     kind = a.structure
     a, b = coalesced(coo(a)), coalesced(coo(b))
     (rows, inner), (outer, columns) = a.structure.coordinates, b.structure.coordinates
@@ -124,12 +130,12 @@ def _both_sparse(a: Any, b: Any) -> Any:
 
 
 @handles("mm")
-def mm(input: Any, mat2: Any, *, out: None = None) -> Any:
+def mm(input: SparseTensor, mat2: Tensor, *, out: None = None) -> Tensor:
     return product("mm", input, mat2)
 
 
 @handles("mv")
-def mv(input: Any, vec: Any, *, out: None = None) -> Any:
+def mv(input: Tensor, vec: Tensor, *, out: None = None) -> Tensor:
     _check("mv", input, vec, (2, 1))
     if not is_sparse(input) or is_sparse(vec):
         refuse("mv", (input, vec), {})
@@ -137,7 +143,7 @@ def mv(input: Any, vec: Any, *, out: None = None) -> Any:
 
 
 @handles("matmul", "__matmul__")
-def matmul(input: Any, other: Any, *, out: None = None) -> Any:
+def matmul(input: Tensor, other: Tensor, *, out: None = None) -> Tensor:
     if not (isinstance(input, Variable) and isinstance(other, Variable)):
         raise TypeError("matmul(): both factors must be tensors. Wrap arrays with ndgrad.as_tensor(...). [nd-type]")
     ranks = (input.ndim, other.ndim)
@@ -153,17 +159,17 @@ def matmul(input: Any, other: Any, *, out: None = None) -> Any:
 
 
 @handles("__rmatmul__")
-def rmatmul(self: Any, other: Any) -> Any:
+def rmatmul(self: Tensor, other: Tensor) -> Tensor:
     return matmul(other, self)
 
 
 @handles_op("matmul", "mm")
-def _matmul_op(x: Any, y: Any) -> Any:
+def _matmul_op(x: Tensor, y: Tensor) -> Tensor:
     return matmul(x, y)
 
 
 @handles("bmm")
-def bmm(input: Any, mat2: Any, *, out: None = None) -> Any:
+def bmm(input: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     """Multiply sparse matrices with dense ones: one product with the block diagonal matrix."""
     _check("bmm", input, mat2, (3, 3))
     if not is_sparse(input) or is_sparse(mat2) or input.shape[0] != mat2.shape[0]:
@@ -179,7 +185,9 @@ def bmm(input: Any, mat2: Any, *, out: None = None) -> Any:
 
 
 @handles("addmm")
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: None = None) -> Any:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: None = None
+) -> Tensor:
     made = product("addmm", mat1, mat2)
     if alpha != 1:
         made = made * alpha
@@ -191,24 +199,26 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, ou
 
 
 @handles("smm")
-def smm(input: Any, mat: Any) -> Any:
+def smm(input: Tensor, mat: Tensor) -> SparseTensor:
     """Return the product of a sparse matrix and a dense one, as a sparse tensor of all its elements."""
     return sparse_of(product("smm", input, mat))
 
 
-def sparse_of(full: Any) -> Any:
+def sparse_of(full: Tensor) -> SparseTensor:
     places = np.indices(tuple(full.shape)).reshape(full.ndim, -1)
     return build(full, Coo(places, tuple(full.shape), True))
 
 
 @handles("sspaddmm")
-def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: None = None) -> Any:
+def sspaddmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: None = None
+) -> Tensor:
     made = smm(mat1, mat2)
     return (input if beta == 1 else mul(input, beta)) + (made if alpha == 1 else mul(made, alpha))
 
 
 @handles("hspmm")
-def hspmm(mat1: Any, mat2: Any, *, out: None = None) -> Any:
+def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> SparseTensor:
     """Return the product as a hybrid tensor: an entry (a row) for each nonempty row of the sparse matrix."""
     _check("hspmm", mat1, mat2, (2, 2))
     if not is_sparse(mat1) or layout_of(mat1) != "sparse_coo":
@@ -218,7 +228,7 @@ def hspmm(mat1: Any, mat2: Any, *, out: None = None) -> Any:
     return build(rows, Coo(used[None], (mat1.shape[0], mat2.shape[1]), True))
 
 
-def sampled(name: str, input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+def sampled(name: str, input: Tensor, mat1: Tensor, mat2: Tensor, beta: Number, alpha: Number) -> SparseTensor:
     """Return alpha (mat1 @ mat2) at the entries of the input, plus beta times the input."""
     if not is_sparse(input) or layout_of(input) != "sparse_csr":
         raise RuntimeError(
@@ -243,11 +253,11 @@ def sampled(name: str, input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) 
     return build(values, structure)
 
 
-def solve(a: Any, b: Any, left: bool) -> Any:
+def solve(a: Tensor, b: Tensor, left: bool) -> Tensor:
     """Return the x with a x = b, or x a = b."""
     if not is_sparse(a) or a.ndim != 2 or a.shape[0] != a.shape[1] or a.structure.dense_dim:
         raise RuntimeError(
-            f"spsolve(): expected a square sparse matrix, and got {layout_of(a)} of shape {tuple(a.shape)}. "
+            f"spsolve(): expected a square sparse matrix, but got {layout_of(a)} of shape {tuple(a.shape)}. "
             "Use ndgrad.linalg.solve() for dense ones. [nd-matrix]"
         )
     if is_sparse(b) or b.ndim not in (1, 2) or b.shape[0 if left else -1] != a.shape[0]:
@@ -271,7 +281,7 @@ def solve(a: Any, b: Any, left: bool) -> Any:
 # ----- softmax --------------------------------------------------------------------------------------------------------
 
 
-def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
+def softmax(name: str, x: Tensor, dim: int, dtype: Dtype, log: bool) -> SparseTensor:
     """Compute softmax over the existing entries: missing ones count as -inf."""
     from ndgrad._src.tensor.arguments import as_dim  # only needed here
 
@@ -281,7 +291,7 @@ def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
             f"ndgrad.{name.rpartition('.')[2]}() for dense tensors. [nd-sparse]"
         )
     dim = as_dim(dim, x.ndim)
-    x = coalesced(x if dtype is None else x.to(dtype))
+    x = coalesced(x if dtype is None else cast("SparseTensor", x.to(dtype)))
     structure, values = x.structure, values_of(x)
     if dim >= structure.sparse_dim:
         function = ndgrad.log_softmax if log else ndgrad.softmax
@@ -289,7 +299,9 @@ def softmax(name: str, x: Any, dim: int, dtype: Any, log: bool) -> Any:
     rest = np.delete(structure.coordinates, dim, axis=0)
     sizes = tuple(n for d, n in enumerate(structure.place_shape) if d != dim)
     keys = (
-        np.ravel_multi_index(tuple(rest), sizes) if sizes and math.prod(sizes) else np.zeros(structure.count, np.int64)
+        np.ravel_multi_index(tuple(rest), sizes)
+        if sizes and math.prod(sizes) != 0
+        else np.zeros(structure.count, np.int64)
     )
     groups, group = np.unique(keys, return_inverse=True)
     group = group.reshape(-1)

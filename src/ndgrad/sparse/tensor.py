@@ -21,8 +21,8 @@ from values can be differentiated and batched in every way, as long as they do n
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeGuard, TypeVar
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -39,44 +39,40 @@ from ndgrad._src.arrays.sparse import (
     finer_structure,
 )
 from ndgrad._src.core.modes import process, thread
-from ndgrad._src.core.subclass import note_tensor_rules
-from ndgrad._src.core.variable import Variable, meta_of, np_dtype, requires_grad, wrap
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad._src.core.versions import storage_of
-from ndgrad._src.custom_functions.function import Function, run_function
+from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad._src.tensor.structured import (
+    StructuredTensor,
+    carries,
+    check_leaf_write,
+    constant,
+    handler_table,
+    mark_as_leaf,
+    recording,
+    run_conversion,
+    share_values,
+    take_value,
+    tensors_among,
+)
 from ndgrad._src.tensor.tensor_class import Tensor
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import TypeIs
+
+    from ndgrad._src.custom_functions.function_context import FunctionCtx
 
 #: Name of a public function -> its handler for sparse arguments.
-HANDLERS: dict[str, Callable[..., Any]] = {}
+HANDLERS, handles = handler_table()
 #: Name of an op -> its handler for calls from rules: arrays by position, settings by keyword.
-OP_HANDLERS: dict[str, Callable[..., Any]] = {}
+OP_HANDLERS, handles_op = handler_table()
 
 
-def handles(*names: str) -> Callable[[F], F]:
-    """Register the handler of public functions of these names."""
-
-    def add_to(function: F) -> F:
-        HANDLERS.update(dict.fromkeys(names, function))
-        return function
-
-    return add_to
-
-
-def handles_op(*names: str) -> Callable[[F], F]:
-    """Register the handler of ops of these names."""
-
-    def add_to(function: F) -> F:
-        OP_HANDLERS.update(dict.fromkeys(names, function))
-        return function
-
-    return add_to
-
-
-class SparseTensor(Tensor):
+class SparseTensor(StructuredTensor):
     """A tensor in a sparse layout. Created by `sparse_coo_tensor` and similar functions, by `to_sparse()`, and by
     backward.
 
@@ -92,7 +88,11 @@ class SparseTensor(Tensor):
 
     @classmethod
     def __ndgrad_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        cls,
+        func: Callable[..., Any],
+        types: Collection[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Run a public function, or an op, with sparse arguments."""
         options = kwargs or {}
@@ -153,38 +153,22 @@ class SparseTensor(Tensor):
             "element_size(). [nd-sparse]"
         )
 
-    @property  # type: ignore[misc]  # a part of a sparse tensor is not written
-    def real(self) -> Any:
-        """The real part; for a real tensor, the tensor itself."""
-        return HANDLERS["real"](self) if np_dtype(self).kind == "c" else self
-
-    @property  # type: ignore[misc]  # likewise
-    def imag(self) -> Any:
-        """The imaginary part of a complex tensor."""
-        return HANDLERS["imag"](self)
-
-    @property
-    def device(self) -> devices.device:
-        """The device of the elements: sparse tensors live on the CPU."""
-        return devices.device("cpu")
-
-    def array(self) -> NoReturn:
-        """Raise an error: Arrays have no sparse layouts."""
-        refuse("array", (self,), {})
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
         data_of(self).refuse(ufunc.__name__)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        refuse(f"numpy.{function.__name__}", (self,), {})
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def _pickled(self) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         data = data_of(self)
-        if carries(self):
-            refuse("pickling inside a transform", (self,), {})
         return rebuild, (*_plain(data.structure), data.values, self.requires_grad)
 
-    def __copy__(self) -> Any:
+    def _map_values(self, function: Callable[[Tensor], Tensor]) -> SparseTensor:
+        structure, values = entries(self)
+        return build(function(values), structure)
+
+    @staticmethod
+    def _refuse(name: str, args: Iterable[object], options: dict[str, Any]) -> NoReturn:
+        refuse(name, args, options)
+
+    def __copy__(self) -> SparseTensor:
         return HANDLERS["clone"](self)
 
     def __format__(self, spec: str) -> str:
@@ -198,20 +182,24 @@ def _plain(structure: Structure) -> tuple[Any, ...]:
     return structure.layout, (structure.coordinates,), structure.shape, structure.coalesced
 
 
-def rebuild(layout: str, indices: Any, shape: tuple[int, ...], more: Any, values: Any, leaf: bool) -> Any:
+def rebuild(
+    layout: str,
+    indices: tuple[NDArray[Any], ...],
+    shape: tuple[int, ...],
+    more: Any,
+    values: NDArray[Any],
+    leaf: bool,
+) -> SparseTensor:
     """Rebuild a sparse tensor from its pickle."""
     structure: Structure
     if layout == "sparse_coo":
         structure = Coo(indices[0], shape, more)
     else:
         structure = Compressed(layout, indices[0], indices[1], shape, more)
-    made = over(SparseData(structure, values))
-    if leaf:
-        meta_of(made).requires_grad = True
-    return made
+    return mark_as_leaf(over(SparseData(structure, values)), leaf)
 
 
-def _by_kind(func: Any, name: str) -> Any:
+def _by_kind(func: Callable[..., Any] | Op, name: str) -> Callable[..., Any] | None:
     """Return the handler of an in-place function, whose name ends with an underscore: it calls the function itself, and
     its result replaces the tensor's value.
     """
@@ -220,38 +208,28 @@ def _by_kind(func: Any, name: str) -> Any:
     return HANDLERS.get(name) if isinstance(func, Op) else None
 
 
-def layout_of(t: Any) -> str:
+def layout_of(t: object) -> str:
     return t.structure.layout if isinstance(t, SparseTensor) else "strided"
 
 
-def refuse(name: str, args: Any, options: Any) -> NoReturn:
+def refuse(name: str, args: Iterable[object], options: dict[str, Any]) -> NoReturn:
     """Raise an error: a function is not defined (yet) for sparse tensors."""
-    kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in _tensors((*args, *options.values())))
+    kinds = ", ".join(f"{layout_of(a)} {tuple(a.shape)}" for a in tensors_among((*args, *options.values())))
     raise NotImplementedError(
-        f"{f'{name}()' if name.isidentifier() else name} is not there for sparse layouts, and was called with "
+        f"{f'{name}()' if name.isidentifier() else name} is not supported for sparse layouts; it was called with "
         f"({kinds}). Convert with to_dense() first, or compute on values(). [nd-sparse]"
     )
-
-
-def _tensors(values: Any) -> Any:
-    for value in values:
-        if isinstance(value, Variable):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 # ----- the payload ----------------------------------------------------------------------------------------------------
 
 
-def is_sparse(t: Any) -> TypeGuard[SparseTensor]:
+def is_sparse(t: object) -> TypeIs[SparseTensor]:
     return isinstance(t, SparseTensor)
 
 
-def data_of(t: Any) -> SparseData:
-    data: Any = t._array
-    while isinstance(data, Variable):
-        data = data._array
+def data_of(t: Tensor) -> SparseData:
+    data: SparseData = innermost_array(t)
     return data
 
 
@@ -261,22 +239,12 @@ def over(data: SparseData) -> SparseTensor:
     return made
 
 
-def recording(*tensors: Any) -> bool:
-    """True if results computed from these will be recorded."""
-    return thread.grad_enabled and any(isinstance(t, Variable) and requires_grad(t) for t in tensors)
-
-
-def carries(x: Any) -> bool:
-    """True if the values of a sparse tensor are a tensor (see Note [Sparse tensors inside transforms])."""
-    return isinstance(data_of(x).values, Variable)
-
-
-def followed(x: Any) -> bool:
+def followed(x: SparseTensor) -> bool:
     """True if a derivative of a sparse tensor may be needed, so that its values must remain a tensor."""
     return recording(x) or carries(x)
 
 
-def adopt(name: str, target: Any, result: Any) -> Any:
+def adopt(name: str, target: Tensor, result: Tensor) -> SparseTensor:
     """Give a tensor the value and the history of another, as in-place functions do."""
     if not isinstance(target, SparseTensor):
         refuse(name, (target, result), {})
@@ -286,11 +254,7 @@ def adopt(name: str, target: Any, result: Any) -> Any:
             f"a {layout_of(target)} tensor of shape {tuple(target.shape)}. Use {name.rstrip('_')}() instead. "
             "[nd-sparse]"
         )
-    if target._node is None and requires_grad(target) and thread.grad_enabled:
-        raise RuntimeError(
-            f"{name}(): a leaf Variable that requires grad is being used in an in-place operation. "
-            "Write in a no_grad() block, or use the function without the underscore. [nd-leaf-write]"
-        )
+    check_leaf_write(name, target)
     if np_dtype(result) != np_dtype(target):
         result = HANDLERS["to"](result, target.dtype)
     own, new = data_of(target), data_of(result)
@@ -299,41 +263,23 @@ def adopt(name: str, target: Any, result: Any) -> Any:
         own.values[...] = new.values  # visible through references to the values
         storage_of(target).bump(name)
         return target
-    # Use new memory: the old one may belong to the values from which the tensor was built, with their history.
-    target._array, target._storage = new, storage_of(result)
-    target._node = result._node
-    if target._meta is not None or result._meta is not None:
-        meta_of(target).output_nr = 0 if result._meta is None else result._meta.output_nr
+    take_value(target, result)
     return target
 
 
 # ----- the border -----------------------------------------------------------------------------------------------------
 
 
-def applied(function: type[Function], *args: Any) -> Any:
-    """Run one of the functions below, outside of all levels; a backward pass through it runs its rules on tensors."""
-    if not recording(*args):
-        return function.forward(_Nobody(), *args)
-    made = run_function(function, args, {})
-    if made._node is not None:
-        note_tensor_rules(made._node)
-    return made
-
-
-class _Nobody:
-    """The context of a call that is not recorded."""
-
-
 class SparseTensorFromValues(Function):
     """Conversion from values to a sparse tensor."""
 
     @staticmethod
-    def forward(ctx: Any, values: Any, structure: Structure) -> Any:
+    def forward(ctx: FunctionCtx, values: Tensor, structure: Structure) -> SparseTensor:
         ctx.structure = structure
         return over(SparseData(structure, values._array if values._array.ndim else np.asarray(values._array)))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: SparseTensor) -> tuple[Tensor, None]:
         return at(g, ctx.structure), None
 
 
@@ -341,12 +287,12 @@ class Values(Function):
     """Conversion from a coalesced sparse tensor to its values."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: SparseTensor) -> Tensor:
         ctx.structure = x.structure
         return wrap(Tensor, data_of(x).values)
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: Tensor) -> SparseTensor:
         return build(g, ctx.structure)
 
 
@@ -354,11 +300,11 @@ class Coalesce(Function):
     """The same matrix with sorted, unique entries."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: SparseTensor) -> SparseTensor:
         return over(data_of(x).coalesce())
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: SparseTensor) -> SparseTensor:
         return g
 
 
@@ -366,7 +312,7 @@ class Add(Function):
     """The sum of two sparse tensors: the entries of both."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any, y: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: SparseTensor, y: SparseTensor) -> SparseTensor:
         ctx.structures = x.structure, y.structure
         a, b = data_of(x), data_of(y)
         dtype = promote_types(x.dtype, y.dtype).numpy
@@ -374,50 +320,46 @@ class Add(Function):
         return over(add_entries(a, b, merged=True))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: SparseTensor) -> tuple[SparseTensor | None, SparseTensor | None]:
         first, second = ctx.structures
         wanted = ctx.needs_input_grad
         return (restricted(g, first) if wanted[0] else None), (restricted(g, second) if wanted[1] else None)
 
 
-def build(values: Any, structure: Structure) -> Any:
+def build(values: Tensor, structure: Structure) -> SparseTensor:
     """Return a sparse tensor over values, which keeps their history."""
     if tuple(values.shape) != structure.values_shape:
         values = ops.reshape(values, shape=structure.values_shape)
     if thread.levels or process.open:
         return over(SparseData(structure, values))
-    made = applied(SparseTensorFromValues, values, structure)
+    made = run_conversion(SparseTensorFromValues, values, structure)
     made._storage = storage_of(values)  # shared memory: a write to either is visible to values saved from the other
     return made
 
 
-def coalesced(x: Any) -> Any:
-    if x.structure.coalesced:
+def coalesced(x: SparseTensor) -> SparseTensor:
+    given = x.structure
+    if given.coalesced or not isinstance(given, Coo):
         return x
     if not carries(x):
-        return applied(Coalesce, x)
-    structure, entry = x.structure.coalescing
+        return run_conversion(Coalesce, x)
+    structure, entry = given.coalescing
     values = data_of(x).values
     start = wrap(Tensor, np.zeros(structure.flat_shape, np_dtype(values)))
     return build(ops.index_add(start, constant(entry), values, dim=0), structure)
 
 
-def values_of(x: Any) -> Any:
+def values_of(x: SparseTensor) -> Tensor:
     """Return the values of a coalesced sparse tensor, over the same memory. Recorded values cannot be written: the
     sparse tensor would keep the history of its old values.
     """
     data = data_of(x)
     if isinstance(data.values, Variable):
         return data.values
-    made = applied(Values, x)
-    made._storage = storage_of(x)
-    if made._node is not None and isinstance(made._array, np.ndarray):
-        made._array = made._array.view()
-        made._array.flags.writeable = False
-    return made
+    return share_values(run_conversion(Values, x), x)
 
 
-def entries(x: Any) -> tuple[Structure, Any]:
+def entries(x: SparseTensor) -> tuple[Structure, Any]:
     """Return the structure of a tensor and its values, one entry after another. If a derivative is needed, duplicates
     are added up first: the gradient of a position belongs to their sum.
     """
@@ -427,14 +369,14 @@ def entries(x: Any) -> tuple[Structure, Any]:
     return structure, flat(values_of(x), structure)
 
 
-def flat(values: Any, structure: Structure) -> Any:
+def flat(values: Tensor, structure: Structure) -> Tensor:
     """Return values with one entry after another."""
     return values if tuple(values.shape) == structure.flat_shape else ops.reshape(values, shape=structure.flat_shape)
 
 
-def add(x: Any, y: Any) -> Any:
+def add(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     if not (carries(x) or carries(y)):
-        return applied(Add, x, y)
+        return run_conversion(Add, x, y)
     template = x.structure
     x, y = coalesced(coo(x)), coalesced(coo(y))
     finer = max(x.structure.sparse_dim, y.structure.sparse_dim)
@@ -443,12 +385,7 @@ def add(x: Any, y: Any) -> Any:
     return like(build(ops.cat(values_of(x), values_of(y), dim=0), Coo(indices, template.shape)), template)
 
 
-def constant(array: Any) -> Any:
-    """Return indices as a tensor."""
-    return wrap(Tensor, array)
-
-
-def at(matrix: Any, structure: Structure) -> Any:
+def at(matrix: Tensor, structure: Structure) -> Tensor:
     """Return the elements of a matrix, dense or sparse, at the entries of a structure, in the shape of its values."""
     if not isinstance(matrix, SparseTensor):
         if not structure.place_shape:
@@ -464,7 +401,7 @@ def at(matrix: Any, structure: Structure) -> Any:
     return ops.reshape(values, shape=structure.values_shape)
 
 
-def picked(values: Any, where: Any, found: Any) -> Any:
+def picked(values: Tensor, where: NDArray[Any], found: NDArray[Any]) -> Tensor:
     """Return entries by number, and zeros for missing ones."""
     if not values.shape[0]:
         return wrap(Tensor, np.zeros((where.size, *values.shape[1:]), np_dtype(values)))
@@ -475,7 +412,7 @@ def picked(values: Any, where: Any, found: Any) -> Any:
     return ops.where(constant(mask), taken, wrap(Tensor, np.zeros((), np_dtype(values))))
 
 
-def restricted(matrix: Any, structure: Structure) -> Any:
+def restricted(matrix: Tensor, structure: Structure) -> SparseTensor:
     """Return a matrix restricted to the entries of a structure, without duplicates, in its layout (see Note [Gradients
     of sparse tensors]).
     """
@@ -486,7 +423,7 @@ def restricted(matrix: Any, structure: Structure) -> Any:
     return build(at(matrix, structure), structure)
 
 
-def coo(x: Any) -> Any:
+def coo(x: SparseTensor) -> SparseTensor:
     """Return a sparse tensor of any layout as coo."""
     structure = x.structure
     if isinstance(structure, Coo):
@@ -496,7 +433,7 @@ def coo(x: Any) -> Any:
     return build(flat(values_of(x), structure), made)
 
 
-def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
+def with_sparse_dim(x: SparseTensor, sparse_dim: int) -> SparseTensor:
     """Return a coalesced coo tensor with more or fewer sparse dimensions: dense ones become sparse, entry by entry."""
     structure = x.structure
     if structure.sparse_dim == sparse_dim:
@@ -514,21 +451,21 @@ def with_sparse_dim(x: Any, sparse_dim: int) -> Any:
     return build(ops.index_add(zeros, constant(entry * size + inner), values, dim=0), lead)
 
 
-def compressed(x: Any, layout: str, block: tuple[int, int], batch: int) -> Any:
+def compressed(x: SparseTensor, layout: str, block: tuple[int, int], batch: int) -> SparseTensor:
     """Return a sparse tensor in a compressed layout."""
     x = coalesced(coo(x))
     structure, source = compress(x.structure, layout, block, batch)
     return build(picked(values_of(x), np.maximum(source, 0), source >= 0), structure)
 
 
-def like(x: Any, structure: Structure) -> Any:
+def like(x: SparseTensor, structure: Structure) -> SparseTensor:
     """Return a coo tensor in the layout of a structure."""
     if isinstance(structure, Compressed):
         return compressed(x, structure.layout, structure.block, len(structure.batch))
     return x
 
 
-def dense(x: Any) -> Any:
+def dense(x: SparseTensor) -> Tensor:
     """Return the dense tensor."""
     if not followed(x):
         return wrap(Tensor, data_of(x).to_full())
@@ -542,19 +479,19 @@ class ToDenseUnmasked(Function):
     """Conversion to a dense tensor, whose gradient goes to all elements of the sparse one."""
 
     @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
+    def forward(ctx: FunctionCtx, x: SparseTensor) -> Tensor:
         ctx.structure = x.structure
         return wrap(Tensor, data_of(x).to_full())
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:
+    def backward(ctx: FunctionCtx, g: Tensor) -> SparseTensor:
         structure = ctx.structure
         sparse_dim = len(structure.place_shape)
         places = np.indices(structure.place_shape).reshape(sparse_dim, -1)
         return like(build(g, Coo(places, structure.shape, True)), structure)
 
 
-def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | None = None) -> Any:
+def zeros(shape: tuple[int, ...], layout: str, dtype: np.dtype[Any], sparse_dim: int | None = None) -> SparseTensor:
     """Return a sparse tensor without entries."""
     if layout == "sparse_coo":
         count = len(shape) if sparse_dim is None else sparse_dim
@@ -572,7 +509,7 @@ def zeros(shape: tuple[int, ...], layout: str, dtype: Any, sparse_dim: int | Non
     return over(SparseData(structure, np.zeros(structure.values_shape, dtype)))
 
 
-def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> SparseData | NDArray[Any]:
     """Apply a ufunc to the payloads of sparse and dense tensors, by the handler of its function."""
     names = {"multiply": "mul", "true_divide": "div", "divide": "div", "subtract": "sub", "negative": "neg"}
     handler = HANDLERS.get(names.get(ufunc.__name__, ""))
@@ -582,5 +519,3 @@ def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> 
         over(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i for i in inputs
     ]
     return handler(*args)._array
-
-

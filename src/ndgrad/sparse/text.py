@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,14 @@ from ndgrad._src.core.view import tangents_of
 from ndgrad._src.tensor.printing import append_suffixes, format_array
 from ndgrad.sparse.tensor import data_of, handles
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad.sparse.tensor import SparseTensor
+
 
 @handles("__repr__")
-def text(self: Any) -> str:
+def text(self: SparseTensor) -> str:
     """
     >>> import ndgrad
     >>> ndgrad.sparse_coo_tensor([[0, 1]], [3.0, 4.0])
@@ -51,7 +56,7 @@ def text(self: Any) -> str:
     return append_suffixes(f"tensor({head}", suffixes, indent=7, force_newline=structure.layout == "sparse_coo")
 
 
-def _part(name: str, array: Any) -> str:
+def _part(name: str, array: NDArray[Any]) -> str:
     """Return indices or values as text, with their size if they are empty."""
     indent = len("tensor(") + len(name) + len("=tensor(")
     written = format_array(array, indent=indent)

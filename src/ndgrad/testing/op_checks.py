@@ -228,7 +228,7 @@ class _Case:
         self.against_differences("jvp", "value", self.sample.tolerance)
 
     def reverse(self) -> None:
-        self.transposed("vjp", "value")
+        self.check_transpose("vjp", "value")
 
     def direction(self, which: str) -> _Direction:
         """Return forward mode of the op's value or of one of its derivatives, computed once for differences and for the
@@ -252,7 +252,7 @@ class _Case:
         for got, n, w in zip(made, near, far, strict=True):
             self.compare(name, got, (4 * n - w) / 3, tolerance)
 
-    def transposed(self, name: str, which: str) -> None:
+    def check_transpose(self, name: str, which: str) -> None:
         """Check that Re<g, jvp(t)> equals Re<vjp(g), t> for random t and g."""
         f, primals, tangents, out, pushed = self.direction(which)
         cotangents = tuple(self.like(out))
@@ -308,10 +308,10 @@ class _Case:
         self.against_differences("jvp of vjp", "pulled", 10 * self.sample.tolerance)
 
     def reverse_over_reverse(self) -> None:
-        self.transposed("vjp of vjp", "pulled")
+        self.check_transpose("vjp of vjp", "pulled")
 
     def reverse_over_forward(self) -> None:
-        self.transposed("vjp of jvp", "pushed")
+        self.check_transpose("vjp of jvp", "pushed")
 
     def third(self) -> tuple[Callable[..., Any], list[Any]]:
         """Return the directional derivative of the reverse derivative, as a function of all its inputs."""
@@ -327,7 +327,7 @@ class _Case:
         self.against_differences("jvp of jvp of vjp", "third", 100 * self.sample.tolerance)
 
     def third_reverse(self) -> None:
-        self.transposed("vjp of jvp of vjp", "third")
+        self.check_transpose("vjp of jvp of vjp", "third")
 
     # ----- other arguments -----
 
@@ -440,12 +440,12 @@ class _Case:
             )
 
     def batched_forward(self) -> None:
-        self._batched(*self.pushed(), "vmap of jvp")
+        self._check_batched(*self.pushed(), "vmap of jvp")
 
     def batched_reverse(self) -> None:
-        self._batched(*self.pulled(), "vmap of vjp")
+        self._check_batched(*self.pulled(), "vmap of vjp")
 
-    def _batched(self, f: Callable[..., Any], inputs: list[Any], name: str) -> None:
+    def _check_batched(self, f: Callable[..., Any], inputs: list[Any], name: str) -> None:
         stacks = []
         for t in inputs:
             a = array_of(t)
@@ -525,11 +525,11 @@ _STEP = 1e-4
 def central_difference(f: Callable[..., Any], primals: list[Any], tangents: list[Any], step: float) -> list[Any]:
     """Return the directional derivative, from one value on either side."""
 
-    def at(h: float) -> list[Any]:
+    def evaluate_at(h: float) -> list[Any]:
         moved = [wrap_array(np.asarray(array_of(p) + h * array_of(t))) for p, t in zip(primals, tangents, strict=True)]
         return [array_of(o) for o in as_tuple(f(*moved))]
 
-    return [(a - b) / (2 * step) for a, b in zip(at(step), at(-step), strict=True)]
+    return [(a - b) / (2 * step) for a, b in zip(evaluate_at(step), evaluate_at(-step), strict=True)]
 
 
 def count_calls(f: Callable[..., Any], *args: Any) -> int:

@@ -89,7 +89,7 @@ def _interval(
     if math.isnan(start) or math.isnan(stop):
         raise ValueError(f"make_tensor: low={start} and high={stop} must not be NaN. [nd-range]")
     if start > stop or (start == stop and kind.kind in "biu"):
-        raise ValueError(f"make_tensor: low must be less than high, and they are {start} and {stop}. [nd-range]")
+        raise ValueError(f"make_tensor: low must be less than high, but they are {start} and {stop}. [nd-range]")
     if start >= highest or stop <= lowest:
         raise ValueError(
             f"make_tensor: no value of {dtype} lies in [{start}, {stop}): it has those of [{lowest}, {highest}). "

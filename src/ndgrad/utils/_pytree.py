@@ -494,20 +494,20 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
         )
     if protocol not in (None, _PROTOCOL):
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]. [nd-option]")
-    return json.dumps([_PROTOCOL, _written(treespec)])
+    return json.dumps([_PROTOCOL, _dump_spec(treespec)])
 
 
-def _written(spec: TreeSpec) -> dict[str, Any]:
+def _dump_spec(spec: TreeSpec) -> dict[str, Any]:
     if spec.type is None:
         return {"type": None, "context": None, "children_spec": []}
-    name, dump, _ = _way_to_write(spec.type, spec._kind)
+    name, dump, _ = _find_writer(spec.type, spec._kind)
     context = dump(spec.context) if dump is not None else spec.context
     if not isinstance(context, dict):  # torch writes the number itself
         context = json.dumps(context)
-    return {"type": name, "context": context, "children_spec": [_written(c) for c in spec.children_specs]}
+    return {"type": name, "context": context, "children_spec": [_dump_spec(c) for c in spec.children_specs]}
 
 
-def _way_to_write(cls: Any, kind: Any) -> tuple[str, Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
+def _find_writer(cls: Any, kind: Any) -> tuple[str, Callable[[Any], Any] | None, Callable[[Any], Any] | None]:
     if cls in _WRITTEN:
         return _WRITTEN[cls]
     if kind.written_as is None or kind.written_as[0] is None:
@@ -529,10 +529,10 @@ def treespec_loads(serialized: str) -> TreeSpec:
     protocol, schema = json.loads(serialized)
     if protocol != _PROTOCOL:
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{_PROTOCOL}]. [nd-option]")
-    return _read(schema)
+    return _load_spec(schema)
 
 
-def _read(schema: dict[str, Any]) -> TreeSpec:
+def _load_spec(schema: dict[str, Any]) -> TreeSpec:
     name = schema["type"]
     if name is None:
         return LEAF
@@ -541,7 +541,7 @@ def _read(schema: dict[str, Any]) -> TreeSpec:
         if written is not None and written[0] == name:
             context, load = schema["context"], written[2]
             context = json.loads(context) if isinstance(context, str) else context
-            children = [_read(child) for child in schema["children_spec"]]
+            children = [_load_spec(child) for child in schema["children_spec"]]
             return TreeSpec(cls, load(context) if load is not None else context, children)
     raise NotImplementedError(
         f"Deserializing `{name}` in pytree is not registered. Register its class with register_pytree_node(..., "

@@ -155,7 +155,7 @@ class Chart(Picture):
     def _numbers(self, x: Any, y: Any) -> tuple[Any, Any]:
         xs, ys = _plain(x).reshape(-1), _plain(y).reshape(-1)
         if xs.size != ys.size:
-            raise ValueError(f"a chart needs as many x as y, and was given {xs.size} and {ys.size}. [nd-shape]")
+            raise ValueError(f"a chart needs as many x as y, but was given {xs.size} and {ys.size}. [nd-shape]")
         good = np.isfinite(xs) & np.isfinite(ys) & ((ys > 0) if self._log else True)
         self._x += xs[good].tolist()
         self._y += ys[good].tolist()
@@ -189,15 +189,15 @@ class Chart(Picture):
             else:
                 left += (wide - (x1 - x0) * across) / 2
 
-        def at(x: float, y: float) -> tuple[float, float]:
+        def map_point(x: float, y: float) -> tuple[float, float]:
             return left + (x - x0) * across, top + (y1 - (math.log10(y) if self._log else y)) * up
 
         parts = [f'<text class="nd-title" x="{LEFT if self._axes else 10:g}" y="20">{escape(self.caption)}</text>']
         parts += self._legend(LEFT if self._axes else 10.0)
         if self._axes:
-            parts += self._grid(at, (x0, x1), (y0, y1), (left, top, wide, high))
-        self._inside = "".join(parts) + "".join(mark(at) for mark in self._marks)
-        self.svg = framed(self._size, self.caption, self._inside)
+            parts += self._grid(map_point, (x0, x1), (y0, y1), (left, top, wide, high))
+        self._inside = "".join(parts) + "".join(mark(map_point) for mark in self._marks)
+        self.svg = frame_svg(self._size, self.caption, self._inside)
 
     def _legend(self, x: float) -> list[str]:
         parts = []
@@ -233,7 +233,7 @@ class Chart(Picture):
         return parts
 
 
-def beside(*charts: Chart) -> Picture:
+def beside(*charts: Chart) -> Picture:  # a public name  # prose: ok
     """Return charts side by side, as one picture.
 
     >>> blurred, sharp = (ndgrad.viz.Chart(name, width=150, height=160).image(np.eye(4)) for name in ("blurred", "sharp"))
@@ -247,7 +247,7 @@ def beside(*charts: Chart) -> Picture:
         parts.append(f'<g transform="translate({width:g} 0)">{chart._inside}</g>')
         width += chart._size[0]
     caption = ", ".join(chart.caption for chart in charts)
-    return Picture(framed((width, max(chart._size[1] for chart in charts)), caption, "".join(parts)), caption)
+    return Picture(frame_svg((width, max(chart._size[1] for chart in charts)), caption, "".join(parts)), caption)
 
 
 # ----- numbers ----------------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def _plain(values: Any) -> Any:
     found = np.asarray(detached.numpy() if hasattr(detached, "numpy") else detached)
     if found.dtype.kind not in "biuf":
         raise TypeError(
-            f"a chart shows real numbers, and was given {found.dtype}. Take .real, abs() or angle() of complex ones. "
+            f"a chart shows real numbers, but was given {found.dtype}. Take .real, abs() or angle() of complex ones. "
             "[nd-complex]"
         )
     return found.astype(np.float64)
@@ -282,8 +282,8 @@ def _path(at: Callable[..., tuple[float, float]], points: Any) -> str:
 
 def _ends(values: list[float], margin: float) -> tuple[float, float]:
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    room = margin * (high - low) or (0.0 if high > low else 0.5 * (abs(high) or 1.0))
-    return low - room, high + room
+    pad = margin * (high - low) or (0.0 if high > low else 0.5 * (abs(high) or 1.0))
+    return low - pad, high + pad
 
 
 def _ticks(low: float, high: float, most: int, whole: bool = False) -> list[float]:
@@ -303,7 +303,7 @@ def _label(value: float) -> str:
 # ----- files ------------------------------------------------------------------------------------------------------------
 
 
-def framed(size: tuple[float, float], title: str, inside: str) -> str:
+def frame_svg(size: tuple[float, float], title: str, inside: str) -> str:
     """Return drawn elements as a complete SVG, with the colours of charts."""
     width, height = size
     return (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ndgrad._src.arrays.formulas import Formula
 from ndgrad._src.compiler.cuda.elementwise import Kind, can_be_written, result_dtypes, source, walked
+from ndgrad._src.ops.formulas import Formula
 
 
 def gated():

@@ -18,7 +18,7 @@ from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import traced
 
 
-def drawn(*shapes):
+def draw(*shapes):
     random = np.random.default_rng(0)
     return [random.standard_normal(shape).astype(np.float32) for shape in shapes]
 
@@ -33,7 +33,7 @@ def results(program, arrays):
 
 
 def test_a_scheduled_program_gives_what_the_program_gives():
-    arrays = drawn((64, 16), (16, 32), (32, 8))
+    arrays = draw((64, 16), (16, 32), (32, 8))
     program = simplify_program(traced(network, arrays))
     plain, checks = expand_program(program)
     assert not checks
@@ -42,12 +42,12 @@ def test_a_scheduled_program_gives_what_the_program_gives():
 
 
 def test_what_is_elementwise_is_computed_again_by_who_reads_it():
-    arrays = drawn((64, 16), (16, 32), (32, 8))
+    arrays = draw((64, 16), (16, 32), (32, 8))
     plain, _ = expand_program(simplify_program(traced(network, arrays)))
     kernels = [step for step in group_instructions(plain, DEVICE).steps if isinstance(step, Kernel)]
     slopes = [k for k in kernels if any(i.instruction.op.name == "gelu_slope" for i in k.items)]
     assert len(slopes) == 1
-    assert not any(i.instruction.op.name == "gelu" for i in slopes[0].items)  # that is in forward
+    assert not any(i.instruction.op.name == "gelu" for i in slopes[0].items)  # gelu itself runs in forward
     assert not any(v.nbytes == 64 * 32 * 4 and k is not slopes[0] for k in kernels[:1] for v in k.stores)
 
 

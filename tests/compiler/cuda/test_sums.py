@@ -30,7 +30,7 @@ class Held:
 
 class Room:
     def __init__(self, size):
-        self.array = np.full(size, 255, np.uint8)  # a NaN wherever something is read that nobody wrote
+        self.array = np.full(size, 255, np.uint8)  # reads of unwritten memory give NaN
         self.ptr = self.array.ctypes.data
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ndgrad._src.compiler.cuda.values import CudaWriter, has_formula, write
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.compiler.kernels.operations import OPERATIONS
+from ndgrad._src.compiler.kernels.operations import every_operation
 from ndgrad._src.ops.table import table
 
 special = pytest.importorskip("scipy.special")
@@ -27,6 +27,7 @@ FUNCTIONS = {
 #: Arguments of ops that take no others: between 0 and 1, beyond 1, booleans.
 BETWEEN = frozenset("asin acos atanh erfinv logit binary_cross_entropy".split())
 BEYOND = frozenset(("acosh",))
+OPERATIONS = every_operation()
 
 
 def carried_out(w: CudaWriter, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -37,7 +38,7 @@ def carried_out(w: CudaWriter, given: dict[str, np.ndarray]) -> dict[str, np.nda
         choice = re.fullmatch(r"(\w+) \? (.*) : (.*)", text)
         text = f"where({choice[1]}, {choice[2]}, {choice[3]})" if choice else text
         text = text.replace("&&", "&").replace("||", "|").replace("!(", "~(")
-        if "|" in text:  # which binds more closely in Python
+        if "|" in text:  # | binds more closely in Python
             text = " | ".join(f"({part})" for part in text.split("|"))
         names[name] = eval(text, {"where": np.where, **FUNCTIONS}, names)
     return names

@@ -76,7 +76,7 @@ class Product:
         assert (guard == 0xFF).all(), "wrote beyond the buffer"
 
 
-def bound(a: np.ndarray, b: np.ndarray, dtype: Any) -> np.ndarray:
-    """How far a product may lie from the true one: K roundings of sums of |a| |b|, generously fewer."""
+def error_bound(a: np.ndarray, b: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return the allowed error of a product: K roundings of sums of |a| |b|, in practice fewer."""
     wide = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     return np.finfo(dtype).eps * (2 + a.shape[-1]) * wide + np.finfo(dtype).tiny

@@ -99,11 +99,11 @@ def test_many_channels_are_cut_into_blocks_and_small_images_go_together(last: bo
     r = np.random.default_rng(25)
     square = ((3, 3), (3, 3), (1, 1), (1, 1), (1, 1))
     run = kernels("float32")
-    table = run.table(windows.forward(9, 1, 300, 20, axes(*square)))
+    table = run.table(windows.forward(9, 1, 600, 20, axes(*square)))
     header = dict(zip(windows.HEADER, table.words))
-    assert header["channel_block"] < 300
+    assert header["channel_block"] < 600
     assert header["together"] > 1
-    compare(run, r, square, 9, 1, 300, 20, last)
+    compare(run, r, square, 9, 1, 600, 20, last)
 
 
 def test_large_images_are_cut_along_their_first_axis() -> None:
@@ -132,7 +132,8 @@ def test_few_output_channels_are_the_rows_of_tiles(dtype: str, plain: bool) -> N
         table = run.table(windows.forward(3, groups, c, o, axes(*settings)))
         turned += int(dict(zip(windows.HEADER, table.words))["planes"])
         compare(run, r, settings, 3, groups, c, o, False)
-    assert turned >= (2 if plain else 4)  # narrow vectors are full sooner
+    is_narrow = run.tile.type.lanes * run.dtype.itemsize <= 16
+    assert turned >= (2 if is_narrow else 4)  # narrow vectors are full sooner
 
 
 def test_gradient_of_the_weight_does_not_depend_on_the_order_of_chunks() -> None:

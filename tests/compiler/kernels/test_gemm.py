@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from tests.compiler.kernels.products import Product, aligned, bound
+from tests.compiler.kernels.products import Product, aligned, error_bound
 from tests.examples import in_a_long_run
 
 from ndgrad._src.compiler.kernels import gemm
@@ -27,7 +27,7 @@ def product(dtype: str, kind: str = "host") -> Product:
     element = {"float32": "float", "float64": "double"}[dtype]
     if kind == "host":
         return Product(dtype)
-    if kind == "small blocks":  # so that small matrices have several blocks of everything
+    if kind == "small blocks":  # small matrices then have several blocks in every dimension
         tile = gemm.tile_shape(host(), element)
         return Product(dtype, plan=gemm.Blocking(tile, 16, 2 * tile.rows, 4 * tile.columns, pack_above=1))
     if kind == "avx2":  # 32-byte vectors, 16 registers
@@ -69,7 +69,7 @@ def compare(run: Product, r: np.random.Generator, m: int, n: int, k: int) -> Non
     accumulate = bool(r.integers(2))
     run(a, b, c, accumulate, order=r if r.integers(2) else None)
     expected = a.astype(np.float64) @ b.astype(np.float64) + (7 if accumulate else 0)
-    error, allowed = np.abs(c - expected), bound(a, b, dtype) + 8 * np.finfo(dtype).eps * 7
+    error, allowed = np.abs(c - expected), error_bound(a, b, dtype) + 8 * np.finfo(dtype).eps * 7
     assert (error <= allowed).all(), (m, n, k, a.strides, b.strides, accumulate)
     c[...] = 7
     assert (whole == 7).all(), f"wrote outside of C: {m} x {k} x {n}"
@@ -153,7 +153,7 @@ def test_every_edge_of_tiles(dtype: str) -> None:
         for n in [*range(1, 20), 33]:
             a, b, c = r.standard_normal((m, 9)).astype(dtype), r.standard_normal((9, n)).astype(dtype), np.empty((m, n), dtype)
             run(a, b, c)
-            assert (np.abs(c - a.astype(np.float64) @ b) <= bound(a, b, dtype)).all(), (m, n)
+            assert (np.abs(c - a.astype(np.float64) @ b) <= error_bound(a, b, dtype)).all(), (m, n)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -189,7 +189,7 @@ def test_batches_of_any_dimensions_with_repeated_matrices() -> None:
             for pieces in (1, 5):
                 c = np.empty((4, 3, m, n), dtype)
                 product(dtype).batch(a, b, c, pieces)
-                assert (np.abs(c - a.astype(np.float64) @ b) <= bound(a, b, dtype)).all()
+                assert (np.abs(c - a.astype(np.float64) @ b) <= error_bound(a, b, dtype)).all()
 
 
 def test_chunks_on_two_threads() -> None:
@@ -209,7 +209,7 @@ def test_chunks_on_two_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (np.abs(c - a.astype("d") @ b) <= bound(a, b, "f")).all()
+    assert (np.abs(c - a.astype("d") @ b) <= error_bound(a, b, "f")).all()
 
 
 def _bias_relu_times(tile: Tile) -> None:

@@ -49,7 +49,7 @@ def every_size(low: float = -1074, high: float = 1024, signs: bool = True) -> Po
     return points
 
 
-def around(center: float, signs: bool = True) -> Points:
+def approach(center: float, signs: bool = True) -> Points:
     """Numbers ever closer to one."""
 
 
@@ -64,7 +64,7 @@ def below_one(r: np.random.Generator, n: int, dtype: str) -> Any:
 
 
 def multiples(of: float, up_to: float) -> Points:
-    """What lies next to the multiples of a number."""
+    """Return numbers next to the multiples of a number."""
     return lambda r, n, dtype: np.round(np.exp2(r.uniform(0, up_to, n))) * of
 
 
@@ -89,18 +89,18 @@ def limits(x: Points) -> Points:
 
 ANY, SMALL, LARGE = every_size(), every_size(-1074, -1000), every_size(900, 1022)
 ANGLES = [flat(-1, 1), flat(-30, 30), flat(-1e6, 1e6), every_size(-60, 4), multiples(math.pi / 2, 20), multiples(math.pi / 2, 60), ANY]
-UNIT = [flat(-1, 1), every_size(-1074, 0), around(1, False), around(-1, False)]
+UNIT = [flat(-1, 1), every_size(-1074, 0), approach(1, False), approach(-1, False)]
 
 #: name -> mpmath's function, and points; a pair of points for two arguments.
 CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "exp": (mp.exp, [flat(-105, 89.5), flat(-750, 711), flat(-1, 1), ANY]),
     "exp2": (lambda x: mp.power(2, x), [flat(-151, 129), flat(-1080, 1025), flat(-1, 1), ANY]),
     "expm1": (mp.expm1, [flat(-90, 89.5), flat(-40, 711), flat(-1, 1), every_size(-60, 3), ANY]),
-    "log": (mp.log, [positive(ANY), flat(0, 3), around(1)]),
-    "log2": (lambda x: mp.log(x) / mp.log(2), [positive(ANY), flat(0, 3), around(1), lambda r, n, d: np.exp2(r.integers(-149, 127, n))]),
-    "log10": (mp.log10, [positive(ANY), flat(0, 3), around(1)]),
-    "log1p": (mp.log1p, [positive(ANY), flat(-1, 3), around(-1, False), every_size(-1074, -1)]),
-    "pow": (mp.power, [(positive(every_size(-5, 5)), every_size(-5, 5)), limits(positive(every_size(-30, 30))), limits(around(1)),
+    "log": (mp.log, [positive(ANY), flat(0, 3), approach(1)]),
+    "log2": (lambda x: mp.log(x) / mp.log(2), [positive(ANY), flat(0, 3), approach(1), lambda r, n, d: np.exp2(r.integers(-149, 127, n))]),
+    "log10": (mp.log10, [positive(ANY), flat(0, 3), approach(1)]),
+    "log1p": (mp.log1p, [positive(ANY), flat(-1, 3), approach(-1, False), every_size(-1074, -1)]),
+    "pow": (mp.power, [(positive(every_size(-5, 5)), every_size(-5, 5)), limits(positive(every_size(-30, 30))), limits(approach(1)),
                        limits(positive(SMALL)), (every_size(-4, 4), wholes(-20, 20))]),
     "sqrt": (mp.sqrt, [positive(ANY), flat(0, 3)]),
     "rsqrt": (lambda x: 1 / mp.sqrt(x), [positive(ANY), flat(0, 3)]),
@@ -114,19 +114,19 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "cosh": (mp.cosh, [flat(-2, 2), flat(-89.5, 89.5), flat(-711, 711), every_size(-60, 2)]),
     "tanh": (mp.tanh, [flat(-1, 1), flat(-20, 20), every_size(-60, 3), ANY]),
     "asinh": (mp.asinh, [flat(-1, 1), flat(-20, 20), ANY]),
-    "acosh": (mp.acosh, [flat(1, 3), around(1, False), positive(every_size(0, 1024))]),
+    "acosh": (mp.acosh, [flat(1, 3), approach(1, False), positive(every_size(0, 1024))]),
     "atanh": (mp.atanh, [flat(-1, 1), every_size(-1074, 0), below_one]),
     "sigmoid": (lambda x: mp.mpf(1) / (1 + mp.exp(-x)), [flat(-4, 4), flat(-104, 30), flat(-745, 40), every_size(-60, 3)]),
     "erf": (mp.erf, [flat(-1.2, 1.2), flat(-6, 6), every_size(-60, 2), SMALL]),
     "erfc": (mp.erfc, [flat(-1, 1), flat(-6, 10), flat(0, 27.3), every_size(-60, 2)]),
-    "erfinv": (mp.erfinv, [flat(-1, 1), every_size(-1074, 0), below_one, around(0.53)]),
-    "lgamma": (mp.loggamma, [flat(0, 12), around(1), around(2), positive(ANY)]),
-    "digamma": (mp.digamma, [flat(0, 12), around(1.4616321449683623), positive(every_size(-1021, 1024))]),
+    "erfinv": (mp.erfinv, [flat(-1, 1), every_size(-1074, 0), below_one, approach(0.53)]),
+    "lgamma": (mp.loggamma, [flat(0, 12), approach(1), approach(2), positive(ANY)]),
+    "digamma": (mp.digamma, [flat(0, 12), approach(1.4616321449683623), positive(every_size(-1021, 1024))]),
 }  # fmt: skip
 SLOW = ("erf", "erfc", "erfinv", "lgamma", "digamma")  # in mpmath
 
 
-def drawn(name: str, dtype: str, count: int) -> list[Any]:
+def draw_arguments(name: str, dtype: str, count: int) -> list[Any]:
     """The arguments of a function, a few of each kind."""
     r = np.random.default_rng(1)
     parts = []
@@ -158,7 +158,7 @@ def errors(got: Any, exact: list[Any], dtype: str) -> list[float]:
 
 
 def check(name: str, dtype: str, count: int) -> None:
-    columns = drawn(name, dtype, count)
+    columns = draw_arguments(name, dtype, count)
     # enough for cos next to a multiple of pi/2 near 1e308, and for what cancels
     with mp.workprec(1300 if name in ("sin", "cos", "tan") else 250):
         exact = [CASES[name][0](*(mp.mpf(float(v)) for v in row)) for row in zip(*columns)]
@@ -182,7 +182,7 @@ def test_errors_stay_below_the_bound_on_many_points(name: str, dtype: str) -> No
     check(name, dtype, 3000 if name not in SLOW else 800)
 
 
-#: What float32 is compared with, where a float64 function is as good as exact.
+#: References for float32: float64 functions, which are as good as exact.
 DOUBLES: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "tan": np.tan,
@@ -233,7 +233,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "nextafter": np.nextafter, "fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide, "sign": np.sign,
     "minimum": np.minimum, "maximum": np.maximum, "fmin": np.fmin, "fmax": np.fmax,
 }  # fmt: skip
-#: Which of two equal zeros of different signs is returned is nobody's business; SciPy's erfinv loses the sign.
+#: Functions that may return a zero of either sign; SciPy's erfinv loses the sign.
 NO_SIGN_OF_ZERO = {"minimum", "maximum", "fmin", "fmax", "erfinv"}
 
 

@@ -17,7 +17,7 @@ from ndgrad._src.compiler.kernels.reductions import Place, Reduction, stream, st
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, module
 from ndgrad._src.compiler.native.target import Code, host
 
-NAMES = {"sum": np.add, "prod": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+NAMES = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 DTYPES = ["int8", "uint32", "int64", "uint64", "float32", "float64"]
 CASES = [*((name, dtype) for name in NAMES for dtype in DTYPES), ("any", "bool"), ("all", "bool")]
 LANES = [1, 3, 8]
@@ -49,7 +49,7 @@ def run(name: str, x: Any, lanes: int) -> Any:
     return out[0]
 
 
-def drawn(dtype: str, n: int, r: np.random.Generator) -> Any:
+def draw(dtype: str, n: int, r: np.random.Generator) -> Any:
     if dtype == "bool":
         return r.integers(0, 2, n).astype(bool)
     if dtype.startswith("float"):
@@ -63,7 +63,7 @@ def drawn(dtype: str, n: int, r: np.random.Generator) -> Any:
 def test_a_reduction_is_numpys(name: str, dtype: str, lanes: int) -> None:
     r = np.random.default_rng(0)
     for n in (0, 1, 2, 5, 63, 64, 65, 1000):
-        x = drawn(dtype, n, r)
+        x = draw(dtype, n, r)
         if name in ("any", "all"):
             assert run(name, x, lanes) == getattr(x, name)()
             assert run(name, np.zeros(n, bool), lanes) == (name == "all" and n == 0)
@@ -98,7 +98,7 @@ def test_sums_of_many_have_the_error_of_a_block(dtype: str) -> None:
         size = math.fsum(np.abs(x).tolist())
         ours, numpys = abs(float(run("sum", x, 8)) - exact), abs(float(x.sum()) - exact)
         eps = float(np.finfo(dtype).eps)
-        assert ours <= max(numpys, 2 * eps * size)  # of sixteen equal terms all roundings may go one way
+        assert ours <= max(numpys, 2 * eps * size)  # all roundings of sixteen equal terms may go one way
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -107,7 +107,7 @@ def test_sums_of_many_have_the_error_of_a_block(dtype: str) -> None:
 def test_places_are_those_of_the_first(name: str, dtype: str, lanes: int) -> None:
     r = np.random.default_rng(2)
     for n in (1, 2, 5, 16, 17, 100):
-        for x in (drawn(dtype, n, r), r.integers(0, 2, n).astype(dtype), np.zeros(n, dtype)):
+        for x in (draw(dtype, n, r), r.integers(0, 2, n).astype(dtype), np.zeros(n, dtype)):
             assert run(name, x, lanes) == getattr(x, name)()
             if dtype.startswith("float"):
                 for where in ({n // 2}, {0}, {n - 1}, {n // 3, n // 2}):

@@ -32,7 +32,7 @@ def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype)
 
 
-def shown(steps: list[Step], program: Program) -> str:
+def show(steps: list[Step], program: Program) -> str:
     """Steps as text: a line for each, those of a chain after its extent."""
     lines = []
     for step in steps:
@@ -47,7 +47,7 @@ def shown(steps: list[Step], program: Program) -> str:
 def before_and_after(text: str) -> tuple[str, str]:
     program = parse_program(text)
     steps = group_instructions(program).steps
-    return shown(steps, program), shown(form_chains(steps, host()), program)
+    return show(steps, program), show(form_chains(steps, host()), program)
 
 
 ATTENTION = """

@@ -30,7 +30,7 @@ def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype)
 
 
-def shown(steps: list[Step], program: Program) -> str:
+def show(steps: list[Step], program: Program) -> str:
     """Steps as text: a line for each, what is finished before what finishes it."""
     lines, defined = [], program.definitions()
     for step in steps:
@@ -42,7 +42,7 @@ def shown(steps: list[Step], program: Program) -> str:
 def before_and_after(text: str) -> tuple[str, str]:
     program = parse_program(text)
     steps = group_instructions(program).steps
-    return shown(steps, program), shown(attach_epilogues(steps, len(steps)), program)
+    return show(steps, program), show(attach_epilogues(steps, len(steps)), program)
 
 
 CONVOLUTION = """
@@ -64,7 +64,7 @@ def test_what_follows_a_convolution_whose_channels_lie_last_is_an_epilogue() -> 
     assert after == "convolution, then each piece: add relu\nconvolution, then each piece: sum"
 
 
-#: What follows the convolution of images to as many of them.
+#: Ops after a convolution that gives as many images.
 SAME = """
 program same(%0: float32[8,32,24,24], %1: float32[32,32,3,3], %2: float32[32,32,3,3])
   %3: float32[8,32,24,24] = convolution(%0, %1, None, stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=1)

@@ -23,7 +23,7 @@ def failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_place(compiled: Any) -> int:
-    """How many inputs the program of the last trace writes by itself."""
+    """Return the number of inputs that the program of the last trace writes by itself."""
     made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1]
     return len(made.run_forward.executable.in_place.inputs)
 
@@ -138,7 +138,7 @@ def test_a_call_that_fails_its_checks_writes_nothing(compiles: bool) -> None:
             assert in_place(run) > 8  # parameters and moments
         before = [t.clone() for t in (*model.parameters(), *[v for s in optimizer.state.values() for v in s.values()])]
         wrong = ndgrad.tensor([0, 1, bad, 0, 1])
-        if bad == -100:  # which is to be ignored: another condition on values
+        if bad == -100:  # the ignored class is another condition on values
             run(x, wrong)
             continue
         with pytest.raises((IndexError, RuntimeError)):

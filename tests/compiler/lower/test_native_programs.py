@@ -90,7 +90,7 @@ def test_a_chain_of_elementwise_ops_is_one_kernel(shape: tuple[int, ...], dtype:
 
     arrays = floats(*shape, dtype=dtype), floats(*shape, dtype=dtype)
     assert kinds(native(f, *arrays, gradients=False)[0]) == ["Kernel"]
-    assert len(native(f, *arrays)[0].groups.steps) <= 3  # and one for what is a number, one for what depends on that
+    assert len(native(f, *arrays)[0].groups.steps) <= 3  # one step for numbers, one for values that depend on them
 
 
 @pytest.mark.parametrize(

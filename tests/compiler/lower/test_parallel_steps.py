@@ -32,7 +32,7 @@ assert failures_are_errors  # a fixture that every test here uses
 RNG = np.random.default_rng(4)
 
 
-def shown(text: str) -> str:
+def show(text: str) -> str:
     """The waves of a program, a line for each."""
     program = parse_program(text)
     found = form_waves(group_instructions(program).steps, {})
@@ -51,7 +51,7 @@ program gradients(%0: float32[64,32], %1: float32[64,16], %2: float32[16,32])
   %8: float32[32,16] = matmul(%7, %1)
   return %4, %8
 """
-    assert shown(text) == "matmul | matmul\nsin\nmatmul"
+    assert show(text) == "matmul | matmul\nsin\nmatmul"
 
 
 def conflicts(a: Step, b: Step, memory: dict[Value, Value]) -> bool:

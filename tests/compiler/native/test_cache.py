@@ -174,7 +174,7 @@ def test_the_folder_is_bounded_and_the_least_recently_used_go(place: Path, monke
         cache.store(k, bytes(1000))
         if (place / k).exists():
             os.utime(place / k, (1e9 + i, 1e9 + i))
-        cache.load(keys[0])  # of use all the time
+        cache.load(keys[0])  # in use all the time
     assert sum(file.stat().st_size for file in place.iterdir()) <= 10_000
     assert cache.load(keys[0]) is not None
     assert cache.load(keys[-1]) is not None
@@ -270,7 +270,7 @@ def test_a_read_only_home_works_without_the_cache(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("NDGRAD_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     (tmp_path / "home").mkdir(mode=0o500)
-    for home in (tmp_path / "home", Path("/proc")):  # root may write where a mode forbids it, and nobody to /proc
+    for home in (tmp_path / "home", Path("/proc")):  # root may write despite the mode, but not to /proc
         monkeypatch.setenv("HOME", str(home))
         assert Code(TEXT).function("f", c_int64)() == 41
     assert not Code(TEXT).cached

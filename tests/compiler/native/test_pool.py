@@ -1,4 +1,4 @@
-"""The pool of native workers: every chunk once, whoever calls, forks, is interrupted or leaves."""
+"""The pool of native workers runs every chunk once, also if callers fork, are interrupted or leave."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def work(request: pytest.FixtureRequest) -> Iterator[Work]:
 
 
 @pytest.fixture(scope="module")
-def shared() -> Work:
+def shared_work() -> Work:
     return Work(pools.pool())
 
 
@@ -142,7 +142,7 @@ def test_runs_after_the_workers_fell_asleep(work: Work):
 def test_workers_that_are_roused_find_nothing_to_do(work: Work, threads: int):
     a = np.zeros(2000, np.int64)
     rouse = work.code.function("rouse", None, c_int64)
-    rouse(threads)  # nobody is there
+    rouse(threads)  # no worker is there
     for _ in range(20):
         work.run("slow", a, 40, 3)
         time.sleep(0.001)
@@ -153,7 +153,7 @@ def test_workers_that_are_roused_find_nothing_to_do(work: Work, threads: int):
 
 def test_the_work_is_shared(work: Work):
     a = np.zeros(2000, np.int64)
-    late = time.monotonic() + 20  # the other core may belong to somebody else for a while
+    late = time.monotonic() + 20  # the other core may be busy for a while
     while not a[1001] and time.monotonic() < late:
         work.run("slow", a, 1000, 2)
     assert a[1001] > 0
@@ -201,16 +201,16 @@ def test_workers_end_when_the_pool_is_closed_and_come_back(work: Work):
         np.testing.assert_array_equal(a[:200], done)
 
 
-def test_set_num_threads_is_heeded(shared: Work):
+def test_set_num_threads_is_heeded(shared_work: Work):
     before = ndgrad.get_num_threads()
     a = np.zeros(2000, np.int64)
     try:
         ndgrad.set_num_threads(1)
         for _ in range(50):
-            shared.run("slow", a, 100)
+            shared_work.run("slow", a, 100)
         assert a[1000] == 5000
         ndgrad.set_num_threads(3)
-        assert shared.pool._state[pool_code.LIMIT] == 3
+        assert shared_work.pool._state[pool_code.LIMIT] == 3
     finally:
         ndgrad.set_num_threads(before)
 
@@ -232,32 +232,32 @@ def test_the_environment_says_how_many_threads(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_child_has_workers_of_its_own(shared: Work):
+def test_a_forked_child_has_workers_of_its_own(shared_work: Work):
     a = np.zeros(2000, np.int64)
-    shared.run("slow", a, 100, 2)
+    shared_work.run("slow", a, 100, 2)
     for _ in range(3):
         child = os.fork()
         if child == 0:
-            good = shared.pool.workers == 0
+            good = shared_work.pool.workers == 0
             late = time.monotonic() + 20
-            while not shared.pool.workers and time.monotonic() < late:
+            while not shared_work.pool.workers and time.monotonic() < late:
                 b = np.zeros(2000, np.int64)
-                shared.run("slow", b, 500, 2)
+                shared_work.run("slow", b, 500, 2)
                 good = good and bool((b[:500] == 1).all())
-            os._exit(7 if good and shared.pool.workers == 1 else 1)
-        shared.run("slow", a, 100, 2)  # the parent goes on
+            os._exit(7 if good and shared_work.pool.workers == 1 else 1)
+        shared_work.run("slow", a, 100, 2)  # the parent goes on
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     np.testing.assert_array_equal(a[:100], 4)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_child_forked_during_a_run_can_run(shared: Work):
+def test_a_child_forked_during_a_run_can_run(shared_work: Work):
     stop = threading.Event()
     a = np.zeros(2000, np.int64)
 
     def run_forever() -> None:
         while not stop.is_set():
-            shared.run("slow", a, 100, 2)
+            shared_work.run("slow", a, 100, 2)
 
     thread = threading.Thread(target=run_forever)
     thread.start()
@@ -267,7 +267,7 @@ def test_a_child_forked_during_a_run_can_run(shared: Work):
             if child == 0:
                 b = np.zeros(2000, np.int64)
                 for _ in range(20):
-                    shared.run("slow", b, 100, 2)
+                    shared_work.run("slow", b, 100, 2)
                 os._exit(7 if (b[:100] == 20).all() else 1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     finally:
@@ -276,14 +276,14 @@ def test_a_child_forked_during_a_run_can_run(shared: Work):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
-def test_an_interrupt_reaches_python_and_leaves_the_pool_whole(shared: Work):
+def test_an_interrupt_reaches_python_and_leaves_the_pool_whole(shared_work: Work):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     def run_forever() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         while True:
-            shared.run("slow", a, 50, 2)
+            shared_work.run("slow", a, 50, 2)
 
     a = np.zeros(2000, np.int64)
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -296,7 +296,7 @@ def test_an_interrupt_reaches_python_and_leaves_the_pool_whole(shared: Work):
         signal.signal(signal.SIGALRM, before)
     assert len(set(a[:50])) == 1  # no run was left in the middle
     a[:] = 0
-    shared.run("slow", a, 1000, 2)
+    shared_work.run("slow", a, 1000, 2)
     np.testing.assert_array_equal(a[:1000], 1)
 
 

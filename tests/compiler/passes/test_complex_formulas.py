@@ -45,7 +45,7 @@ def numbers(real: Any) -> Any:
 
 def assert_alike(found: Any, expected: Any, units: float, arguments: list[Any], call: str) -> None:
     """Finite results within so many units in the last place of the modulus; NaN, infinities and the signs of zeros as they are, but for
-    zeros beside a NaN, whose sign nobody says."""
+    zeros beside a NaN, whose sign is undefined."""
     assert found.dtype == expected.dtype
     if expected.dtype.kind == "b":
         np.testing.assert_array_equal(found, expected)

@@ -16,6 +16,7 @@ from ndgrad._src.compiler.passes.decompose import composites
 from ndgrad._src.compiler.passes.decompose import decompose as decomposed
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.ops.table import table
+from ndgrad._src.ops.vocabulary import load_all
 from tests.compiler.traced import arrays_for, assert_same, run, traced
 from tests.op_programs import SAMPLES, program_of
 
@@ -28,7 +29,11 @@ def names_of(program: Program) -> set[str]:
     return {i.op.name for i in program.instructions}
 
 
-@pytest.mark.parametrize("name", sorted(composites.by_name))
+load_all()
+BODIES = {name for name, op in table.items() if op.body is not None}
+
+
+@pytest.mark.parametrize("name", sorted({*composites.by_name, *BODIES}))
 def test_samples_of_an_op_give_the_same_within_rounding(name: str) -> None:
     ran = False
     for sample in SAMPLES[name]:

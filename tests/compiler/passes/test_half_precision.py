@@ -18,7 +18,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 BRAIN = np.dtype(ml_dtypes.bfloat16)
 
 
-def drawn(*shapes: tuple[int, ...], dtype: type = np.float32) -> list[np.ndarray]:
+def draw(*shapes: tuple[int, ...], dtype: type = np.float32) -> list[np.ndarray]:
     random = np.random.default_rng(0)
     return [random.standard_normal(shape).astype(dtype) for shape in shapes]
 
@@ -38,7 +38,7 @@ def in_halves(x, w):
 
 
 def test_products_of_widened_halves_are_products_of_halves():
-    arrays = drawn((6, 5), (5, 4))
+    arrays = draw((6, 5), (5, 4))
     program = program_of(in_halves, arrays)
     assert any(i.op.name == "matmul" and i.result.dtype == np.float32 for i in program.instructions)
     narrowed = simplify_program(narrow(program))
@@ -53,7 +53,7 @@ def test_views_go_before_casts():
     def function(x):
         return x.to(ndgrad.bfloat16).float().reshape(4, 6).t()[1:].to(ndgrad.bfloat16).float()
 
-    arrays = drawn((24,))
+    arrays = draw((24,))
     narrowed = simplify_program(narrow(program_of(function, arrays)))
     for got, want in zip(results(narrowed, arrays), results(program_of(function, arrays), arrays), strict=True):
         np.testing.assert_array_equal(got, want)
@@ -66,7 +66,7 @@ def test_parts_in_another_order_are_put_there_at_once():
         whole = ndgrad.stack([x, x * 2, x * 3])
         return (whole + 0.0).permute(1, 0, 2).contiguous()
 
-    arrays = drawn((4, 5))
+    arrays = draw((4, 5))
     program = program_of(function, arrays)
     narrowed = narrow(program)
     assert any(i.op.name == "assembled" and i.result.shape == (4, 3, 5) for i in narrowed.instructions)
@@ -79,7 +79,7 @@ def test_gradients_of_attention_are_one_op_again(is_causal):
     def function(q, k, v):
         return ndgrad.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
 
-    arrays = drawn((2, 3, 6, 4), (2, 3, 6, 4), (2, 3, 6, 4))
+    arrays = draw((2, 3, 6, 4), (2, 3, 6, 4), (2, 3, 6, 4))
     program = program_of(function, arrays)
     found = attention_gradients(program)
     names = [i.op.name for i in found.instructions]
@@ -95,6 +95,6 @@ def test_weights_that_somebody_else_reads_stay():
         weights = ndgrad.softmax(q @ k.transpose(-1, -2), -1)
         return weights @ v + weights.sum()
 
-    arrays = drawn((2, 6, 4), (2, 6, 4), (2, 6, 4))
+    arrays = draw((2, 6, 4), (2, 6, 4), (2, 6, 4))
     program = program_of(function, arrays)
     assert attention_gradients(program) is program

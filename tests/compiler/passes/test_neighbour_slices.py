@@ -15,13 +15,13 @@ from ndgrad._src.compiler.program.program import Program
 from tests.compiler.traced import assert_same, becomes, run, traced
 
 
-def moved(program: Program) -> Program:
+def recompute(program: Program) -> Program:
     return recompute_neighbours(program, cost_alone)
 
 
 def test_differences_of_neighbours_compute_both() -> None:
     becomes(
-        moved,
+        recompute,
         """program p(%0: float64[50000], %1: float64[])
   %2: float64[50000] = mul(%0, %1)
   %3: float64[49999] = getitem(%2, index=(slice(1, 50000, 1),))
@@ -59,7 +59,7 @@ def test_other_values_stay_in_memory(size: int, op: str, slices: tuple[str, str]
   %3: float64[{length}] = sub(%2, %4)
   return %3, {result}
 """
-    becomes(moved, text, text)
+    becomes(recompute, text, text)
 
 
 def stencil(x: Any, y: Any) -> Any:
@@ -73,7 +73,7 @@ def test_stencils_are_the_same_to_the_last_bit() -> None:
     random = np.random.default_rng(0)
     arrays = [random.standard_normal((200, 300)), random.uniform(0, 1, 300)]
     before = simplify_program(traced(stencil, arrays, gradients=False))
-    after = moved(before)
+    after = recompute(before)
     assert max(v.nbytes for i in before.instructions if i.op.name != "getitem" for v in i.results) == 200 * 300 * 8
     assert sum(i.op.name == "getitem" for i in after.instructions) != sum(i.op.name == "getitem" for i in before.instructions)
     assert_same(before, after, arrays)

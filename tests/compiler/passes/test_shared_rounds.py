@@ -1,4 +1,4 @@
-"""What the rounds of two loops have in common, once."""
+"""Work that the rounds of two loops have in common runs once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.compiler.traced import arrays_for, assert_same, becomes, traced
 
 
 def test_a_later_loop_reads_what_an_earlier_one_has_computed() -> None:
-    """exp(matmul) of each round is stored; the sum of what is at hand is computed again, and of matmul nobody hears any more."""
+    """exp(matmul) of each round is stored. The second loop computes only the cheap sum again, and no matmul."""
     becomes(
         share_rounds,
         """program p(%0: float64[3], %1: float64[3,3], %2: float64[4,3])

@@ -81,7 +81,7 @@ def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
 
 
 #: Files that are no passes: what passes share.
-SHARED = {"__init__", "rewrite", "expansion", "basic_index", "periods", "loop_building", "loop_parts", "complex_walk"}
+SHARED = {"__init__", "rewrite", "expansion", "basic_index", "periods", "loop_building", "loop_parts", "complex_walk", "terms"}
 
 
 @pytest.mark.parametrize("name", sorted({module.name for module in iter_modules(passes.__path__)} - SHARED))

@@ -154,7 +154,7 @@ def test_every_part_has_the_same_bits(block: int) -> None:
 
 
 def looked_at(rounds: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many places are compared for a buffer that is written and read in so many rounds."""
+    """Return the number of places compared for a buffer that is written and read in this many rounds."""
     count = 0
     disjoint = write_histories.are_disjoint
 

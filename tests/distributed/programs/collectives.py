@@ -1,4 +1,4 @@
-"""Collectives on tensors, against what NumPy says of everybody's values."""
+"""Collectives on tensors, compared with NumPy on the values of all ranks."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def messages_between_two():
         assert dist.recv(x, 0, tag=rank) == 0
         close(x, values(0, 3, seed=rank))
         dist.send(mine(2), 0)
-    dist.barrier()  # or a message of what follows could be the one that anybody sends
+    dist.barrier()  # keeps later messages from a receive from any source
     after, before = (rank + 1) % size, (rank - 1) % size
     a, b = mine(4), ndgrad.empty(4, dtype=ndgrad.float64)
     works = dist.batch_isend_irecv([dist.P2POp(dist.isend, a, after), dist.P2POp(dist.irecv, b, before)])

@@ -21,45 +21,45 @@ class _Communicator:
     def __init__(self, count, identity, rank):
         from mpi4py import MPI
 
-        assert identity == bytes([77] * 128)  # that of the first rank
+        assert identity == bytes([77] * 128)  # the first rank's
         self.comm = MPI.COMM_WORLD.Dup() if count == MPI.COMM_WORLD.size else MPI.COMM_SELF.Dup()
         assert (self.comm.size, self.comm.rank) == (count, rank)
         self.destroy = self.comm.Free
 
     @staticmethod
-    def at(address, count, kind):
+    def view_memory(address, count, kind):
         dtype = np.dtype(kind_names[kind])
         return np.frombuffer((ctypes.c_byte * (count * dtype.itemsize)).from_address(address), dtype)
 
-    def _reduced(self, source, count, kind, op):
-        return UFUNCS[op].reduce(self.comm.allgather(self.at(source, count, kind)))
+    def _reduce(self, source, count, kind, op):
+        return UFUNCS[op].reduce(self.comm.allgather(self.view_memory(source, count, kind)))
 
     def allReduce(self, source, target, count, kind, op, stream):
-        self.at(target, count, kind)[...] = self._reduced(source, count, kind, op)
+        self.view_memory(target, count, kind)[...] = self._reduce(source, count, kind, op)
 
     def reduce(self, source, target, count, kind, op, root, stream):
-        found = self._reduced(source, count, kind, op)
+        found = self._reduce(source, count, kind, op)
         if self.comm.rank == root:
-            self.at(target, count, kind)[...] = found
+            self.view_memory(target, count, kind)[...] = found
 
     def broadcast(self, source, target, count, kind, root, stream):
-        self.at(target, count, kind)[...] = self.comm.bcast(self.at(source, count, kind), root=root)
+        self.view_memory(target, count, kind)[...] = self.comm.bcast(self.view_memory(source, count, kind), root=root)
 
     def allGather(self, source, target, count, kind, stream):
-        found = np.concatenate(self.comm.allgather(self.at(source, count, kind)))
-        self.at(target, found.size, kind)[...] = found
+        found = np.concatenate(self.comm.allgather(self.view_memory(source, count, kind)))
+        self.view_memory(target, found.size, kind)[...] = found
 
     def reduceScatter(self, source, target, count, kind, op, stream):
-        whole = self._reduced(source, count * self.comm.size, kind, op)
-        self.at(target, count, kind)[...] = whole[self.comm.rank * count : (self.comm.rank + 1) * count]
+        whole = self._reduce(source, count * self.comm.size, kind, op)
+        self.view_memory(target, count, kind)[...] = whole[self.comm.rank * count : (self.comm.rank + 1) * count]
 
     def send(self, source, count, kind, peer, stream):
-        request = self.comm.isend(self.at(source, count, kind).copy(), peer)
+        request = self.comm.isend(self.view_memory(source, count, kind).copy(), peer)
         self._later(lambda: request.wait())
 
     def recv(self, target, count, kind, peer, stream):
         def take():
-            self.at(target, count, kind)[...] = self.comm.recv(source=peer)
+            self.view_memory(target, count, kind)[...] = self.comm.recv(source=peer)
 
         self._later(take)
 
@@ -123,7 +123,7 @@ def tensors_on_gpus_go_through_nccl():
         assert x.device.type == "cuda"
         close(x.cpu(), want)
     x = _mine(2 * size, 3).T
-    dist.all_reduce(x)  # whose memory is no block
+    dist.all_reduce(x)  # its memory is no block
     close(x.cpu(), every.sum(0).T)
     x = _mine(2, 3)
     dist.broadcast(x, size - 1)

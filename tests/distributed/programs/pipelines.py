@@ -89,7 +89,7 @@ def activations_and_their_gradients_are_all_that_is_sent():
         with CommDebugMode() as seen:
             schedule.step(*((x,) if rank == 0 else ()), target=y if rank == n - 1 else None)
         each = 12 * 4 * 8
-        told = len('[[[3, 4], "float64", true]]') + 8  # which shapes come, once a step
+        told = len('[[[3, 4], "float64", true]]') + 8  # the announced shapes, once a step
         assert seen.total() == (rank < n - 1) * (each + told) + (rank > 0) * each
 
 
@@ -142,7 +142,7 @@ def what_does_not_fit_is_refused():
         PipelineStage(nn.ReLU(), 1 - rank, 2)
     with pytest.raises(ValueError, match="3 stages cannot be dealt to 2 ranks"):
         PipelineStage(nn.ReLU(), 0, 3)
-    with pytest.raises(ValueError, match=r"this rank has the stages \[\d, \d\] of 4, and got"):
+    with pytest.raises(ValueError, match=r"this rank has the stages \[\d, \d\] of 4, but got"):
         ScheduleInterleaved1F1B([PipelineStage(nn.ReLU(), rank, 4)], 2)
 
 

@@ -35,7 +35,7 @@ def _leaf(seed, *shape):
     return ndgrad.tensor(values(seed, *shape), requires_grad=True)
 
 
-#: What the functions below use on the rank where they run.
+#: State of the functions below on the rank where they run.
 _held: dict[str, ndgrad.Tensor] = {}
 
 
@@ -198,7 +198,7 @@ def several_contexts_at_once():
 
 @on_ranks(2, 3, 4)
 def parts_of_the_graph_that_the_loss_does_not_use():
-    """Messages whose results are thrown away take no part: nobody waits for their gradients."""
+    """Messages whose results are unused take no part in backward: no gradient of theirs is awaited."""
     with _calls() as (rank, size):
         x = _leaf(rank, 3)
         with context() as context_id:

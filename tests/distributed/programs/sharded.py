@@ -41,7 +41,7 @@ def fully_sharded_modules_train_as_one_process_with_the_whole_batch():
     adam, sgd = ndgrad.optim.Adam, ndgrad.optim.SGD
     for optimizer, reshard in ((adam, True), (sgd, False), (sgd, None)):
         alone, want = _train_alone(optimizer, steps=3)
-        net = _sharded(seed=dist.get_rank(), reshard_after_forward=reshard)  # everybody gets the first rank's
+        net = _sharded(seed=dist.get_rank(), reshard_after_forward=reshard)  # all ranks get the first rank's
         assert isinstance(net, FSDPModule)
         assert type(net).__name__ == "FSDPSequential"
         opt = optimizer(net.parameters(), lr=0.05)
@@ -76,7 +76,7 @@ def _bytes(net):
 def the_bytes_of_a_step_are_those_of_the_formula():
     n = dist.get_world_size()
     total = _bytes(_model())
-    flags = 2 * (n - 1) / n * len(list(_model().parameters()))  # which parameters were used by any rank: a byte each
+    flags = 2 * (n - 1) / n * len(list(_model().parameters()))  # a byte for each parameter: used by any rank
     for reshard, times in ((True, 3), (False, 2)):  # gathered twice and scattered once, or once each
         net = _sharded(reshard_after_forward=reshard)
         for step in range(2):
@@ -159,7 +159,7 @@ def gradients_of_micro_batches_are_sent_once():
     assert seen.get_comm_counts()["reduce_scatter"] == 3  # one for each unit
     for p, q in zip(net.parameters(), alone.parameters(), strict=True):
         close(_whole(p.grad), q.grad.numpy(), 1e-10)
-    again = _sharded()  # or sent each time, and summed as pieces
+    again = _sharded()  # here pieces are sent each time, and summed
     for i in range(3):
         _step(again, i)
     for p, q in zip(again.parameters(), alone.parameters(), strict=True):
@@ -187,7 +187,7 @@ def several_forward_passes_before_backward():
 
 
 class _Experts(ndgrad.nn.Module):
-    """Each rank uses another part of it, and nobody the last."""
+    """Each rank uses another part of it, and no rank the last."""
 
     def __init__(self):
         super().__init__()
@@ -269,7 +269,7 @@ def parameters_written_between_forward_and_backward_are_noticed():
         q.data = p.detach().full_tensor()
     x, y = _batch(3)
     ((alone(ndgrad.tensor(x)) - ndgrad.tensor(y)) ** 2).mean().backward()
-    _step(net, 3)  # and nothing is left of it
+    _step(net, 3)  # nothing is left of the failed pass
     for p, q in zip(net.parameters(), alone.parameters(), strict=True):
         close(_whole(p.grad), q.grad.numpy(), 1e-10)
 
@@ -364,7 +364,7 @@ def what_cannot_be_sharded_is_refused():
     with pytest.raises(TypeError, match="takes a module"):
         fully_shard(3)
     mesh = dist.init_device_mesh("cpu", (2,))
-    with pytest.raises(NotImplementedError, match="the parameter 'weight' is spread already, as .*Shard.dim=0"):
+    with pytest.raises(NotImplementedError, match="the parameter 'weight' is already a DTensor, .*Shard.dim=0"):
         fully_shard(parallelize_module(ndgrad.nn.Linear(2, 2), mesh, ColwiseParallel()), mesh=mesh)
 
 
@@ -428,6 +428,6 @@ def tensor_parallel_layers_fully_sharded():
     for (name, p), q in zip(net.named_parameters(), alone.parameters(), strict=True):
         np.testing.assert_allclose(_whole(p), q.detach().numpy(), rtol=1e-6, atol=1e-8, err_msg=name)
     up = net.blocks[0].up
-    assert up.weight.to_local().shape == (6, 12)  # of (24, 12)
+    assert up.weight.to_local().shape == (6, 12)  # the whole is (24, 12)
     assert up.bias.to_local().shape == (6,)
     assert [str(p) for p in net.blocks[0].down.weight.placements] == ["Shard(dim=1)", "Shard(dim=0)"]

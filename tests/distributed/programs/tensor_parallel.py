@@ -144,7 +144,7 @@ def norms_over_a_sharded_sequence():
     found = net(piece)
     assert found.shape == piece.shape
     close(found, np.split(want.detach().numpy(), n, axis=1)[dist.get_rank()], 1e-9)
-    found.square().sum().backward()  # of the pieces: the whole is their sum
+    found.square().sum().backward()  # a sum over pieces is the whole
     for (name, p), q in zip(net.named_parameters(), alone.named_parameters(), strict=True):
         np.testing.assert_allclose(_whole(p.grad), q[1].grad.numpy(), rtol=1e-8, atol=1e-9, err_msg=name)
 
@@ -200,7 +200,7 @@ def arguments_and_results_are_placed():
     net = parallelize_module(net, mesh, PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(1)))
     out = net(ndgrad.ones(1, 4) + rank)
     close(out, [[2, 2], [4, 4]])
-    with pytest.raises(ValueError, match="got 2 arguments, and there are 1 layouts"):
+    with pytest.raises(ValueError, match="got 2 arguments, but there are 1 layouts"):
         net(ndgrad.ones(1, 4), 3)
     with pytest.raises(ValueError, match=r"no module is called 'b'. There are 0"):
         parallelize_module(nn.Sequential(nn.Linear(2, 2)), mesh, {"b": ColwiseParallel()})

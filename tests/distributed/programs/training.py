@@ -54,7 +54,7 @@ def _mean_over_ranks(value):
 def data_parallel_trains_as_one_process_with_the_whole_batch():
     alone, want = _train_alone()
     for cap, views in ((25, False), (0.0004, True)):  # one bucket, and several
-        # everybody gets the first rank's
+        # All ranks get the first rank's.
         net = DistributedDataParallel(_model(seed=dist.get_rank()), bucket_cap_mb=cap, gradient_as_bucket_view=views)
         opt = ndgrad.optim.Adam(net.parameters(), lr=0.05)
         for step in range(4):
@@ -76,12 +76,12 @@ def messages_leave_while_backward_runs():
     order = []
     send, whole = net._send_full, net._next
 
-    def watched():
+    def send_and_note():
         before = net._next
         send()
         order.extend(("sent", i) for i in range(before, net._next))
 
-    net._send_full = watched
+    net._send_full = send_and_note
     first = next(net.module.parameters())
     first.register_post_accumulate_grad_hook(lambda p: order.append("last gradient"))
     net(_mine(_batch(0)[0])).sum().backward()
@@ -126,7 +126,7 @@ def parameters_that_a_rank_does_not_use():
     net(x, rank).sum().backward()
     close(net.module.a.weight.grad, np.tile(values(0, 3, 2).sum(0), (2, 1)) / 2)
     close(net.module.b.weight.grad, np.tile(values(1, 3, 2).sum(0), (2, 1)) / 2)
-    assert net.module.c.weight.grad is None  # nobody has used it
+    assert net.module.c.weight.grad is None  # no rank has used it
     strict = DistributedDataParallel(_Branches())
     with pytest.raises(RuntimeError, match=r"these parameters got no gradient: .*b\.weight.*find_unused_parameters=True"):
         strict(x, 0).sum().backward()

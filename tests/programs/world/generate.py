@@ -43,7 +43,7 @@ EXTRA = {
     "cfg": "cfg = types.SimpleNamespace(scale=2.0)",
     "data": "data = np.array([2.0, 1.0], dtype=np.float32)",
 }
-#: How programs read numbers of tensors.
+#: Forms in which programs read numbers of tensors.
 READS = {"item()": ".item()", "float()": "float(y", "int()": "int(y"}
 FORMS = ("nested", "global", "method", "module", "callable", "decorated")
 ENDINGS = (
@@ -118,7 +118,7 @@ def draw_value(rng: random.Random, kind: Kind) -> str:
     return rng.choice(plain) if plain and rng.random() < 0.5 else rng.choice(values)
 
 
-def wrapped(rng: random.Random, number: int, kind: Kind) -> tuple[str, str]:
+def wrap_reading(rng: random.Random, number: int, kind: Kind) -> tuple[str, str]:
     """The expression that reads a place, sometimes by a helper function, and the text of that function."""
     if rng.random() < 0.7 or kind.lines or re.search(r"\b[xyw]\b|next\(|super|_getframe", kind.get):
         return kind.get, ""
@@ -129,7 +129,7 @@ def wrapped(rng: random.Random, number: int, kind: Kind) -> tuple[str, str]:
 
 
 def stored_value(rng: random.Random, kind: Kind, get: str) -> str:
-    """What the function stores in a place."""
+    """Return the expression that the function stores in a place."""
     sort = kind.sort
     if sort in ("number", "float") and not kind.pool:
         return rng.choice(
@@ -146,7 +146,7 @@ def stored_value(rng: random.Random, kind: Kind, get: str) -> str:
 def place_part(rng: random.Random, number: int, kind: Kind, does_write: bool) -> Part:
     kind = kind.numbered(number, draw_value(rng, kind.numbered(number, "")))
     body: list[str] = []
-    get, helper = wrapped(rng, number, kind)
+    get, helper = wrap_reading(rng, number, kind)
     if kind.lines:
         body.append(rng.choice(kind.lines).replace("$", draw_value(rng, kind)))
     else:

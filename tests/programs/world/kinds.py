@@ -56,7 +56,7 @@ USES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 USES["float"] = USES["byte"] = USES["number"]
 
-#: What an effect may store, as expressions of the function, by sort.
+#: Expressions of the function that an effect may store, by sort.
 STORED: dict[str, tuple[str, ...]] = {
     "number": ("y.sum().item()", "float(y.sum())", "y.max().item() + 1", "len(y)", "4.5"),
     "tensor": ("y.detach()", "y.sum()", "y", "y * 2", "y.detach().clone()", "x"),

@@ -48,34 +48,34 @@ OWN_MODULES = re.compile(r"(other|pkg|extra|made|program)\d*(\.\w+)?$")
 
 
 class Counts:
-    """How often programs of the compiler ran."""
+    """Return the number of runs of compiled programs."""
 
     compiled = 0
 
 
-def count_calls(cls: Any) -> None:
-    call = cls.__call__
+def count_calls(cls: Any, name: str) -> None:
+    call = getattr(cls, name)
 
-    def __call__(self: Any, *args: Any) -> Any:
+    def count(self: Any, *args: Any) -> Any:
         found = call(self, *args)
         Counts.compiled += 1
         return found
 
-    __call__.is_counting = True  # type: ignore[attr-defined]
-    cls.__call__ = __call__
+    count.is_counting = True  # type: ignore[attr-defined]
+    setattr(cls, name, count)
 
 
 @contextlib.contextmanager
 def counting() -> Iterator[None]:
     """A block in which `Counts` counts the calls that run compiled."""
-    originals = [(cls, cls.__call__) for cls in (Specialisation, NativeCall)]
-    for cls, _ in originals:
-        count_calls(cls)
+    originals = [(cls, name, getattr(cls, name)) for cls, name in ((Specialisation, "__call__"), (NativeCall, "finish"))]
+    for cls, name, _ in originals:
+        count_calls(cls, name)
     try:
         yield
     finally:
-        for cls, call in originals:
-            cls.__call__ = call  # type: ignore[method-assign]
+        for cls, name, call in originals:
+            setattr(cls, name, call)
 
 
 @dataclass
@@ -99,7 +99,7 @@ class LogHandler(logging.Handler):
 
 
 class Observer:
-    """What a program calls: it notes everything after each call of the function."""
+    """Wrapper that a program calls: it notes all state after each call of the function."""
 
     def __init__(self, run: Run, caught: list[Any]) -> None:
         self.run = run
@@ -172,14 +172,14 @@ class Observer:
         seen = [
             f"{w.category.__name__}: {w.message}"
             for w in self.caught
-            if w.category is not ResourceWarning and not str(w.message).startswith("<compiled ")  # of a slow function
+            if w.category is not ResourceWarning and not str(w.message).startswith("<compiled ")  # the warning about a slow function
         ]
         facts.append(("warnings", "number", f"{len(seen)}: " + "; ".join(text[:70] for text in seen)))
         facts.append(("warnings", "text", plain_text("\n".join(seen))))
         self.caught.clear()
 
     def note_aliases(self, tensors: list[Any], args: tuple[Any, ...], facts: list[Fact]) -> None:
-        """Which results are arguments, earlier results or each other, or share memory with them."""
+        """Return the results that are arguments, earlier results or each other, or share memory with them."""
         others = [(f"argument {i}", a) for i, a in enumerate(args) if isinstance(a, ndgrad.Tensor)]
         others += [(f"earlier result {i}", t) for i, t in enumerate(self.earlier)]
         others += [(f"result {i}", t) for i, t in enumerate(tensors)]

@@ -11,7 +11,7 @@ from tests.programs.world.generate import WS, XS, Part, Program, Step, without_p
 from tests.programs.world.kinds import Kind
 from tests.programs.world.run import Difference, check
 
-#: How many programs are tried while one is made short: by its parts, and by its syntax.
+#: Number of programs tried while one is shortened: by its parts, and by its syntax.
 MOST_PARTS, MOST_SYNTAX = 120, 250
 STORED_NUMBERS = ("y.sum().item()", "float(y.sum())", "y.max().item()", "y.detach().sum()")
 

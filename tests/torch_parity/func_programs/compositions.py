@@ -199,11 +199,11 @@ def recursion_and_higher_order_functions(torch, func):
 
 @program
 def wraps_keeps_names(torch, func):
-    def named(x):
+    def total(x):
         """Doc."""
         return x.sum()
 
-    made = [t(named) for t in (func.grad, func.grad_and_value, func.vmap, func.jacrev, func.jacfwd)]
+    made = [t(total) for t in (func.grad, func.grad_and_value, func.vmap, func.jacrev, func.jacfwd)]
     return [m.__name__ for m in made], [m.__doc__ for m in made]
 
 

@@ -1,6 +1,6 @@
-"""What programs of transforms are written with: functions of the library, its `func`, that return whatever there is to compare.
+"""Vocabulary of the programs of transforms: functions of the library and its `func` that return the values to compare.
 
-Their data come from NumPy. What is random inside is compared by its shape and by which samples are equal.
+Their data come from NumPy. Random results are compared by their shapes and by the equality of samples.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def attempt(f: Callable[[], Any]) -> Any:
     try:
         return f()
     except Exception as error:
-        return error.with_traceback(None)  # or the tensors of its frames would stay
+        return error.with_traceback(None)  # otherwise the tensors of its frames would stay
 
 
 def all_equal(samples: Any) -> bool:

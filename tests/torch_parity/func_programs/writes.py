@@ -82,7 +82,7 @@ def writes_of_an_inner_value_beside_tangents_of_an_outer_level(torch, func):
 
         return func.grad(f)(z[0])
 
-    def filled(t):
+    def fill(t):
         def f(z):
             y = z * 2.0
             y[0] = t * t
@@ -90,7 +90,7 @@ def writes_of_an_inner_value_beside_tangents_of_an_outer_level(torch, func):
 
         return func.grad(f)(x)
 
-    def between(z):
+    def write_between_levels(z):
         """The tensor that is written has a tangent of a level outside grad, the value one of a level inside."""
 
         def product(p, q):
@@ -104,37 +104,37 @@ def writes_of_an_inner_value_beside_tangents_of_an_outer_level(torch, func):
         return func.grad(f)(x)
 
     return (
-        func.jvp(gradient, (x,), (v,)), func.jvp(filled, (x[0],), (v[0],)), func.jvp(between, (x,), (v,)),
-        func.grad(gradient)(x), func.jacrev(filled)(x[0]), func.jacrev(between)(x),
+        func.jvp(gradient, (x,), (v,)), func.jvp(fill, (x[0],), (v[0],)), func.jvp(write_between_levels, (x,), (v,)),
+        func.grad(gradient)(x), func.jacrev(fill)(x[0]), func.jacrev(write_between_levels)(x),
     )  # fmt: skip
 
 
 @program
 def writes_of_an_inner_value_into_what_has_no_gradient_there(torch, func):
-    def written(w, z):
+    def write(w, z):
         w[0] = z[0] ** 3
         return w.sum()
 
     def unrecorded(z):
         with torch.no_grad():
             w = z * 1
-        return written(w, z)
+        return write(w, z)
 
     def sorted_unrecorded(z):
         with torch.no_grad():
             w, _ = z.sort()
-        return written(w, z)
+        return write(w, z)
 
     def by_jvp(z):
         def inner(p):
-            w = z * 1.1  # of the outer level
+            w = z * 1.1  # a tensor of the outer level
             w.mul_(p)
             return w
 
         return func.jvp(inner, (z,), (vector(torch, 1),))[1].sum()
 
     x = vector(torch)
-    zeros, steps = (lambda z: written(torch.zeros_like(z), z)), (lambda z: written((z > 0).to(z.dtype), z))
+    zeros, steps = (lambda z: write(torch.zeros_like(z), z)), (lambda z: write((z > 0).to(z.dtype), z))
     functions = unrecorded, sorted_unrecorded, zeros, steps, by_jvp
     return [(func.grad(f)(x), func.hessian(f)(x), func.jacrev(func.jacrev(f))(x)) for f in functions]
 

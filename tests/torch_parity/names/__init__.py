@@ -114,7 +114,7 @@ def differing() -> dict[str, str]:
 
 
 def here(name: str) -> Any:
-    """What is called so here; AttributeError if nothing is."""
+    """Return the object of this name here; AttributeError if there is none."""
     namespace, _, last = name.rpartition(".")
     try:
         home = _resolve("ndgrad" + namespace.removeprefix("torch"))

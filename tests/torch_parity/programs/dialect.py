@@ -1,4 +1,4 @@
-"""What programs for both libraries are written with.
+"""Vocabulary of the programs for both libraries.
 
 A program is a function of the module, torch or ndgrad. Its data come from NumPy, so that the libraries' generators play no part.
 """

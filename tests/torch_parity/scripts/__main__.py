@@ -18,7 +18,7 @@ NOT_SCRIPTS = ("__init__", "__main__", "starting")
 
 
 def run(path):
-    """What a script prints; of an error, its last line too."""
+    """Return the output of a script, and the last line of its error."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), warnings.catch_warnings():
         warnings.simplefilter("ignore")

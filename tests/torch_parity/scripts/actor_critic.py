@@ -2,7 +2,7 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from starting import filled
+from starting import fill
 from torch.distributions import Categorical
 
 rng = np.random.default_rng(0)
@@ -18,7 +18,7 @@ class ActorCritic(nn.Module):
         return Categorical(F.softmax(self.action(x), dim=-1)), self.value(x)
 
 
-model = filled(ActorCritic(), scale=2.0)
+model = fill(ActorCritic(), scale=2.0)
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
 for episode in range(3):
     policy_losses, value_losses, entropies, ratios = [], [], [], []

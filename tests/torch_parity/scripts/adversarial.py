@@ -1,8 +1,8 @@
 import torch
 import torch.nn as nn
-from starting import draw, filled, integers
+from starting import draw, fill, integers
 
-model = filled(nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 4)), scale=2.0).eval()
+model = fill(nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(3 * 36, 4)), scale=2.0).eval()
 images, labels = draw(4, 1, 8, 8).sigmoid(), integers(4, 4)
 loss_fn = nn.CrossEntropyLoss()
 

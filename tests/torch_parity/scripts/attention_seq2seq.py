@@ -1,7 +1,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from starting import filled, integers
+from starting import fill, integers
 
 
 class Encoder(nn.Module):
@@ -27,7 +27,7 @@ class Decoder(nn.Module):
         return F.log_softmax(self.out(hidden), dim=1), hidden, weights
 
 
-encoder, decoder = filled(Encoder(9, 8), 1, 2.0), filled(Decoder(9, 8), 2, 2.0)
+encoder, decoder = fill(Encoder(9, 8), 1, 2.0), fill(Decoder(9, 8), 2, 2.0)
 optimizer = torch.optim.Adam(list(encoder.parameters()) + list(decoder.parameters()), lr=1e-2)
 source, goal = integers(9, 5, 3), integers(9, 4, 3, seed=1)
 for step in range(3):

@@ -2,12 +2,12 @@ import os
 import tempfile
 
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn, optim
 
 
 def make():
-    model = filled(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1)), scale=2.0)
+    model = fill(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 1)), scale=2.0)
     optimizer = optim.Adam(model.parameters(), lr=0.01)
     return model, optimizer, optim.lr_scheduler.StepLR(optimizer, 2)
 

@@ -1,9 +1,9 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
 torch.set_float32_matmul_precision("high")
-model = filled(nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.LayerNorm(12), nn.Linear(12, 3)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.LayerNorm(12), nn.Linear(12, 3)), scale=2.0)
 try:
     import torch._dynamo as dynamo
 

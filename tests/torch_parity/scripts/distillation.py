@@ -1,10 +1,10 @@
 import torch
 import torch.nn.functional as F
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
-teacher = filled(nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 4)), 1, 3.0).eval()
-student = filled(nn.Linear(5, 4), 2)
+teacher = fill(nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 4)), 1, 3.0).eval()
+student = fill(nn.Linear(5, 4), 2)
 optimizer = torch.optim.Adadelta(student.parameters(), lr=1.0)
 T = 2.0
 for step in range(4):

@@ -1,10 +1,10 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 from torch.distributions import Bernoulli, Independent, Normal, kl_divergence
 
-encoder = filled(nn.Sequential(nn.Linear(8, 12), nn.Softplus(), nn.Linear(12, 4)), 1, 2.0)
-decoder = filled(nn.Sequential(nn.Linear(2, 12), nn.Softplus(), nn.Linear(12, 8)), 2, 2.0)
+encoder = fill(nn.Sequential(nn.Linear(8, 12), nn.Softplus(), nn.Linear(12, 4)), 1, 2.0)
+decoder = fill(nn.Sequential(nn.Linear(2, 12), nn.Softplus(), nn.Linear(12, 8)), 2, 2.0)
 optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-2)
 x = (draw(16, 8) > 0).float()
 prior = Independent(Normal(torch.zeros(2), torch.ones(2)), 1)

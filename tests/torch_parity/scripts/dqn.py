@@ -4,7 +4,7 @@ from collections import deque, namedtuple
 
 import numpy as np
 import torch
-from starting import filled
+from starting import fill
 from torch import nn
 
 Transition = namedtuple("Transition", "state action reward next_state done")
@@ -15,7 +15,7 @@ for _ in range(40):
     s = rng.standard_normal(4).astype(np.float32)
     memory.append(Transition(s, int(rng.integers(2)), float(s.sum()), (s * 0.5).astype(np.float32), bool(rng.random() < 0.2)))
 
-net = filled(nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)), scale=2.0)
+net = fill(nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)), scale=2.0)
 target = copy.deepcopy(net).eval()
 for p in target.parameters():
     p.requires_grad = False

@@ -1,10 +1,10 @@
 import torch
 import torch.nn as nn
-from starting import draw, filled
+from starting import draw, fill
 
 latent, size = 4, 6
-generator = filled(nn.Sequential(nn.Linear(latent, 16), nn.LeakyReLU(0.2), nn.Linear(16, size), nn.Tanh()), 1, 2.0)
-discriminator = filled(nn.Sequential(nn.Linear(size, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1)), 2, 2.0)
+generator = fill(nn.Sequential(nn.Linear(latent, 16), nn.LeakyReLU(0.2), nn.Linear(16, size), nn.Tanh()), 1, 2.0)
+discriminator = fill(nn.Sequential(nn.Linear(size, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1)), 2, 2.0)
 opt_g = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0.5, 0.999))
 opt_d = torch.optim.Adam(discriminator.parameters(), lr=2e-3, betas=(0.5, 0.999))
 criterion = nn.BCEWithLogitsLoss()

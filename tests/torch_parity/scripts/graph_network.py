@@ -1,6 +1,6 @@
 import torch
 import torch.nn as nn
-from starting import draw, filled, integers
+from starting import draw, fill, integers
 
 nodes, edges = 10, integers(10, 2, 24)
 
@@ -26,7 +26,7 @@ class Net(nn.Module):
         return self.b(torch.relu(self.a(x, edges)), edges)
 
 
-model = filled(Net(), scale=2.0)
+model = fill(Net(), scale=2.0)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.05, amsgrad=True)
 x, labels, mask = draw(nodes, 4), integers(3, nodes), torch.arange(nodes) < 6
 for epoch in range(4):

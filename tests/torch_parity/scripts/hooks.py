@@ -1,7 +1,7 @@
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
-model = filled(nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2)), scale=2.0)
 activations, gradients = {}, {}
 
 

@@ -1,5 +1,5 @@
 import torch
-from starting import draw, filled, integers
+from starting import draw, fill, integers
 from torch import nn, optim
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
@@ -23,7 +23,7 @@ class Block(nn.Module):
 model = nn.Sequential(Block(3, 8), nn.MaxPool2d(2), Block(8, 16, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4))
 for module in model.modules():
     if isinstance(module, (nn.Conv2d, nn.Linear)):
-        filled(module, scale=2.0)
+        fill(module, scale=2.0)
 images, labels = draw(16, 3, 16, 16), integers(4, 16)
 optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=5e-4)
 scheduler = CosineAnnealingLR(optimizer, T_max=4)

@@ -1,6 +1,6 @@
 import torch
 import torch.nn as nn
-from starting import filled
+from starting import fill
 
 text = "the quick brown fox jumps over the lazy dog "
 chars = sorted(set(text))
@@ -20,7 +20,7 @@ class CharLM(nn.Module):
         return self.head(out), state
 
 
-model = filled(CharLM(len(chars)), scale=2.0)
+model = fill(CharLM(len(chars)), scale=2.0)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 criterion = nn.CrossEntropyLoss()
 state = None

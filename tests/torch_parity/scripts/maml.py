@@ -1,9 +1,9 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 from torch.func import functional_call
 
-model = filled(nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), scale=2.0)
 meta = torch.optim.Adam(model.parameters(), lr=1e-2)
 for step in range(3):
     total = 0.0

@@ -1,10 +1,10 @@
 import torch
 import torch.nn as nn
-from starting import draw, filled
+from starting import draw, fill
 from torch.amp import GradScaler, autocast
 
 device_type = "cuda" if torch.cuda.is_available() else "cpu"
-model = filled(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1)), scale=2.0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 scaler = GradScaler(device_type, init_scale=256.0, growth_interval=2)
 criterion = nn.MSELoss()

@@ -1,8 +1,8 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
-field = filled(nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2)), scale=2.0)
+field = fill(nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 2)), scale=2.0)
 
 
 def rk4(f, y, t0, t1, steps):

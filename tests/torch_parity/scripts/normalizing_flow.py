@@ -1,7 +1,7 @@
 import math
 
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
 
@@ -21,7 +21,7 @@ class Coupling(nn.Module):
         return torch.cat([b, a] if self.flip else [a, b], dim=1), s
 
 
-flow = filled(nn.ModuleList([Coupling(i % 2 == 1) for i in range(4)]), scale=2.0)
+flow = fill(nn.ModuleList([Coupling(i % 2 == 1) for i in range(4)]), scale=2.0)
 optimizer = torch.optim.Adam(flow.parameters(), lr=1e-2)
 data = draw(32, 2) * torch.tensor([2.0, 0.5]) + torch.tensor([1.0, -1.0])
 for step in range(4):

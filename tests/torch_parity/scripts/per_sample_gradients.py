@@ -1,9 +1,9 @@
 import torch
-from starting import draw, filled, integers
+from starting import draw, fill, integers
 from torch import nn
 from torch.func import functional_call, grad, hessian, jacrev, jvp, vmap
 
-model = filled(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3)), scale=2.0)
 params = {k: v.detach() for k, v in model.named_parameters()}
 x, y = draw(6, 4), integers(3, 6)
 

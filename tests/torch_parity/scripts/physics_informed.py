@@ -1,8 +1,8 @@
 import torch
-from starting import filled
+from starting import fill
 from torch import nn
 
-net = filled(nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)), scale=2.0)
+net = fill(nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)), scale=2.0)
 x = torch.linspace(0, 1, 21).reshape(-1, 1).requires_grad_()
 optimizer = torch.optim.LBFGS(net.parameters(), lr=0.5, max_iter=5, line_search_fn="strong_wolfe")
 

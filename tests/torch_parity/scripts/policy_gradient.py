@@ -2,10 +2,10 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from starting import filled
+from starting import fill
 
 rng = np.random.default_rng(3)
-policy = filled(nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)), scale=2.0)
+policy = fill(nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 2)), scale=2.0)
 optimizer = torch.optim.Adam(policy.parameters(), lr=0.05)
 
 

@@ -1,5 +1,5 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn, optim
 
 quantiles = torch.tensor([0.1, 0.5, 0.9])
@@ -10,7 +10,7 @@ def pinball(prediction, target):
     return torch.max(quantiles * error, (quantiles - 1) * error).mean()
 
 
-model = filled(nn.Sequential(nn.Linear(1, 16), nn.SiLU(), nn.Linear(16, 3)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(1, 16), nn.SiLU(), nn.Linear(16, 3)), scale=2.0)
 optimizer = optim.NAdam(model.parameters(), lr=0.02)
 x = torch.linspace(-2, 2, 40).unsqueeze(1)
 y = x.squeeze(1).sin() + 0.3 * draw(40)

@@ -1,5 +1,5 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
 
@@ -24,7 +24,7 @@ class Gate(nn.Module):
         return fused(self.linear(x), x)
 
 
-model = filled(Gate(), scale=2.0).eval()
+model = fill(Gate(), scale=2.0).eval()
 x = draw(2, 3)
 traced = torch.jit.trace(model, x)
 print(torch.allclose(traced(x), model(x)), [f"{v:.4f}" for v in traced(x).sum(0).tolist()])

@@ -1,6 +1,6 @@
 import torch
 import torch.nn.functional as F
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
 
@@ -26,7 +26,7 @@ def dice(logits, target, smooth=1.0):
 
 model = UNet()
 for child in (model.down1, model.down2, model.up, model.out):
-    filled(child, scale=1.5)
+    fill(child, scale=1.5)
 images = draw(2, 1, 8, 8)
 masks = (F.interpolate(F.avg_pool2d(images, 2), scale_factor=2, mode="bilinear", align_corners=False) > 0).float()
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

@@ -1,9 +1,9 @@
 import torch
-from starting import filled, integers
+from starting import fill, integers
 from torch import nn, optim
 
-table = filled(nn.Embedding(20, 4, sparse=True), scale=2.0)
-head = filled(nn.Linear(4, 2), 1, 2.0)
+table = fill(nn.Embedding(20, 4, sparse=True), scale=2.0)
+head = fill(nn.Linear(4, 2), 1, 2.0)
 sparse, dense = optim.SparseAdam(table.parameters(), lr=0.05), optim.Adam(head.parameters(), lr=0.05)
 for step in range(3):
     tokens, labels = integers(20, 6, seed=step), integers(2, 6, seed=step + 9)

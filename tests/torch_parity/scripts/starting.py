@@ -1,10 +1,10 @@
-"""What the scripts start from: weights and data out of NumPy's generator, since each library draws numbers of its own."""
+"""Start of the scripts: weights and data from NumPy's generator, because each library draws numbers of its own."""
 
 import numpy as np
 import torch
 
 
-def filled(module, seed=0, scale=0.5):
+def fill(module, seed=0, scale=0.5):
     """A module whose parameters are drawn from NumPy; those of one dimension stay as they are."""
     random = np.random.default_rng(seed)
     with torch.no_grad():

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn as nn
-from starting import filled, integers
+from starting import fill, integers
 from torch.nn import functional as F
 
 
@@ -60,7 +60,7 @@ class GPT(nn.Module):
         return logits, None if targets is None else F.cross_entropy(logits.view(-1, logits.size(-1)), targets.reshape(-1), ignore_index=-1)
 
 
-model = filled(GPT(Config()), scale=1.0)
+model = fill(GPT(Config()), scale=1.0)
 decay = [p for p in model.parameters() if p.dim() >= 2]
 rest = [p for p in model.parameters() if p.dim() < 2]
 optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=3e-3)

@@ -2,7 +2,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torch.optim as optim
-from starting import draw, filled
+from starting import draw, fill
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
@@ -56,7 +56,7 @@ x = draw(96, 8)
 y = (x[:, :3] + 0.5 * x[:, 3:6]).argmax(1)
 train_loader = DataLoader(TensorDataset(x[:64], y[:64]), batch_size=16, shuffle=False, num_workers=0, pin_memory=False)
 test_loader = DataLoader(TensorDataset(x[64:], y[64:]), batch_size=32)
-model = filled(Net().to(device), scale=1.5)
+model = fill(Net().to(device), scale=1.5)
 optimizer = optim.Adam(model.parameters(), lr=0.02, weight_decay=1e-4)
 criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
 for epoch in range(1, 4):

@@ -2,12 +2,12 @@ import contextlib
 import copy
 
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
 torch.autograd.set_detect_anomaly(False)
 torch.use_deterministic_algorithms(True)
-model = filled(nn.Sequential(nn.Linear(4, 8), nn.Hardswish(), nn.Linear(8, 1)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(4, 8), nn.Hardswish(), nn.Linear(8, 1)), scale=2.0)
 ema = copy.deepcopy(model).requires_grad_(False)
 for p in list(model.parameters())[:1]:
     p.requires_grad_(False)

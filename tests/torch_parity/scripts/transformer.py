@@ -2,7 +2,7 @@ import math
 
 import torch
 import torch.nn as nn
-from starting import filled, integers
+from starting import fill, integers
 
 
 class PositionalEncoding(nn.Module):
@@ -34,7 +34,7 @@ class Model(nn.Module):
 
 
 vocab = 11
-model = filled(Model(vocab), scale=1.5)
+model = fill(Model(vocab), scale=1.5)
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.95))
 tokens = integers(vocab, 9, 4)
 for step in range(4):

@@ -1,9 +1,9 @@
 import torch
 import torch.nn.functional as F
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
-encoder = filled(nn.Sequential(nn.Linear(6, 12), nn.PReLU(), nn.Linear(12, 4)), scale=2.0)
+encoder = fill(nn.Sequential(nn.Linear(6, 12), nn.PReLU(), nn.Linear(12, 4)), scale=2.0)
 optimizer = torch.optim.Adamax(encoder.parameters(), lr=0.02)
 for step in range(3):
     anchor, positive, negative = (F.normalize(encoder(draw(10, 6, seed=step * 3 + i)), dim=1) for i in range(3))

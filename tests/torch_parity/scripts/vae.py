@@ -1,6 +1,6 @@
 import torch
 import torch.nn.functional as F
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 
 
@@ -26,7 +26,7 @@ def loss_function(recon, x, mu, logvar):
     return bce, kld
 
 
-model = filled(VAE(), scale=2.0)
+model = fill(VAE(), scale=2.0)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 x = (draw(20, 10) > 0).float()
 for epoch in range(4):

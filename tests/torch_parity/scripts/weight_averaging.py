@@ -1,10 +1,10 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import nn
 from torch.optim.swa_utils import SWALR, AveragedModel, get_ema_multi_avg_fn, update_bn
 from torch.utils.data import DataLoader
 
-model = filled(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1)), scale=2.0)
+model = fill(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1)), scale=2.0)
 averaged, ema = AveragedModel(model), AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, step_size_up=2)

@@ -1,8 +1,8 @@
 import torch
-from starting import draw, filled
+from starting import draw, fill
 from torch import autograd, nn
 
-critic = filled(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)), scale=2.0)
+critic = fill(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)), scale=2.0)
 optimizer = torch.optim.RMSprop(critic.parameters(), lr=1e-2)
 
 

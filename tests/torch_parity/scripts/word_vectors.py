@@ -1,6 +1,6 @@
 import torch
 import torch.nn as nn
-from starting import filled, integers
+from starting import fill, integers
 
 
 class SkipGram(nn.Module):
@@ -15,7 +15,7 @@ class SkipGram(nn.Module):
         return -(nn.functional.logsigmoid(good) + nn.functional.logsigmoid(-bad).sum(1)).mean()
 
 
-model = filled(SkipGram(20, 6), scale=2.0)
+model = fill(SkipGram(20, 6), scale=2.0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
 for step in range(4):
     loss = model(integers(20, 16, seed=step), integers(20, 16, seed=step + 10), integers(20, 16, 5, seed=step + 20))

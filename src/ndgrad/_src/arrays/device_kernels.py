@@ -1,6 +1,6 @@
 """Ops on a device: ndgrad's own kernels if available, CuPy's functions otherwise.
 
-An elementwise op, and its rule, is a formula (_src.arrays.formulas) compiled to one kernel; CuPy would launch one
+An elementwise op, and its rule, is a formula (_src.ops.formulas) compiled to one kernel; CuPy would launch one
 kernel per step. NDGRAD_DEVICE_KERNELS=0 leaves everything to CuPy.
 """
 

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndgrad._src.arrays import library
+from ndgrad._src.foundations.public_path import set_module
 
 
+@set_module("ndgrad")
 class OutOfMemoryError(RuntimeError, MemoryError):
     """The GPU has no memory left. Nothing was changed: free some memory and continue."""
 

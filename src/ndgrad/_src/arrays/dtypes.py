@@ -17,6 +17,7 @@ import numpy as np
 
 from ndgrad._src.arrays import precision
 from ndgrad._src.foundations import package_name
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -354,6 +355,7 @@ _default_dtype = float32
 _default_complex_dtype = complex64
 
 
+@set_module("ndgrad")
 def get_default_dtype() -> dtype:
     """Return the type of Python floats that become tensors; float32 unless set otherwise.
 
@@ -375,6 +377,7 @@ def get_default_complex_dtype() -> dtype:
     return _default_complex_dtype
 
 
+@set_module("ndgrad")
 def set_default_dtype(d: DTypeLike) -> None:
     """Set, for the whole process, the type of Python floats that become tensors.
 
@@ -396,6 +399,7 @@ def set_default_dtype(d: DTypeLike) -> None:
 # ----- promotion --------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad")
 def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
     """Return the common type of two types, by torch's rule.
 
@@ -432,6 +436,7 @@ def _find_promoted(a: dtype, b: dtype) -> dtype:
     return as_dtype(np.promote_types(a.numpy, b.numpy))
 
 
+@set_module("ndgrad")
 def result_type(*operands: Any) -> dtype:
     """Return the type of a result computed from tensors, arrays, dtypes and Python numbers, by torch's rule.
 
@@ -493,6 +498,7 @@ _KINDS_OF_SCALARS = {"b": _BOOL, "i": _INTEGER, "u": _INTEGER, "f": _FLOATING, "
 _NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, complex: _COMPLEX}
 
 
+@set_module("ndgrad")
 def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
     """True if a result of type `from_` may be stored as `to` by an in-place write (NumPy's "same kind").
 
@@ -509,6 +515,7 @@ def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
 # ----- limits -----------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad")
 class finfo:
     """Limits of a floating-point type; of the parts, for a complex one; of the default type, for none.
 
@@ -547,6 +554,7 @@ tiny=1.17549e-38, dtype=float32)
         return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in names)}, dtype={self.dtype})"
 
 
+@set_module("ndgrad")
 class iinfo:
     """Limits of an integer type.
 

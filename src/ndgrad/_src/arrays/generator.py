@@ -26,6 +26,7 @@ from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.devices import DeviceLike, device
 from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -303,6 +304,7 @@ def seed_devices(seed: int) -> None:
         generator.manual_seed(seed)
 
 
+@set_module("ndgrad")
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of the CPU and of all GPUs, and return the CPU's.
 
@@ -314,6 +316,7 @@ def manual_seed(seed: int) -> Generator:
     return made
 
 
+@set_module("ndgrad")
 def seed() -> int:
     """Seed the default generators with a random number of the operating system, and return it.
 
@@ -326,6 +329,7 @@ def seed() -> int:
     return chosen
 
 
+@set_module("ndgrad")
 def initial_seed() -> int:
     """Return the seed from which the default generator last started.
 

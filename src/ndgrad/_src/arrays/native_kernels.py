@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,6 +61,11 @@ def step_kernels(x: Any) -> Any:
 def is_large(x: Any) -> bool:
     """True if an array has enough elements for kernels; always true on a device."""
     return x.__class__ is not numpy.ndarray or x.size >= SMALLEST
+
+
+def is_any_large(arrays: Sequence[Any]) -> bool:
+    """True if one of the arrays, some of which may be None, is large."""
+    return any(x is not None and is_large(x) for x in arrays)
 
 
 def kernels_for(x: Any, *others: Any) -> Any:
@@ -117,6 +122,21 @@ def row_kernels_along(dim: int, x: Any, *others: Any) -> Any:
     if is_on_device(x):
         return row_kernels(x, *others) if dim == x.ndim - 1 else None
     return kernels_for_lines(dim, x, *others)
+
+
+def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+    """Return the result of a body or rule of an op by one kernel; None if there is no kernel for these arrays.
+
+    The arrays are dense, of one floating dtype, and large or on a device. An array may be None.
+    """
+    given = sorted([a for a in arrays if a is not None], key=lambda a: -a.size)
+    if is_on_device(given[0]):
+        on_device = device_kernels.kernels()
+        if on_device is None or on_device.rows_for(*given) is None:
+            return None
+    elif kernels_for(*given) is None:
+        return None
+    return registry.eager_kernels.run_fused(function, arrays, settings)
 
 
 def window_kernels(x: Any, *others: Any) -> Any:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 
+from ndgrad._src.foundations.public_path import set_module
+
 DEFAULT = 256 << 20
 
 # Constants of glibc's malloc.h. glibc refuses mmap thresholds above 32 MB.
@@ -27,6 +29,7 @@ _retained = 0
 _chosen = False
 
 
+@set_module("ndgrad")
 def set_retained_memory(nbytes: int) -> bool:
     """Let the process keep up to `nbytes` of freed memory for new arrays. Return True if the C library supports it.
 
@@ -56,6 +59,7 @@ def set_retained_memory(nbytes: int) -> bool:
     return taken
 
 
+@set_module("ndgrad")
 def get_retained_memory() -> int:
     """Return the number of bytes of freed memory that ndgrad asked the allocator to keep; 0 if it did not ask.
 

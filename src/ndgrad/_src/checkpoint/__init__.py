@@ -27,6 +27,7 @@ from ndgrad._src.checkpoint.trace import CheckpointError
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -53,6 +54,7 @@ class _Overrides(threading.local):
 _overrides = _Overrides()
 
 
+@set_module("ndgrad.utils.checkpoint")
 def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """Return the default contexts: nothing around the function, nothing around its recomputation.
 
@@ -63,6 +65,7 @@ def noop_context_fn() -> tuple[AbstractContextManager[None], AbstractContextMana
     return nullcontext(), nullcontext()
 
 
+@set_module("ndgrad.utils.checkpoint")
 def checkpoint(
     function: Callable[..., R],
     *args: Any,
@@ -122,6 +125,7 @@ def checkpoint(
     )
 
 
+@set_module("ndgrad.utils.checkpoint")
 def checkpoint_sequential(
     functions: Module | Iterable[Callable[[Any], Any]],
     segments: int,
@@ -168,6 +172,7 @@ def checkpoint_sequential(
     return segment((segments - 1) * size, len(steps))(input)
 
 
+@set_module("ndgrad.utils.checkpoint")
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Context that sets whether checkpointed calls end their recomputation as soon as it has all values that backward
@@ -187,6 +192,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _overrides.early_stop = before
 
 
+@set_module("ndgrad.utils.checkpoint")
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Context that sets whether checkpointed calls record every op for their errors; None leaves it to the calls.
@@ -206,6 +212,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 # ----- devices: random numbers are drawn on the CPU, so other devices have no state -----------------------------------
 
 
+@set_module("ndgrad.utils.checkpoint")
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
     """Return no states: random numbers are drawn on the CPU, so other devices have none.
 
@@ -216,6 +223,7 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
     return [], []
 
 
+@set_module("ndgrad.utils.checkpoint")
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
     """Accept the result of `get_device_states`.
 
@@ -229,6 +237,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
         )
 
 
+@set_module("ndgrad.utils.checkpoint")
 class DefaultDeviceType:
     """The device type that checkpointing assumes if the arguments do not show one.
 

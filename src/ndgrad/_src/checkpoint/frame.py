@@ -52,6 +52,7 @@ from ndgrad._src.core.variable import Variable, edge, meta_of, twin
 from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.custom_functions.function import FunctionNode
 from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.interpreters.forward_ad import forget_closed, set_tangent, tangent_of
 from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.ops.vocabulary import tensor_ops
@@ -336,6 +337,7 @@ def _unpack_holder(holder: Holder) -> Any:
     return holder.frame.unpack(holder)
 
 
+@set_module("ndgrad.utils.checkpoint")
 class GraphExecGroup:
     """Context in which several backward calls share recomputations.
 

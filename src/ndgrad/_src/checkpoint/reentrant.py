@@ -18,8 +18,10 @@ from ndgrad._src.core.modes import restore, scope, thread, under_autocast
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.custom_functions.function import Function, delay_error
 from ndgrad._src.engine.backward_api import backward as run_backward
+from ndgrad._src.foundations.public_path import set_module
 
 
+@set_module("ndgrad.utils.checkpoint")
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the tensors of a tuple as new leaves with the same requires_grad; other values are returned unchanged.
 
@@ -36,6 +38,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Variable) else t for t in inputs)
 
 
+@set_module("ndgrad.utils.checkpoint")
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn if no input requires grad: the checkpointed part will then have no gradients.
 
@@ -54,6 +57,7 @@ def check_backward_validity(inputs: Iterable[Any]) -> None:
         )
 
 
+@set_module("ndgrad.utils.checkpoint")
 class CheckpointFunction(Function):
     """`apply(function, preserve_rng_state, *args)`: the checkpointed call as one node.
 

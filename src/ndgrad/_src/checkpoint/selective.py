@@ -15,6 +15,7 @@ from ndgrad._src.checkpoint.trace import CheckpointError
 from ndgrad._src.core.op_observers import DispatchMode, InPlaceForm
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.shape import detach
 from ndgrad._src.ops.table import Op
 
@@ -22,6 +23,7 @@ from ndgrad._src.ops.table import Op
 SAC_IGNORED_OPS = frozenset((detach,))
 
 
+@set_module("ndgrad.utils.checkpoint")
 class CheckpointPolicy(enum.Enum):
     """Decision about an op's result: keep it, keep it on the CPU, or compute it again.
 
@@ -44,6 +46,7 @@ _SAVED = frozenset((CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE))
 _OFFLOADED = frozenset((CheckpointPolicy.MUST_CPU_OFFLOAD, CheckpointPolicy.PREFER_CPU_OFFLOAD))
 
 
+@set_module("ndgrad.utils.checkpoint")
 class SelectiveCheckpointContext:
     """Argument of a policy in addition to the op and its arguments: the result (`op_output`). A policy is called in
     the forward only.
@@ -88,7 +91,7 @@ class _Entry:
         ):
             raise RuntimeError(
                 "Tensor cached during selective activation checkpoint has been mutated: a result of "
-                f"{self.name} was kept for the recomputation, and has been mutated since. Use the out-of-place form "
+                f"{self.name} was kept for the recomputation and mutated later. Use the out-of-place form "
                 "of that write, or create_selective_checkpoint_contexts(..., allow_cache_entry_mutation=True). "
                 "[nd-checkpoint]"
             )
@@ -158,6 +161,7 @@ class _CachedTorchDispatchMode(DispatchMode):
         return func(*args, **given) if entry.results is None else entry.take(self.allow_cache_entry_mutation)
 
 
+@set_module("ndgrad.utils.checkpoint")
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[_CachingTorchDispatchMode, _CachedTorchDispatchMode]:

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from ndgrad._src.core.modes import thread
 from ndgrad._src.debug.source_lines import Frames, places, user_frames
+from ndgrad._src.foundations.public_path import set_module
 
 
+@set_module("ndgrad.utils.checkpoint")
 class CheckpointError(RuntimeError):
     """The recomputation of a checkpointed function differs from its forward.
 

@@ -168,7 +168,7 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
     if unfit:
         example = ", ".join("2" if p.name in unfit else "np.ones(3)" for p in wanted)
         raise CommandError(
-            f"{unfit[0]} of {function.__name__} is nothing to differentiate by, and has no default. Give all "
+            f"{unfit[0]} of {function.__name__} cannot be differentiated and has no default. Give all "
             f'arguments with --inputs, such as --inputs "{example}". [nd-command]'
         )
     if len(shapes) > len(wanted):

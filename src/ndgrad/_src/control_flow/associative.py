@@ -17,11 +17,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ndgrad._src.control_flow.carry import Leaves
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 Elements = TypeVar("Elements")
 
 
+@set_module("ndgrad.func")
 def associative_scan(
     fn: Callable[[Elements, Elements], Elements], elems: Elements, reverse: bool = False, axis: int = 0
 ) -> Elements:

@@ -25,6 +25,7 @@ from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.subclass import as_class
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_map
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.functions.creation import arange, zeros
@@ -52,6 +53,7 @@ def is_traced() -> bool:
 # ----- scan -----------------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.func")
 def scan(
     f: Callable[[Carry, Any], tuple[Carry, Any]],
     init: Carry,
@@ -275,6 +277,7 @@ def _segment(checkpoint: int | bool, count: int) -> int:
 # ----- special scans --------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.func")
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each row of `xs`, one after another, and stack the results: `vmap` with the memory of a loop.
 
@@ -307,6 +310,7 @@ def _map_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     return parts[0] if len(parts) == 1 else tree_map(lambda a, b: tensor_ops.cat(a, b, dim=0), *parts)
 
 
+@set_module("ndgrad.func")
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[[Any, Carry], Carry], init_val: Carry, *, unroll: int | bool = 1
 ) -> Carry:
@@ -343,6 +347,7 @@ def _read_bound(name: str, bound: Any) -> int | None:
 # ----- value-dependent control flow -----------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.func")
 def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Carry], init_val: Carry) -> Carry:
     """Run `val = body_fun(val)` while `cond_fun(val)` holds; return the last val.
 
@@ -374,6 +379,7 @@ def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Car
     return carry.fill(tensors)
 
 
+@set_module("ndgrad.func")
 def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any) -> R:
     """Return `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.variable import meta_of
 from ndgrad._src.core.versions import storage_of
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.variable import Variable
 
 
 class Picked:
@@ -20,7 +23,7 @@ class Picked:
 
     __slots__ = ("base", "put", "storage", "take", "version")
 
-    def __init__(self, source: Any, take: Callable[[], Any], put: Callable[[Any], None]) -> None:
+    def __init__(self, source: Variable, take: Callable[[], Any], put: Callable[[Any], None]) -> None:
         self.take, self.put = take, put
         info = None if source._meta is None else source._meta.view
         self.base = source if info is None else info.base
@@ -36,7 +39,7 @@ class Picked:
         return self.base._storage is not self.storage or self.storage.version is not self.version
 
 
-def note_pick(part: Any, picked: Picked) -> None:
+def note_pick(part: Variable, picked: Picked) -> None:
     """Mark a tensor as a part that was picked just now."""
     meta_of(part).picked = picked
     array = part._array
@@ -44,7 +47,7 @@ def note_pick(part: Any, picked: Picked) -> None:
         array.note_pick(picked.base._array)
 
 
-def is_picked(t: Any) -> bool:
+def is_picked(t: Variable) -> bool:
     """True if a tensor was picked from an array, or is a view of such a tensor."""
     meta = t._meta
     if meta is None:
@@ -53,7 +56,7 @@ def is_picked(t: Any) -> bool:
     return part._meta is not None and part._meta.picked is not None
 
 
-def follow_pick(t: Any) -> Picked | None:
+def follow_pick(t: Variable) -> Picked | None:
     """Update a tensor that was picked from an array, or a view of one, after writes to the array.
 
     Return the link to the array; None for other tensors.

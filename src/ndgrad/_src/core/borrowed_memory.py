@@ -15,12 +15,18 @@ Both cost less than a microsecond, and only for saved memory of this kind. Guard
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.core.versions import Storage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._src.core.variable import T, Variable
+    from ndgrad._typing import Payload
 
 #: Maximum number of bytes to copy, or to compare as a whole.
 SMALL = 4096
@@ -40,7 +46,7 @@ class Lent(Storage):
         self.known = False
 
 
-def wrap_lent(face: type[Any], array: Any) -> Any:
+def wrap_lent(face: type[T], array: NDArray[Any]) -> T:
     """Return a constant of tensor class `face` over a user's array."""
     t = wrap(face, array)
     if array.__class__ is np.ndarray:
@@ -48,14 +54,14 @@ def wrap_lent(face: type[Any], array: Any) -> Any:
     return t
 
 
-def mark_known(t: Any) -> Any:
+def mark_known(t: Variable) -> Variable:
     """Mark a tensor over a user's array as the only one for that array, used at every read of it. Return the tensor."""
     if t._storage.__class__ is Lent:
         t._storage.known = True
     return t
 
 
-def sample(array: Any, saved: Any = None) -> int:
+def sample(array: NDArray[Any], saved: Payload = None) -> int:
     """Return a hash of all elements of a small array, or of a sample of a large one.
 
     The hash does not depend on the memory layout, now or when saved.
@@ -67,7 +73,7 @@ def sample(array: Any, saved: Any = None) -> int:
     return hash(array.tobytes())
 
 
-def may_change(array: Any) -> bool:
+def may_change(array: NDArray[Any]) -> bool:
     """True if NumPy may write to an array: not if it is empty, or read-only like all its bases."""
     if array.__class__ is not np.ndarray or not array.size:
         return False

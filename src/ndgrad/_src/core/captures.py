@@ -24,12 +24,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from ndgrad._src.core.modes import next_level_number, restore, scope, thread
 from ndgrad._src.core.node import next_sequence_number
-from ndgrad._src.core.variable import Variable, requires_grad
+from ndgrad._src.core.variable import Variable, meta_of, requires_grad
 from ndgrad._src.core.view import tangents_of
+
+T = TypeVar("T", bound="Variable")
 
 
 class _Interceptor:
@@ -37,7 +39,7 @@ class _Interceptor:
 
     outer: _Interceptor | None = None
 
-    def one(self, t: Any) -> Any:
+    def one(self, t: Variable) -> Variable:
         """Return the tensor to use in place of `t`."""
         raise NotImplementedError
 
@@ -45,7 +47,7 @@ class _Interceptor:
         """Return the arguments of an op with tensors replaced."""
         return tuple(self.one(a) if isinstance(a, Variable) else a for a in args)
 
-    def see_write(self, target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def see_write(self, target: Variable, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the values of an in-place write. Its target must not be captured: the function runs many times."""
         if self.one(target) is not target or self.knows(target):
             raise RuntimeError(
@@ -57,7 +59,7 @@ class _Interceptor:
             )
         return self.see(args)
 
-    def knows(self, t: Any) -> bool:
+    def knows(self, t: Variable) -> bool:
         """True if the tensor is known to be captured."""
         return False
 
@@ -92,10 +94,10 @@ class Watch(_Interceptor):
         self.looks_at_constants = True
         self._constants: dict[int, weakref.ref[Any]] = {}
 
-    def knows(self, t: Any) -> bool:
+    def knows(self, t: Variable) -> bool:
         return id(t) in self.found
 
-    def one(self, t: Any) -> Any:
+    def one(self, t: Variable) -> Variable:
         value = self._values.get(id(t))
         if value is not None:
             return value
@@ -112,11 +114,11 @@ class Watch(_Interceptor):
             self.found[id(t)] = (t, seen)
             value = self._values[id(t)] = self.plain(seen) if _carries_level(seen) else seen
             return value
-        if seen._node is None and requires_grad(seen) and not seen._meta.level and id(t) not in self._own:
+        if seen._node is None and requires_grad(seen) and not meta_of(seen).level and id(t) not in self._own:
             self._leaves[id(t)] = (weakref.ref(t), seen)
         return seen
 
-    def _is_old(self, t: Any) -> bool:
+    def _is_old(self, t: Variable) -> bool:
         """True if a tensor carries a graph, tangent or level from before the watch began."""
         meta = t._meta
         if meta is not None:
@@ -199,17 +201,17 @@ class _Swap(_Interceptor):
         # before then compute with that tensor as a payload, which must not be replaced.
         self.depth = len(thread.levels)
 
-    def knows(self, t: Any) -> bool:
+    def knows(self, t: Variable) -> bool:
         return id(t) in self.by_identity
 
-    def one(self, t: Any) -> Any:
+    def one(self, t: Variable) -> Variable:
         found = self.by_identity.get(id(t))
         if found is not None and len(thread.levels) >= self.depth:
             return found
         return t if self.outer is None else self.outer.one(t)
 
 
-def as_captured(t: Any) -> Any:
+def as_captured(t: T) -> T:
     """Return a tensor as ops would see it.
 
     Code that inspects tensors without calling an op must use this first, because the running function may be a watched
@@ -218,11 +220,11 @@ def as_captured(t: Any) -> Any:
     return t if thread.captures is None else thread.captures.one(t)
 
 
-def _version(t: Any) -> int:
+def _version(t: Variable) -> int:
     return 0 if t._storage is None else int(t._storage.version.number)
 
 
-def _carries_level(t: Any) -> bool:
+def _carries_level(t: Variable) -> bool:
     """True if a captured tensor would pull the solver's iterations into a transform."""
     if isinstance(t._array, Variable) or tangents_of(t):
         return True

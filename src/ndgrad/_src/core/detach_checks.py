@@ -10,11 +10,14 @@ check applies. For a batch, the values of all samples would be lost.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.variable import Variable, innermost_array, requires_grad
 from ndgrad._src.core.view import tangents_of
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
 
 #: Results of `stake_of` in reverse mode and in forward mode.
 REQUIRES_GRAD = "requires grad"
@@ -23,7 +26,7 @@ TANGENT = "carries a tangent of forward mode"
 BATCHED = "is batched by vmap"
 
 
-def stake_of(t: Any) -> str | None:
+def stake_of(t: object) -> str | None:
     """Return what the plain values of a tensor would lose, as a predicate for error texts; None if nothing."""
     while isinstance(t, Variable):
         if thread.grad_enabled and requires_grad(t):
@@ -38,7 +41,7 @@ def stake_of(t: Any) -> str | None:
     return None
 
 
-def first_at_stake(*values: Any) -> Any:
+def first_at_stake(*values: Any) -> Variable | None:
     """Return the first tensor in `values` (or nested in lists, tuples, dicts) with a derivative to lose, or None."""
     for v in values:
         if isinstance(v, Variable):
@@ -56,7 +59,7 @@ def at_stake(*values: Any) -> bool:
     return first_at_stake(*values) is not None
 
 
-def refuse_loss_in_lent(name: str, target: Any, values: tuple[Any, ...]) -> None:
+def refuse_loss_in_lent(name: str, target: Variable, values: tuple[Any, ...]) -> None:
     """Raise if a value with a derivative is written to a constant Array over the memory of a plain ndarray.
 
     The ndarray would receive the value without the derivative, and code that reads it there would lose it silently. The
@@ -100,7 +103,7 @@ def as_number(function: str, argument: str, value: Any) -> Any:
     return array.item()
 
 
-def with_numbers(op: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def with_numbers(op: Op, settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a call of `op`, with tensors converted to numbers for numeric settings."""
     tensors = [name for name in op.number_settings if isinstance(settings.get(name), Variable)]
     return (

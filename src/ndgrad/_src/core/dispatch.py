@@ -12,7 +12,7 @@ path in ndgrad._src.core.generate is a shortcut for plain tensors while no mode 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,15 @@ from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import RANDOM
 
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Level
+
 _NUMBERS = (bool, int, float, complex)
 
 
 def dispatch(
-    op: Any, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, settled: bool = False
+    op: Op, args: tuple[Any, ...], settings: dict[str, Any], watched: bool = False, settled: bool = False
 ) -> Any:
     """Run `op` on any arguments.
 
@@ -62,7 +66,7 @@ def dispatch(
 
 
 def dispatch_as(
-    state: Modes, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
+    state: Modes, face: type[Any], op: Op, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
 ) -> Any:
     """Run `op` on arguments without overrides, with results of class `face`, in the modes `state`.
 
@@ -95,14 +99,14 @@ def dispatch_as(
     return _mark_birth(op, out, levels[-1].number) if levels else out
 
 
-def _mark_birth(op: Any, out: Any, number: int) -> Any:
+def _mark_birth(op: Op, out: Any, number: int) -> Any:
     """Mark the result(s) of an op with the number of the transform in which they were made."""
     for r in (out,) if op.outputs == 1 else out:
         meta_of(r).made_in = number
     return out
 
 
-def _run_under(level: Any, face: type[Any], op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def _run_under(level: Level, face: type[Any], op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run `op` in the modes below an open level to which no argument belongs."""
     outside = scope()
     try:
@@ -170,7 +174,7 @@ def open_elsewhere(args: Iterable[Any]) -> int:
     return found
 
 
-def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def dispatch_operator(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Same as `dispatch`, for Python's operators: return NotImplemented for an unknown operand, which can respond."""
     for a in args:
         if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
@@ -189,7 +193,7 @@ def dispatch_operator(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) 
     return dispatch(op, args, settings)
 
 
-def _dispatch_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def _dispatch_special_arrays(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Dispatch an operator with special ndarrays among its operands.
 
     Subclasses of ndarray with their own ufunc rules respond themselves. Arrays with a plain meaning are dispatched.
@@ -201,7 +205,7 @@ def _dispatch_special_arrays(op: Any, args: tuple[Any, ...], settings: dict[str,
     return dispatch(op, tuple(check_plain(a) if isinstance(a, np.ndarray) else a for a in args), settings)
 
 
-def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
+def face_of(op: Op, args: tuple[Any, ...]) -> type[Any] | None:
     """Return the result's tensor class: NumPy's if any argument has it, None if an argument needs special treatment."""
     face: type[Any] | None = None
     for a in args:
@@ -215,7 +219,7 @@ def face_of(op: Any, args: tuple[Any, ...]) -> type[Any] | None:
     return face
 
 
-def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     for a in args:
         if isinstance(a, Variable) and a.run_op is not None:
             return a.run_op(op, args, settings)
@@ -232,7 +236,7 @@ def _override_or_refuse(op: Any, args: tuple[Any, ...], settings: dict[str, Any]
     )
 
 
-def _kind(a: Any) -> str:
+def _kind(a: object) -> str:
     cls = type(a)
     return (
         cls.__qualname__
@@ -252,7 +256,7 @@ def innermost_dual(args: tuple[Any, ...]) -> int:
     return number
 
 
-def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def record_any(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Same as `record`, for a caller that does not know the tensor class of the result."""
     face = face_of(op, args)
     if face is None:
@@ -260,5 +264,3 @@ def record_any(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     if op.promotes and not face.on_numpy_face:
         args = promote_arguments(op, args)
     return record(op, args, settings, face)
-
-

@@ -16,7 +16,8 @@ outside of the part that was read, so a sum that was exact stays exact.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.node import FIRST, OVERWRITE, Edge
@@ -24,6 +25,10 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.selection import keep
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import raw_ops, tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import GraphTask, Payload
 
 
 def leaves_exact_zeros(node: Any) -> bool:
@@ -39,7 +44,7 @@ def takes_exact_zeros(e: Any) -> bool:
     return op is not None and op.elementwise and e.outputs == 1
 
 
-def mark_overwrite(op: Op, result: Any) -> None:
+def mark_overwrite(op: Op, result: Variable) -> None:
     """Mark the nodes of an op that has just run, at every level, as nodes of a write."""
     while isinstance(result, Variable):
         node: Any = result._node
@@ -48,12 +53,12 @@ def mark_overwrite(op: Op, result: Any) -> None:
         result = result._array
 
 
-def is_exact(task: Any, node: Any, g: Any) -> bool:
+def is_exact(task: GraphTask, node: Node, g: Any) -> bool:
     """True if the gradient that a node has received is exact. The entry in `task.exact` is removed."""
     return bool(task.exact) and task.exact.pop(node, None) is g is not None and node.extra is None
 
 
-def remains_exact(task: Any, node: Any, position: int, exact: bool) -> bool:
+def remains_exact(task: GraphTask, node: Node, position: int, exact: bool) -> bool:
     """True if the sum at an input of a node will be exact after the node has sent its gradient there. Call it before.
 
     `exact`: True if the gradient that the node itself has received is exact.
@@ -67,7 +72,14 @@ def remains_exact(task: Any, node: Any, position: int, exact: bool) -> bool:
     return not node.reads if before is None else task.exact.get(e) is before
 
 
-def step_exactly(task: Any, node: Any, g: Any, waiting: list[Any], run_node: Any, send: Any) -> None:
+def step_exactly(
+    task: GraphTask,
+    node: Node,
+    g: Any,
+    waiting: list[Any],
+    run_node: Callable[..., tuple[Payload, ...]],
+    send: Callable[..., None],
+) -> None:
     """Run a node and send its gradients, with the engine's functions `run_node` and `send`."""
     exact = is_exact(task, node, g)
     outs, fresh = run_node(task, node, g)
@@ -82,14 +94,14 @@ def step_exactly(task: Any, node: Any, g: Any, waiting: list[Any], run_node: Any
         fresh = False
 
 
-def keep_zeros(g: Any, outs: Any) -> Any:
+def keep_zeros(g: Payload, outs: tuple[Payload, ...] | None) -> tuple[Payload, ...] | None:
     """Return the input gradients of an elementwise op, set to zero where its result's exact gradient `g` is zero."""
     if g is None or outs is None:
         return outs
     return tuple(out if out is None or out.shape != g.shape else _keep(out, g) for out in outs)
 
 
-def _keep(out: Any, g: Any) -> Any:
+def _keep(out: Payload, g: Payload) -> Payload:
     if isinstance(out, Variable):
         kept = tensor_ops.keep(out, g != 0)
         mark_overwrite(keep, kept)  # for derivatives of higher order

@@ -21,7 +21,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -38,8 +38,13 @@ from ndgrad._src.core.stored_tensors import keep_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
 from ndgrad._src.core.versions import Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
+from ndgrad._src.core.view_path import LONG
 from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
 from ndgrad._src.ops.table import Op
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.variable import Variable
+    from ndgrad._typing import Payload
 
 #: Class of an argument -> tensor class of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
 FACES: dict[type[Any], type[Any]] = {}
@@ -68,7 +73,7 @@ def make_widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return a forward function that computes half-precision arrays in float32 (Note [Half precision])."""
     if op.variadic:
 
-        def run(*arrays: Any, **settings: Any) -> Any:
+        def run(*arrays: Any, **settings: Any) -> Payload:
             return (
                 run_in_single(forward, arrays, settings, op.elementwise)
                 if has_half(arrays)
@@ -197,7 +202,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _version_of(x: Any, face: Any) -> Any:
+def _version_of(x: Variable, face: type[Any]) -> Any:
     """Return the version of a tensor saved for a result of class `face`."""
     storage = kept_storage(x) if face.keeps_saved else x._storage
     return storage and storage.version
@@ -424,10 +429,12 @@ class FunctionTemplate:
             source = self.first
             body += [f"settings, version = {self.settings}, s.version.number"]
             body += [f"view = None if {source}._meta is None else {source}._meta.view"]
-            body += ["if view is None:", f"    base, parent, geometry = {source}, None, geometry_of({source})"]
-            body += ["else:", "    base, parent, geometry = view.base, view.path, view.geometry"]
+            shared = "base, parent, depth, geometry"
+            body += ["if view is None:", f"    {shared} = {source}, None, 1, geometry_of({source})"]
+            body += ["else:", f"    {shared} = view.base, view.path, view.depth + 1, view.geometry"]
             made += ["r._node = n", "r._storage = s", "r._meta = meta = Meta()", "meta.output_nr = number"]
-            made += ["meta.view = ViewInfo(base, (parent, OP, settings, number), MULTI_OUTPUT, version, geometry)"]
+            made += ["path = (parent, OP, settings, number)"]
+            made += ["meta.view = ViewInfo(base, path, MULTI_OUTPUT, version, geometry, depth)"]
         else:
             made += ["r._node = r._storage = r._meta = None"]
             numbered = ["r._node = n", "r._meta = meta = Meta()", "meta.output_nr = number"]
@@ -529,11 +536,13 @@ def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str
             f"        meta.view = ViewInfo({source}, (None, OP, {settings}, 0), DEFAULT, s.version.number, "
             f"geometry_of({source}))"
         ),
-        "    else:",
+        f"    elif (depth := view.depth + 1) < {LONG}:",
         (
             f"        meta.view = ViewInfo(view.base, (view.path, OP, {settings}, 0), view.creation, "
-            "s.version.number, view.geometry)"
+            "s.version.number, view.geometry, depth)"
         ),
+        "    else:",
+        *indent(general),
         f"elif shares_memory(out, {array}):",
         *general,
     ]
@@ -570,5 +579,3 @@ def _through_dispatch(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
 
     eager.__name__ = op.name
     return eager
-
-

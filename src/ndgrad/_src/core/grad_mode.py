@@ -9,11 +9,15 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Generator
-from typing import Any, Self, TypeVar, overload
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from ndgrad._src.core.modes import Block, Modes, Scope, modes, put_in_force, restore, scope, thread
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.variable import Variable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,19 +59,19 @@ class Mode(Block):
 
         return decorated  # type: ignore[return-value]  # a decorator returns its argument's type
 
-    def _decorate_generator(self, function: Any) -> Any:
+    def _decorate_generator(self, function: F) -> F:
         @functools.wraps(function)
-        def decorated(*args: Any, **kwargs: Any) -> Any:
+        def decorated(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             return (yield from self._drive(function(*args, **kwargs)))
 
-        return decorated
+        return decorated  # type: ignore[return-value]  # likewise
 
-    def _decorate_coroutine(self, function: Any) -> Any:
+    def _decorate_coroutine(self, function: F) -> F:
         @functools.wraps(function)
         async def decorated(*args: Any, **kwargs: Any) -> Any:
             return await _Awaitable(self._drive(function(*args, **kwargs).__await__()))
 
-        return decorated
+        return decorated  # type: ignore[return-value]  # likewise
 
     def _drive(self, inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """Run a generator with the mode in force only while its own code runs."""
@@ -144,7 +148,7 @@ class _GradMode(Mode):
     def __new__(cls, function: None = None) -> Self: ...
     @overload
     def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # `@no_grad` returns the function
-    def __new__(cls, function: Any = None) -> Any:
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         made = super().__new__(cls)
         return made if function is None else made(function)
 
@@ -157,6 +161,7 @@ class _GradMode(Mode):
         _record(modes, self.value)
 
 
+@set_module("ndgrad")
 class no_grad(_GradMode):
     """A context manager or decorator that disables recording.
 
@@ -171,6 +176,7 @@ class no_grad(_GradMode):
     value = False
 
 
+@set_module("ndgrad")
 class enable_grad(_GradMode):
     """A context manager or decorator that enables recording again inside no_grad.
 
@@ -234,6 +240,7 @@ class ContextSwitch(Switch):
             self._scopes = None
 
 
+@set_module("ndgrad")
 class set_grad_enabled(ContextSwitch):
     """Switch recording on or off at once; as a context manager, until the block ends.
 
@@ -253,6 +260,7 @@ class set_grad_enabled(ContextSwitch):
         return _is_recording(modes)
 
 
+@set_module("ndgrad")
 class inference_mode(Mode):
     """A context manager or decorator without recording and version tracking; its tensors never take part in autograd.
 
@@ -269,7 +277,7 @@ class inference_mode(Mode):
     def __new__(cls, mode: bool = True) -> Self: ...
     @overload
     def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # `@inference_mode` returns the function
-    def __new__(cls, mode: Any = True) -> Any:
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         made = super().__new__(cls)
         made.mode = mode if isinstance(mode, bool) else True
         return made if isinstance(mode, bool) else made(mode)
@@ -287,6 +295,7 @@ def _is_recording(modes: Modes) -> bool:
     return modes.grad_asked if modes.inference else modes.grad_enabled
 
 
+@set_module("ndgrad")
 def is_grad_enabled() -> bool:
     """True if this context records (outside inference mode).
 
@@ -297,6 +306,7 @@ def is_grad_enabled() -> bool:
     return _is_recording(modes())
 
 
+@set_module("ndgrad")
 def is_inference_mode_enabled() -> bool:
     """True if this context is in `inference_mode`.
 
@@ -320,6 +330,7 @@ class FieldSwitch(ContextSwitch):
         return found
 
 
+@set_module("ndgrad.autograd")
 class set_multithreading_enabled(FieldSwitch):
     """Allow or forbid several threads in backward, at once; as a context manager, until the block ends.
 
@@ -335,6 +346,7 @@ class set_multithreading_enabled(FieldSwitch):
     attribute = "multithreading"
 
 
+@set_module("ndgrad.autograd")
 def is_multithreading_enabled() -> bool:
     """Return the value set by `set_multithreading_enabled`; True by default.
 
@@ -354,6 +366,7 @@ class _force_original_view_tracking(FieldSwitch):
     attribute = "view_replay"
 
 
+@set_module("ndgrad.autograd")
 def is_view_replay_enabled() -> bool:
     """Return the setting of torch's switch for view replay.
 
@@ -364,6 +377,7 @@ def is_view_replay_enabled() -> bool:
     return thread.view_replay
 
 
+@set_module("ndgrad.autograd")
 class enforce_grad_layout_policy(FieldSwitch):
     """Switch whether a gradient is copied into its leaf's memory layout; otherwise `.grad` is what backward made.
 
@@ -388,7 +402,7 @@ class _unsafe_preserve_version_counter(Mode):
     back.
     """
 
-    def __init__(self, tensors: Any) -> None:
+    def __init__(self, tensors: Variable | Iterable[Variable]) -> None:
         super().__init__()
         self.tensors = tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays.device_kernels import cast_array
 from ndgrad._src.arrays.leading_sums import sum_leading, sum_over
@@ -10,8 +10,12 @@ from ndgrad._src.core.node import can_sum_to
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.ops.vocabulary import tensor_ops
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._typing import Payload
 
-def validate(g: Any, node: Any, number: int) -> Any:
+
+def validate(g: Payload, node: Node, number: int) -> Payload:
     """Convert a gradient to the shape and dtype of its value; raise if that is impossible."""
     shape, dtype = node.output_metadata(number)
     if tuple(g.shape) != shape:
@@ -39,7 +43,7 @@ def validate(g: Any, node: Any, number: int) -> Any:
     return g
 
 
-def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+def sum_to(g: Payload, shape: tuple[int, ...]) -> Payload:
     """Undo broadcasting: sum over the dimensions that broadcasting added or expanded."""
     lead = len(g.shape) - len(shape)
     axes = tuple(range(lead)) + tuple(

@@ -34,9 +34,10 @@ from ndgrad._src.core.variable import (
     np_dtype,
     requires_grad,
 )
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
+    from ndgrad._typing import GraphTask, Payload, Tensor
 
 _numbers = itertools.count().__next__
 
@@ -47,6 +48,7 @@ class Hooks(OrderedDict[int, Any]):
     face: Any = None
 
 
+@set_module("ndgrad.utils.hooks")
 class RemovableHandle:
     """Handle of a registered hook: `remove()`, or leaving the handle as a context manager, removes the hook.
 
@@ -62,7 +64,10 @@ class RemovableHandle:
     """
 
     def __init__(
-        self, hooks: MutableMapping[int, Any], hook: Any = None, on_remove: Callable[[], Any] | None = None
+        self,
+        hooks: MutableMapping[int, Any],
+        hook: Callable[..., Any] | None = None,
+        on_remove: Callable[[], Any] | None = None,
     ) -> None:
         self.id = _numbers()
         while self.id in hooks:  # an unpickled module has hooks numbered by another process
@@ -96,14 +101,14 @@ class RemovableHandle:
         self.remove()
 
 
-def _reference(hooks: Any) -> Callable[[], Any]:
+def _reference(hooks: MutableMapping[int, Any]) -> Callable[[], Any]:
     try:
         return weakref.ref(hooks)
     except TypeError:  # a plain dict
         return lambda: hooks
 
 
-def count_while_alive(owner: Any) -> Callable[[], Any]:
+def count_while_alive(owner: Node | Variable) -> Callable[[], Any]:
     """Make the engine count gradients until the returned function is called or `owner` dies."""
     token = object()
     process.leaf_hooks.add(token)
@@ -135,18 +140,18 @@ def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> Rem
     return RemovableHandle(by_output[number], hook)
 
 
-def _hooks_for(t: Any) -> Hooks:
+def _hooks_for(t: Variable) -> Hooks:
     made = Hooks()
     made.face = t.face
     return made
 
 
-def _on_leaf(t: Any, hooks: Any, hook: Any) -> RemovableHandle:
+def _on_leaf(t: Variable, hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
     extra_of(accumulator(t))  # the engine checks hooks only on nodes with an `extra`
     return RemovableHandle(hooks, hook, count_while_alive(t))
 
 
-def tensor_hooks_of(t: Any) -> Any:
+def tensor_hooks_of(t: Variable) -> dict[int, Any] | None:
     """Return the hooks of a tensor by number, None if it never had one."""
     node = t.grad_fn
     if node is None:
@@ -154,12 +159,10 @@ def tensor_hooks_of(t: Any) -> Any:
     return node.extra.tensor_hooks.get(t.output_nr) if node.extra is not None else None
 
 
-def set_tensor_hooks(t: Any, hooks: Any) -> None:
+def set_tensor_hooks(t: Variable, hooks: dict[int, Any] | None) -> None:
     """Replace the hooks of a tensor by a dict of hooks, for code that rebuilds tensors."""
     if hooks is not None and not isinstance(hooks, MutableMapping):
-        raise TypeError(
-            f"_backward_hooks is a dict of hooks by number or None, not {type(hooks).__name__}. [nd-hook]"
-        )
+        raise TypeError(f"_backward_hooks is a dict of hooks by number or None, not {type(hooks).__name__}. [nd-hook]")
     node = t.grad_fn
     made = None
     if hooks is not None:
@@ -176,7 +179,7 @@ def set_tensor_hooks(t: Any, hooks: Any) -> None:
         extra_of(node).tensor_hooks[t.output_nr] = made
 
 
-def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> RemovableHandle:
+def register_post_accumulate_grad_hook(t: Variable, hook: Callable[[Any], Any]) -> RemovableHandle:
     """Call `hook` with the leaf `t` after its `.grad` has been set."""
     if not requires_grad(t):
         raise RuntimeError(
@@ -194,7 +197,7 @@ def register_post_accumulate_grad_hook(t: Any, hook: Callable[[Any], Any]) -> Re
     return _on_leaf(t, meta.post_accumulate_hooks, hook)
 
 
-def retain_grad(t: Any) -> None:
+def retain_grad(t: Variable) -> None:
     """Store the gradient of a result in its `.grad`, as for a leaf."""
     if not requires_grad(t):
         raise RuntimeError(
@@ -211,7 +214,7 @@ def retain_grad(t: Any) -> None:
     extra_of(node).retain[meta.output_nr] = weakref.ref(t)
 
 
-def move_retained(t: Any, old: Any, new: Any, new_number: int = 0) -> None:
+def move_retained(t: Variable, old: Any, new: Any, new_number: int = 0) -> None:
     """Move retained gradients after an in-place write: the newest value keeps its gradient."""
     extra = old.extra
     if extra is None:
@@ -238,14 +241,14 @@ def register_node_prehook(node: Node, hook: Callable[..., Any]) -> RemovableHand
     return _on_node(node, extra.pre_hooks, hook)
 
 
-def _on_node(node: Node, hooks: Hooks, hook: Any) -> RemovableHandle:
+def _on_node(node: Node, hooks: Hooks, hook: Callable[..., Any]) -> RemovableHandle:
     return RemovableHandle(hooks, hook, count_while_alive(node) if isinstance(node, AccumulateGrad) else None)
 
 
 # ----- execution ------------------------------------------------------------------------------------------------------
 
 
-def call(task: Any, hook: Any, *args: Any) -> Any:
+def call(task: GraphTask, hook: Callable[..., Any], *args: Any) -> Any:
     """Call a hook in the pass's grad mode: its ops are recorded only under create_graph."""
     outside = scope()
     try:
@@ -256,7 +259,7 @@ def call(task: Any, hook: Any, *args: Any) -> Any:
         del outside
 
 
-def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
+def run_pre_hooks(task: GraphTask, node: Any, g: Any) -> Any:
     """Run the hooks of the tensors that the node produced, then store retained gradients (Note [Order of hooks])."""
     extra = node.extra
     several = node.outputs != 1
@@ -280,7 +283,7 @@ def run_pre_hooks(task: Any, node: Any, g: Any) -> Any:
     return g
 
 
-def _tensor_hooks(task: Any, node: Any, hooks: Any, g: Any) -> Any:
+def _tensor_hooks(task: GraphTask, node: Node, hooks: dict[int, Any], g: Payload) -> Payload:
     """Return the gradient of a tensor after its hooks. Without a gradient, only hooks with `takes_none` run."""
     if g is None:
         for hook in list(hooks.values()):
@@ -293,7 +296,7 @@ def _tensor_hooks(task: Any, node: Any, hooks: Any, g: Any) -> Any:
     return from_tensor(task, t)
 
 
-def retain(task: Any, t: Any, g: Any) -> None:
+def retain(task: GraphTask, t: Variable, g: Payload) -> None:
     """Add a gradient to the `.grad` of a result, out of place as in torch."""
     meta = meta_of(t)
     g = as_tensor(g, t.face)
@@ -306,7 +309,7 @@ def retain(task: Any, t: Any, g: Any) -> None:
         del outside
 
 
-def run_node_prehooks(task: Any, node: Any, g: Any) -> Any:
+def run_node_prehooks(task: GraphTask, node: Any, g: Any) -> Any:
     several = node.outputs != 1
     grads = _tensors(g if several else (g,), output_count(node))
     for hook in list(node.extra.pre_hooks.values()):
@@ -315,7 +318,7 @@ def run_node_prehooks(task: Any, node: Any, g: Any) -> Any:
     return raw if several else raw[0]
 
 
-def run_post_hooks(task: Any, node: Any, outs: Any, g: Any) -> Any:
+def run_post_hooks(task: GraphTask, node: Any, outs: tuple[Payload, ...], g: Any) -> tuple[Payload, ...]:
     grads = _tensors(g if node.outputs != 1 else (g,), output_count(node))
     made = _tensors(outs, len(node.next))
     for hook in list(node.extra.post_hooks.values()):
@@ -323,7 +326,7 @@ def run_post_hooks(task: Any, node: Any, outs: Any, g: Any) -> Any:
     return tuple(None if t is None else from_tensor(task, t) for t in made)
 
 
-def run_post_accumulate_hooks(task: Any, node: Any) -> None:
+def run_post_accumulate_hooks(task: GraphTask, node: AccumulateGrad) -> None:
     for hook in list(node.variable._meta.post_accumulate_hooks.values()):
         answer = call(task, hook, node.variable)
         if answer is not None:
@@ -340,7 +343,7 @@ def run_post_accumulate_hooks(task: Any, node: Any) -> None:
 # ----- gradients of hooks and their results ---------------------------------------------------------------------------
 
 
-def as_tensor(g: Any, face: Any = None) -> Any:
+def as_tensor(g: Payload, face: Any = None) -> Variable:
     """Return a gradient as hooks see it."""
     if isinstance(g, Variable):
         return g
@@ -353,11 +356,11 @@ def _tensors(grads: Any, count: int) -> tuple[Any, ...]:
     return (None,) * count if grads is None else tuple(None if g is None else as_tensor(g) for g in grads)
 
 
-def from_tensor(task: Any, t: Any) -> Any:
+def from_tensor(task: GraphTask, t: Variable) -> Payload:
     return t._array if task.path == "arrays" and not isinstance(t._array, Variable) else t
 
 
-def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
+def _replacement(hook: Callable[..., Any], before: Variable, answer: object, node: Node) -> Variable:
     """Return the gradient after one hook: the hook's result, if it is a gradient of the same shape and dtype."""
     if answer is None:
         return before
@@ -384,7 +387,7 @@ def _replacement(hook: Any, before: Any, answer: Any, node: Any) -> Any:
     return answer
 
 
-def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) -> tuple[Any, ...]:
+def _replacements(hook: Callable[..., Any], before: tuple[Any, ...], answer: object, node: Node) -> tuple[Any, ...]:
     """Return the gradients after one hook on a node."""
     if answer is None:
         return before
@@ -400,5 +403,3 @@ def _replacements(hook: Any, before: tuple[Any, ...], answer: Any, node: Any) ->
             f"{len(before)}, on {node.name()}). Return one gradient, or None, for each it was given. [nd-hook]"
         )
     return tuple(None if a is None else _replacement(hook, b, a, node) for a, b in zip(answer, before, strict=True))
-
-

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,8 +36,16 @@ from ndgrad._src.core.view import DEFAULT, rebase, write_error
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import assign, copy
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Edge, Node
+    from ndgrad._src.core.saved import RuleNode
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload, Storage
 
-def check_writable(t: Any, op_name: str, value_requires_grad: bool = False, part: bool = False) -> None:
+T = TypeVar("T", bound="Variable")
+
+
+def check_writable(t: Variable, op_name: str, value_requires_grad: bool = False, part: bool = False) -> None:
     """Raise, with the reason, if `t` may not be written in place now."""
     state = modes()
     if is_inference(t) and not state.inference:
@@ -87,7 +95,7 @@ Part = tuple[Any, dict[str, Any]]
 
 
 def write(
-    op: Any,
+    op: Op,
     target: Any,
     args: tuple[Any, ...],
     settings: dict[str, Any],
@@ -130,15 +138,13 @@ def write(
     return write_level(op, target, args, settings, 0, state.grad_enabled)
 
 
-def _others_see(target: Any, args: tuple[Any, ...]) -> bool:
+def _others_see(target: Variable, args: tuple[Any, ...]) -> bool:
     """True if a transform, an observer or a class with its own dispatch handles a write of `args` to a tensor."""
     anybody = process.open or thread.levels or thread.observers or target.__class__ not in FACES
     return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
 
 
-def write_level(
-    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool
-) -> Any:
+def write_level(op: Op, target: T, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> T:
     """Write to a tensor whose payload is an array. With `recording`, record the write in the graph of `level`."""
     if not on_second_library:
         args = move_together(op, (target, *args))[1:]
@@ -176,7 +182,7 @@ def write_level(
     return target
 
 
-def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
+def _edges(op: Op, target: Variable, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
     """Return the gradient edges of the differentiable arguments of a write; None if there is nothing to record."""
     if np_dtype(target).kind not in INEXACT:  # also for a tensor that has outlived its transform
         return None
@@ -185,7 +191,12 @@ def _edges(op: Any, target: Any, args: tuple[Any, ...], level: int) -> tuple[Any
 
 
 def _perform_observed(
-    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], node: Any, perform: Callable[[], None]
+    op: Op,
+    target: Variable,
+    args: tuple[Any, ...],
+    settings: dict[str, Any],
+    node: Any,
+    perform: Callable[[], None],
 ) -> None:
     """Perform a write that observers see. If an observer fails after the write, the write is still recorded."""
     from ndgrad._src.core.op_observers import observed_write  # op_observers imports this module
@@ -214,7 +225,7 @@ def _perform_observed(
                 note_wrappers((target if info is None else info.base)._node, (target, *args))
 
 
-def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
+def _write_part(target: Variable, part: Part, value: Variable, recording: bool) -> Variable:
     """Set a part of `target` to `value`: the same result as `write_level` on the view, without making the view."""
     if not on_second_library:
         _, value = move_together(copy, (target, value))
@@ -250,7 +261,7 @@ def _write_part(target: Any, part: Part, value: Any, recording: bool) -> Any:
     return target
 
 
-def check_memory(name: str, array: Any) -> None:
+def check_memory(name: str, array: Payload) -> None:
     if array.__class__ is np.ndarray and array.flags.carray:  # the most common case: dense and writable
         return
     try:
@@ -275,7 +286,7 @@ def check_memory(name: str, array: Any) -> None:
         )
 
 
-def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any], storage: Any) -> None:
+def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, Any], storage: Storage) -> None:
     """Write op(array, *others) into `array`. If the result does not fit, raise before any change."""
     library = np if array.__class__ is np.ndarray else library_of(array)
     if op.write_kernel is not None and (library is np or not getattr(array, "is_meta", False)):
@@ -298,7 +309,7 @@ def perform(op: Any, array: Any, others: Sequence[Any], settings: dict[str, Any]
     array[...] = result
 
 
-def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
+def _fit_as_they_are(array: Payload, others: Sequence[Any]) -> bool:
     """True if the result of a ufunc of these arrays has the shape and dtype of `array`."""
     dtype, shape = array.dtype, array.shape
     for o in others:
@@ -312,7 +323,7 @@ def _fit_as_they_are(array: Any, others: Sequence[Any]) -> bool:
     return True
 
 
-def check_fits(name: str, array: Any, result: Any) -> None:
+def check_fits(name: str, array: Payload, result: Payload) -> None:
     """Raise if `result` cannot be written into `array`."""
     have, want = tuple(result.shape), tuple(array.shape)
     if have != want and not (
@@ -329,7 +340,7 @@ def check_fits(name: str, array: Any, result: Any) -> None:
         )
 
 
-def _old_value(target: Any, self_edge: Any) -> Any:
+def _old_value(target: Variable, self_edge: Node | Edge | None) -> Variable:
     """Return the value before the write, as a tensor with its history."""
     if has_dispatch(target.__class__):
         outside = scope()
@@ -343,8 +354,8 @@ def _old_value(target: Any, self_edge: Any) -> Any:
 
 
 def inplace_node(
-    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
-) -> Any:
+    op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any], edges: tuple[Any, ...], level: int
+) -> RuleNode:
     """Return the node of a write that is about to happen, with its inputs saved."""
     by_name = {}
     if (plan := save_plan(op)).keeps_inputs:
@@ -359,7 +370,7 @@ def inplace_node(
     return node
 
 
-def save_outputs(node: Any, target: Any) -> None:
+def save_outputs(node: RuleNode, target: Variable) -> None:
     """Save the target, after the write, for the rules that name the output."""
     for name in node.plan.needed(node.next)[1]:
         if target.keeps_saved:
@@ -367,7 +378,7 @@ def save_outputs(node: Any, target: Any) -> None:
         save_output(node, name, target)
 
 
-def set_history(target: Any, node: Any) -> None:
+def set_history(target: Variable, node: Node | None) -> None:
     """Set the new history of the target, and of its base if it is a view, after a write that `node` describes."""
     meta = target._meta
     info = None if meta is None else meta.view
@@ -380,5 +391,3 @@ def set_history(target: Any, node: Any) -> None:
         return
     rebase(info.base, info.path, node, edge(info.base))
     info.version = None  # the view's own history is replayed from the base on next use
-
-

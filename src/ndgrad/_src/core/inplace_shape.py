@@ -11,17 +11,22 @@ changes (`in_present_shape`).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.inplace import check_writable
 from ndgrad._src.core.modes import restore, scope
 from ndgrad._src.core.variable import meta_of
 from ndgrad._src.core.versions import is_inference, storage_of
+from ndgrad._src.core.view_path import extend
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.variable import Variable
+    from ndgrad._src.ops.table import Op
 
 _classes: dict[tuple[type[Any], str], type[Any]] = {}
 
 
-def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> Any:
+def change_shape(op: Op, t: Any, settings: dict[str, Any], node_name: str) -> Variable:
     """Replace `t` by op(t), a view of itself, and return it. Its node gets torch's name for the in-place form."""
     check_writable(t, op.name + "_")
     leaf = t._node is None and t._meta is not None and t._meta.requires_grad
@@ -56,7 +61,7 @@ def change_shape(op: Any, t: Any, settings: dict[str, Any], node_name: str) -> A
     if info is None:
         meta.geometry += 1
     else:
-        info.path = (info.path, op, settings, 0)
+        info.path, info.depth = extend(info, op, settings, 0)
         info.version = storage.version.number
     if leaf:
         meta.reshapes = (*meta.reshapes, (meta.accumulator, op, settings))

@@ -7,7 +7,7 @@ dense and its dimensions have the same order in memory.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,17 +15,23 @@ from ndgrad._src.core.variable import innermost_array
 from ndgrad._src.ops.cast import clone_ordered
 from ndgrad._src.ops.vocabulary import tensor_ops
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._src.core.variable import Variable
+    from ndgrad._typing import Library
+
 #: Dimensions from the slowest to the fastest, None for C order.
 Order = tuple[int, ...] | None
 
 
-def _own_strides(t: Any) -> tuple[int, ...]:
+def _own_strides(t: Variable) -> tuple[int, ...]:
     """Return the strides of a tensor's own dimensions, without the leading dimensions of vmap."""
     array, ndim = innermost_array(t), len(t.shape)
     return tuple(array.strides[array.ndim - ndim :])
 
 
-def order_of(t: Any) -> Order:
+def order_of(t: Variable) -> Order:
     """Return the order of a tensor's own dimensions in memory."""
     if innermost_array(t).flags.c_contiguous:
         return None
@@ -37,7 +43,7 @@ def order_of(t: Any) -> Order:
     return None if order == tuple(range(ndim)) else order
 
 
-def in_order(np: Any, array: Any, order: Order) -> Any:
+def in_order(np: Library, array: NDArray[Any], order: Order) -> NDArray[Any]:
     """Return `array` itself if it is dense in that order, otherwise a copy that is."""
     if order is None:
         return np.ascontiguousarray(array) if array.ndim else np.asarray(array)
@@ -45,21 +51,25 @@ def in_order(np: Any, array: Any, order: Order) -> Any:
     return np.ascontiguousarray(array.transpose(order)).transpose(back)
 
 
-def is_in_order(t: Any, order: Order) -> bool:
+def is_in_order(t: Variable, order: Order) -> bool:
     """True if a tensor is already dense in that order."""
-    array = innermost_array(t)
+    return is_dense_in(innermost_array(t), len(t.shape), order)
+
+
+def is_dense_in(array: Any, ndim: int, order: Order) -> bool:
+    """True if an array is dense in that order of its last `ndim` dimensions, after those of vmap."""
     if order is not None:
-        lead = array.ndim - len(t.shape)
+        lead = array.ndim - ndim
         array = array.transpose((*range(lead), *(lead + d for d in order)))
     return bool(array.flags.c_contiguous)
 
 
-def copy_in_order(t: Any, order: Order) -> Any:
+def copy_in_order(t: Variable, order: Order) -> Variable:
     """Return a recorded copy of a tensor that is dense in that order."""
     return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)
 
 
-def in_layout_of(primal: Any, tangent: Any) -> Any:
+def in_layout_of(primal: Variable, tangent: Variable | None) -> Variable | None:
     """Return the tangent with the primal's shape and memory order, so that views of one are views of the other."""
     if tangent is None:
         return None
@@ -82,6 +92,6 @@ def in_layout_of(primal: Any, tangent: Any) -> Any:
     return copy_in_order(tangent, order) if repeats or order_of(tangent) != order else tangent
 
 
-def is_view_of(t: Any, source: Any) -> bool:
+def is_view_of(t: Variable, source: Variable) -> bool:
     """True if a tensor is known to share the memory of another one."""
     return t is source or (t._storage is not None and t._storage is source._storage)

@@ -527,7 +527,7 @@ class ThreadState(_Fields):
 
 
 def _field(name: str) -> property:
-    def write(self: ThreadState, value: Any) -> None:
+    def write(self: ThreadState, value: object) -> None:
         made = modes().copy()
         setattr(made, name, value)
         put_in_force(made)

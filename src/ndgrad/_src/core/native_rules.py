@@ -1,7 +1,7 @@
 """The rules of elementwise ops on large arrays, each as one native kernel.
 
 A rule is written once, in operators and in the vocabulary of the table. On raw arrays each of its steps is a pass over
-memory. Run once on symbols (_src.arrays.formulas), the rule yields a formula, from which a kernel with a single pass is
+memory. Run once on symbols (_src.ops.formulas), the rule yields a formula, from which a kernel with a single pass is
 made. Both compute the same result, up to the last digits of functions. Rules that look at values, arguments that
 broadcast, other dtypes and small arrays use the rule itself. On a device, a kernel pays off for any size
 (ndgrad._src.arrays.device_kernels).
@@ -10,12 +10,17 @@ broadcast, other dtypes and small arrays use the rule itself. On a device, a ker
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays import device_kernels, library, native_kernels
-from ndgrad._src.arrays.formulas import Formula, Signature, Words
+from ndgrad._src.ops.formulas import Formula, Signature, Words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Payload
 
 #: Maximum number of cached formulas per rule, for different settings and numbers. Making a formula takes 20 us.
 _MOST = 64
@@ -26,7 +31,7 @@ def make_native_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callab
     at, words = names.index("t"), names.index("ops") if "ops" in names else -1
     known: dict[tuple[Any, ...], tuple[Signature, list[float]] | None] = {}
 
-    def run(*values: Any) -> Any:
+    def run(*values: Any) -> Payload:
         g = values[at]
         is_supported = g.__class__ is np.ndarray and native_kernels.has_kernels(g.dtype)
         kernels = native_kernels.kernels() if is_supported else None
@@ -70,7 +75,7 @@ def make_device_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callab
         run = None if found is None else own.planned(found[0])
         return None if found is None or run is None else (run, found[1])
 
-    def run(*values: Any) -> Any:
+    def run(*values: Any) -> Payload:
         if own is None:
             return None
         key = tuple([_ARRAY if value.__class__ is ndarray else value for value in values])
@@ -92,7 +97,7 @@ def make_device_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callab
 _ARRAY = object()
 
 
-def _operand(x: Any, like: Any) -> Any:
+def _operand(x: Payload, like: NDArray[Any]) -> Payload:
     """Return an operand of a kernel: an array like the gradient, or one number; None if kernels do not support it."""
     if x.dtype != like.dtype:
         return None
@@ -106,7 +111,10 @@ def _operand(x: Any, like: Any) -> Any:
 
 
 def _formula(
-    rule: Callable[..., Any], values: tuple[Any, ...], words: int, arrays: Any = (np.ndarray, np.generic)
+    rule: Callable[..., Any],
+    values: tuple[Any, ...],
+    words: int,
+    arrays: tuple[type[Any], ...] = (np.ndarray, np.generic),
 ) -> tuple[Signature, list[float]] | None:
     """Return the formula of a rule, with the numbers among its arguments; None if the rule is not a formula."""
     formula = Formula()

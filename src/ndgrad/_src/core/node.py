@@ -12,12 +12,17 @@ An edge to output 0 is the node itself; an edge to another output is an `Edge(no
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from ndgrad._src.arrays.streams import streams
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
-    from ndgrad._typing import InputMetadata
+    import numpy as np
+
+    from ndgrad._src.core.hooks import RemovableHandle
+    from ndgrad._typing import InputMetadata, Payload, Tensor, Vocabulary
 
 N = TypeVar("N", bound="Node")
 
@@ -81,6 +86,7 @@ class Extra:
         self.stream: Any = None
 
 
+@set_module("ndgrad.autograd.graph")
 class Node:
     """A backward node. `next` holds the edges to the producers of the op's differentiable inputs."""
 
@@ -117,7 +123,7 @@ class Node:
     extra: Extra | None
     route: int
 
-    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+    def apply(self, grads: Any, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
         """Return the gradients of the inputs, on raw arrays (`ops` is the rules' vocabulary for their array library).
 
         Without `keep`, also release the saved values, which saves the engine a call per node.
@@ -152,12 +158,12 @@ class Node:
             extra.metadata = {} if trace is None else trace.metadata()
         return extra.metadata
 
-    def register_hook(self, hook: Any) -> Any:
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         from ndgrad._src.core.hooks import register_node_hook  # hooks imports this module
 
         return register_node_hook(self, hook)
 
-    def register_prehook(self, hook: Any) -> Any:
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
         from ndgrad._src.core.hooks import register_node_prehook  # hooks imports this module
 
         return register_node_prehook(self, hook)
@@ -173,7 +179,7 @@ class Node:
     def requires_grad(self) -> bool:
         return True
 
-    def _register_hook_dict(self, tensor: Any) -> None:
+    def _register_hook_dict(self, tensor: Tensor) -> None:
         """Use the hooks of a tensor that this node made. They already run here; torch has the method."""
         from ndgrad._src.core.variable import Variable  # avoids an import cycle
 
@@ -205,7 +211,13 @@ class Node:
         return f"<{self.name()} object at {id(self):#x}>"
 
 
-def make_node(cls: type[N], edges: tuple[Any, ...], shape: Any = None, dtype: Any = None, level: int = 0) -> N:
+def make_node(
+    cls: type[N],
+    edges: tuple[Any, ...],
+    shape: Any = None,
+    dtype: np.dtype[Any] | None = None,
+    level: int = 0,
+) -> N:
     """Make a node of the graph of `level`. Node classes outside transforms have no slot for the level."""
     node = cls()
     node.seq = next_sequence_number()
@@ -250,7 +262,7 @@ class MultiNode(Node):
             raise RuntimeError(f"{self.name()}: output {number} is not differentiable and takes no gradient [nd-bug]")
         return known
 
-    def with_zeros(self, grads: Any, zeros: Any) -> list[Any]:
+    def with_zeros(self, grads: Sequence[Payload], zeros: Callable[..., Payload]) -> list[Any]:
         """Return the gradients of the outputs, with zeros for differentiable outputs that received none."""
         pairs = zip(grads, self.metadata_of_outputs, strict=True)
         return [zeros(*known) if g is None and known is not None else g for g, known in pairs]
@@ -261,13 +273,13 @@ def output_count(node: Any) -> int:
     return 1 if node.outputs == 1 else len(node.metadata_of_outputs)
 
 
-def edge_node(edge: Any) -> Node:
-    node: Node = edge.node if edge.__class__ is Edge else edge
+def edge_node(edge: Node | Edge) -> Node:
+    node: Node = edge.node if isinstance(edge, Edge) else edge
     return node
 
 
-def edge_number(edge: Any) -> int:
-    number: int = edge.input_nr if edge.__class__ is Edge else 0
+def edge_number(edge: Node | Edge) -> int:
+    number: int = edge.input_nr if isinstance(edge, Edge) else 0
     return number
 
 

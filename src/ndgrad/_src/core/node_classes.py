@@ -6,7 +6,7 @@ use the methods of `RuleNode`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ndgrad._src.arrays import library, native_kernels
@@ -56,7 +56,7 @@ def make_node_class(op: Op) -> type[Node]:
     return cls
 
 
-def _give_rules(cls: Any, op: Op, plan: SavePlan) -> None:
+def _give_rules(cls: type[Any], op: Op, plan: SavePlan) -> None:
     """Write `apply`, and `apply_one` if only the first argument may have a gradient."""
     cls.apply = Apply(op, plan, one=False).make()
     if first_route(op) == UNARY or has_number_form(op):
@@ -199,7 +199,6 @@ class Apply:
             ]
         return [*body, f"return {pack(f'g_{a}' for a in self.differentiable)}"]
 
-
     def kernels(self) -> list[str]:
         """Return lines that run the rules as kernels on a device, if all of them have one."""
         body, pack = [], _bare if self.one else _tuple
@@ -253,12 +252,12 @@ def _call(rule: Callable[..., Any], function: str, arguments: list[str]) -> str:
     return f"{function}({', '.join(arguments)})"
 
 
-def _bare(parts: Any) -> str:
+def _bare(parts: Iterable[str]) -> str:
     (only,) = parts
     return str(only)
 
 
-def _tuple(parts: Any) -> str:
+def _tuple(parts: Iterable[str]) -> str:
     return "(" + "".join(f"{p}, " for p in parts) + ")"
 
 
@@ -282,5 +281,3 @@ def _read_saved_output(name: str) -> list[str]:
         f"if s is not None and s.version is not n.{name}_v or {name}.__class__ is Packed:",
         f"    {name} = unpack_raw(n, {name!r})",
     ]
-
-

@@ -6,7 +6,7 @@ are made only after a failure, so they cost nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,13 @@ from ndgrad._src.arrays.precision import has_half, run_in_single
 from ndgrad._src.core.variable import ESCAPED, Variable, np_dtype
 from ndgrad._src.ops.errors import DomainError, DtypeError, ShapeError
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
 
-def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], error: Exception) -> Any:
+
+def after_failure(op: Op, args: tuple[Any, ...], settings: dict[str, Any], error: Exception) -> Payload:
     """Return the result if the op failed only because meta arrays have no values; otherwise explain and raise."""
     arrays = [a._array if isinstance(a, Variable) else a for a in args]
     if isinstance(error, MemoryError):
@@ -32,14 +37,14 @@ def after_failure(op: Any, args: tuple[Any, ...], settings: dict[str, Any], erro
     raise explain(op, args, error) from None
 
 
-def raise_for_node(node: Any, error: MemoryError) -> None:
+def raise_for_node(node: Node, error: MemoryError) -> None:
     """Raise the error for a node that ran out of memory while computing its gradients."""
     if not is_of_device(error):
         raise error
     raise out_of_memory(f"{node.name()} in backward", (node,) if node.outputs == 1 else (), error) from error
 
 
-def explain(op: Any, args: tuple[Any, ...], error: Exception) -> Exception:
+def explain(op: Op, args: tuple[Any, ...], error: Exception) -> Exception:
     """Return the error to raise in place of the array library's `error`; `error` itself if nothing better is known."""
     if any(isinstance(a, Variable) and isinstance(a._array, Variable) for a in args):
         return RuntimeError(ESCAPED)
@@ -88,7 +93,7 @@ def _is_about_dtypes(error: TypeError) -> bool:
     return "not supported for the input types" in text or "boolean" in text or "did not contain a loop" in text
 
 
-def _dtype(value: Any) -> str:
+def _dtype(value: object) -> str:
     if isinstance(value, Variable):
         return str(np_dtype(value))
     return str(value.dtype) if hasattr(value, "dtype") else type(value).__name__

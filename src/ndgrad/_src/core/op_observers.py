@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias
 
 from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.core.inplace import write
@@ -23,9 +23,19 @@ from ndgrad._src.core.subclass import dispatch_types, has_dispatch, run_dispatch
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations import registry
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Library, Payload
+
+
+#: An op as observers see it: also the write of an op into a tensor, and a function that makes a tensor.
+OpLike: TypeAlias = "Op | InPlaceForm | Factory"
+
 
 class Observer(Protocol):
-    def __call__(self, op: Any, arrays: list[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any: ...
+    def __call__(self, op: OpLike, arrays: list[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any: ...
 
 
 class Tracer(Protocol):
@@ -34,7 +44,12 @@ class Tracer(Protocol):
     wants_tensors: bool
 
     def __call__(
-        self, op: Any, tensors: Sequence[Any], arrays: Sequence[Any], settings: dict[str, Any], run: Callable[[], Any]
+        self,
+        op: OpLike,
+        tensors: Sequence[Any],
+        arrays: Sequence[Any],
+        settings: dict[str, Any],
+        run: Callable[[], Any],
     ) -> Any: ...
 
 
@@ -54,7 +69,9 @@ class _Observing(Block):
         modes.observers = (*modes.observers, self.observer)
 
 
-def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
+def observed_forward(
+    op: Op, library: Library, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]
+) -> Payload:
     """Run an op's forward function under all observers."""
     if process.dispatching and dispatch_types(args):
         return _under_observers(
@@ -69,12 +86,12 @@ def observed_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[
 
 
 def observed_write(
-    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], perform: Callable[[], None]
+    op: Op, target: Variable, args: tuple[Any, ...], settings: dict[str, Any], perform: Callable[[], None]
 ) -> None:
     """Perform a write under all observers, which see the in-place form of the op."""
     arguments = (target, *args)
 
-    def run() -> Any:
+    def run() -> Payload:
         if process.dispatching and dispatch_types(arguments):
             run_dispatch(in_place_form(op), arguments, settings)
         else:
@@ -86,21 +103,21 @@ def observed_write(
 
 
 def _under_observers(
-    op: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any], bottom: Callable[[], Any]
-) -> Any:
+    op: OpLike, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any], bottom: Callable[[], Any]
+) -> Payload:
     stack = thread.observers
     return _run_from(len(stack) - 1, stack, op, args, arrays, settings, bottom) if stack else bottom()
 
 
 def _run_from(
     position: int,
-    stack: Any,
-    op: Any,
+    stack: tuple[Any, ...],
+    op: OpLike,
     args: tuple[Any, ...],
     arrays: list[Any],
     settings: dict[str, Any],
     bottom: Callable[[], Any],
-) -> Any:
+) -> Payload:
     """Return the result of one observer, or of the observers outside it.
 
     This is not a recursive closure, which would be a reference cycle that holds the arrays.
@@ -129,7 +146,7 @@ def _run_from(
         del outside
 
 
-def _arrays(out: Any) -> Any:
+def _arrays(out: Payload) -> Payload:
     if isinstance(out, (tuple, list)):
         return tuple(_arrays(o) for o in out)
     return out._array if isinstance(out, Variable) and not has_dispatch(type(out)) else out
@@ -161,12 +178,12 @@ class DispatchMode(Block):
         pass
 
     def __ndgrad_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return self.__torch_dispatch__(func, types, args, kwargs)
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         raise NotImplementedError(
             f"{type(self).__name__} overrides neither __ndgrad_dispatch__ nor __torch_dispatch__, "
@@ -184,7 +201,7 @@ class DispatchMode(Block):
         """Return a mode to enter: torch's old spelling of the constructor."""
         return cls(*args, **kwargs)
 
-    def _handle(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def _handle(self, op: OpLike, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         args = tuple(wrap(registry.Tensor, a) if is_raw_array(a) else a for a in args)
         outside = scope()
         try:
@@ -195,7 +212,7 @@ class DispatchMode(Block):
             del outside
 
 
-def check_answer(op: Any, who: str, answer: Any) -> Any:
+def check_answer(op: OpLike, who: str, answer: Any) -> Payload:
     """Check the result of a dispatch mode or class: tensors, whose memory the results of the op then share."""
     if op.outputs == 1:
         return _payload(op, who, answer)
@@ -207,7 +224,7 @@ def check_answer(op: Any, who: str, answer: Any) -> Any:
     return tuple(_payload(op, who, a) for a in answer)
 
 
-def _payload(op: Any, who: str, answer: Any) -> Any:
+def _payload(op: OpLike, who: str, answer: Any) -> Payload:
     if isinstance(answer, Variable):
         return answer
     if answer is NotImplemented:
@@ -225,18 +242,18 @@ class InPlaceForm:
 
     outputs = 1
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: Op) -> None:
         self.op = op
         self.name = self.__name__ = op.name + "_"
 
-    def __call__(self, target: Any, *args: Any, **settings: Any) -> Any:
+    def __call__(self, target: Variable, *args: Any, **settings: Any) -> Variable:
         return write(self.op, target, args, {**self.op.settings, **settings})
 
-    def forward_for(self, library: Any) -> Callable[..., Any]:
+    def forward_for(self, library: Library) -> Callable[..., Any]:
         """Return a function of raw arrays that writes into the first."""
         forward = self.op.forward_for(library)
 
-        def run(target: Any, *others: Any, **settings: Any) -> Any:
+        def run(target: NDArray[Any], *others: Any, **settings: Any) -> NDArray[Any]:
             if self.op.write_kernel is not None:
                 self.op.write_kernel(library, target, *others, **settings)
             else:
@@ -257,13 +274,13 @@ class Factory:
 
     outputs = 1
 
-    def __init__(self, name: str, array: Any) -> None:
+    def __init__(self, name: str, array: NDArray[Any]) -> None:
         self.name = self.__name__ = name
         self.array = array
         self.args = (tuple(array.shape),)
         self.settings = {"dtype": array.dtype}
 
-    def __call__(self, *args: Any, **settings: Any) -> Any:
+    def __call__(self, *args: Any, **settings: Any) -> Variable:
         if args != self.args or settings != self.settings:
             raise RuntimeError(
                 f"a dispatch mode called {self.name} with other arguments than it was given. "
@@ -271,14 +288,14 @@ class Factory:
             )
         return wrap(registry.Tensor, observed_factory(self.name, self.array))
 
-    def forward_for(self, library: Any) -> Callable[..., Any]:
+    def forward_for(self, library: Library) -> Callable[..., Any]:
         return lambda *args, **settings: self.array.copy()
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
 
-def observed_factory(name: str, array: Any) -> Any:
+def observed_factory(name: str, array: Payload) -> Payload:
     """Return the array of a new tensor, after all observers have seen its creation."""
     made = Factory(name, array)
     out = _arrays(_under_observers(made, made.args, list(made.args), made.settings, lambda: array))
@@ -291,7 +308,7 @@ def observed_factory(name: str, array: Any) -> Any:
 
 
 @functools.cache
-def in_place_form(op: Any) -> InPlaceForm:
+def in_place_form(op: Op) -> InPlaceForm:
     """Return the in-place form of an op, one object per op."""
     return InPlaceForm(op)
 
@@ -332,7 +349,7 @@ class Recording:
         self._kept: list[Any] = list(inputs)  # kept alive, so that identities stay unique
         self._numbers = {id(a): i for i, a in enumerate(inputs)}
 
-    def __call__(self, op: Any, arrays: list[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def __call__(self, op: OpLike, arrays: list[Any], settings: dict[str, Any], run: Callable[[], Any]) -> Any:
         out = run()
         arguments = tuple(self._reference(a) for a in arrays)
         results = tuple(self._define(o) for o in (out if isinstance(out, (tuple, list)) else (out,)))
@@ -346,7 +363,7 @@ class Recording:
         number = self._numbers.get(id(array))
         return array if number is None else Value(number)
 
-    def _define(self, array: Any) -> int:
+    def _define(self, array: NDArray[Any]) -> int:
         number = self._numbers[id(array)] = len(self._kept)
         self._kept.append(array)
         return number
@@ -361,5 +378,3 @@ class Recording:
             for number, value in zip(call.results, out if isinstance(out, (tuple, list)) else (out,), strict=True):
                 values[number] = value
         return [values[self._numbers[id(o)]] for o in outputs]
-
-

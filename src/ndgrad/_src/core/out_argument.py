@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.core.versions import is_inference, storage_of
 from ndgrad._src.ops.fill import copy
 
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
 
-def write_out(op: Any, args: tuple[Any, ...], settings: dict[str, Any], out: Any) -> Any:
+
+def write_out(op: Op, args: tuple[Any, ...], settings: dict[str, Any], out: Variable) -> Variable:
     """Run `op(..., out=out)`: write the result into `out`, which is resized if its shape differs, as in torch."""
     refuse_out(op.name, args, out)
     return copy_into(op.name, out, dispatch(op, args, settings))
@@ -37,7 +40,7 @@ def refuse_out(name: str, *arguments: Any) -> None:
     )
 
 
-def copy_into(name: str, out: Any, result: Any) -> Any:
+def copy_into(name: str, out: Variable, result: Variable) -> Variable:
     """Copy a result into the tensor given as `out=`, and return it."""
     if not isinstance(out, Variable):
         raise TypeError(f"{name}(): out= must be a tensor, not {type(out).__name__}. [nd-out]")

@@ -17,7 +17,7 @@ graph of the next order. There a small gradient is added out of place, which is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,19 @@ from ndgrad._src.core.node import Edge
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.arithmetic import add
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._src.core.saved import RuleNode
+    from ndgrad._src.core.variable import Variable
+    from ndgrad._src.ops.vocabulary import RawOps
+    from ndgrad._typing import GraphTask, Payload
+
 #: Below this number of elements, adding in place is slower than making a new array.
 SMALL = 4096
 
 
-def add_to_part(task: Any, node: Any, g: Any) -> bool:
+def add_to_part(task: GraphTask, node: Any, g: Payload) -> bool:
     """Add the gradient of a read to its part of the gradient that the producer has received.
 
     Return False if the engine owns no gradient there.
@@ -59,7 +67,7 @@ def add_to_part(task: Any, node: Any, g: Any) -> bool:
     return may_write(whole, g) and _add_tensors(whole, views, node, g, task.path == "payloads")
 
 
-def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bool:
+def _add_arrays(whole: NDArray[Any], views: list[Any], node: RuleNode, g: NDArray[Any], ops: RawOps) -> bool:
     part = whole
     for view in reversed(views):
         part = view.op.forward_for(ops.np)(part, **view.settings())
@@ -75,11 +83,12 @@ def _add_arrays(whole: Any, views: list[Any], node: Any, g: Any, ops: Any) -> bo
             add_into(part, g)
         return True
     write, others, settings = node.adjoint_write(g, ops)
+    assert write.write_kernel is not None
     write.write_kernel(ops.np, part, *others, **settings)
     return True
 
 
-def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool) -> bool:
+def _add_tensors(whole: Variable, views: list[Any], node: RuleNode, g: Variable, payloads: bool) -> bool:
     part = whole
     for view in reversed(views):
         part = view.op.eager(part, **view.settings())
@@ -94,12 +103,12 @@ def _add_tensors(whole: Any, views: list[Any], node: Any, g: Any, payloads: bool
     return True
 
 
-def sum_of(a: Any, b: Any) -> Any:
+def sum_of(a: Payload, b: Payload) -> Payload:
     """Return a + b for arrays on a device."""
     return add.forward_for(library_of(a))(a, b)
 
 
-def may_write(whole: Any, g: Any) -> bool:
+def may_write(whole: Variable, g: Variable) -> bool:
     """True if adding `g` in place to an owned tensor gradient is better: it is large, plain, and of the same level."""
     if whole.numel() < SMALL or process.dispatching or thread.observers or registry.interpreters:
         return False

@@ -15,7 +15,7 @@ class NotNumbers(TypeError):
     """Error for data without derivatives. ndgrad.numpy's functions pass such calls to NumPy itself."""
 
 
-def check_plain(array: Any) -> NDArray[Any]:
+def check_plain(array: NDArray[Any]) -> NDArray[Any]:
     """Return a NumPy array as a plain ndarray in native byte order; raise if it cannot be combined with tensors."""
     dtype = array.dtype
     if not is_number(dtype):
@@ -38,7 +38,7 @@ def _not_numbers(array: NDArray[Any]) -> TypeError:
     )
 
 
-def _plain(array: Any) -> NDArray[Any]:
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
     """Return the ndarray under a subclass; raise if that loses information."""
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(

@@ -13,8 +13,8 @@ most common, only pay for a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,15 @@ from ndgrad._src.arrays.precision import INEXACT
 from ndgrad._src.core.variable import Variable, innermost_array, shape_of
 from ndgrad._src.ops.vocabulary import tensor_ops
 
+if TYPE_CHECKING:
+    from ndgrad._src.arrays.dtypes import dtype
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Payload
+
 _BOOL = np.dtype(bool)
 
 
-def promote_arguments(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def promote_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of `op` for torch's tensor class, with all promoting arguments in one dtype."""
     if len(args) == 2 and isinstance(args[0], Variable) and isinstance(args[1], Variable):  # the most common case
         if innermost_array(args[0]).dtype is innermost_array(args[1]).dtype:
@@ -49,7 +54,7 @@ def promote_arguments(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return _in_one_dtype(op, args) if mixed else args
 
 
-def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _in_one_dtype(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     positions = [i for i in op.promoted_positions(len(args)) if args[i] is not None]
     ranks: list[Any] = [None, None, None]
     for i in positions:
@@ -57,11 +62,7 @@ def _in_one_dtype(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
         ranks[rank] = found if ranks[rank] is None else dtypes.promote_types(ranks[rank], found)
     target = dtypes.combine_types(*ranks)
     assert target is not None
-    if (
-        op.compares
-        and target.numpy.kind != "c"
-        and any(_rank(args[i])[1].numpy.kind not in INEXACT for i in positions)
-    ):
+    if op.compares and target.numpy.kind != "c" and any(_rank(args[i])[1].numpy.kind not in INEXACT for i in positions):
         return args
     changed = list(args)
     for i in positions:
@@ -78,7 +79,7 @@ def _rank(a: Any) -> tuple[int, Any]:
     return int(not a.ndim), dtypes.as_dtype(a.dtype)
 
 
-def _cast(a: Any, target: Any) -> Any:
+def _cast(a: Any, target: dtype) -> Any:
     if isinstance(a, Variable):
         return a if innermost_array(a).dtype == target.numpy else tensor_ops.cast(a, dtype=target.numpy)
     if isinstance(a, np.generic):
@@ -89,7 +90,7 @@ def _cast(a: Any, target: Any) -> Any:
 def require_one_dtype(run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `run(op, args, settings)` for users' calls: dtypes must agree for torch's tensor class. Rules may mix."""
 
-    def run_checked(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run_checked(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         tensors = [args[i] for i in op.promoted_positions(len(args)) if isinstance(args[i], Variable)]
         found = [dtypes.as_dtype(innermost_array(t).dtype) for t in tensors]
         if len(set(found)) > 1 and not any(t.face.on_numpy_face for t in tensors):
@@ -103,12 +104,12 @@ def require_one_dtype(run: Callable[..., Any]) -> Callable[..., Any]:
     return run_checked
 
 
-def in_default_dtype(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def in_default_dtype(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run `op` again with integers cast to torch's default dtype, because NumPy computed wider floats from them."""
     default = dtypes.get_default_dtype()
     return op(*[_cast(a, default) if isinstance(a, Variable) or is_raw_array(a) else a for a in args], **settings)
 
 
-def makes_floats(arrays: Any, out: Any) -> bool:
+def makes_floats(arrays: Sequence[Payload], out: Payload) -> bool:
     """True if floats were computed from integers."""
     return out.dtype.kind in "fc" and not any(getattr(a, "dtype", _BOOL).kind in INEXACT for a in arrays)

@@ -15,7 +15,7 @@ nodes with the same functions.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,10 +37,18 @@ from ndgrad._src.core.view import make_view
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.cast import to_device
 
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._src.core.saved import RuleNode
+    from ndgrad._src.core.versions import Version
+    from ndgrad._src.foundations.devices import device
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Library, Payload
+
 _NUMBERS = (bool, int, float, complex)
 
 
-def record(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+def record(op: Op, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
     """Run the op on level-0 arguments and record it."""
     library, arrays = _library_and_arrays(args)
     if library is not np:
@@ -77,7 +85,7 @@ def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
 _BROUGHT = frozenset(("index", "indices", "mask"))
 
 
-def move_together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def move_together(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of an op on one device.
 
     If some arrays are on a GPU, numbers, indices and masks are copied there from the CPU. Other CPU arrays are refused.
@@ -105,14 +113,16 @@ def move_together(op: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def move_to_device(t: Any, where: Any, here: Any, non_blocking: bool = False) -> Any:
+def move_to_device(t: Variable, where: device, here: device, non_blocking: bool = False) -> Variable:
     """Return a tensor moved from `here` to another device."""
     if thread.grad_enabled and requires_grad(t):
         process.crossed = True
     return to_device(t, device=where, source=here, non_blocking=non_blocking)
 
 
-def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]) -> Any:
+def run_forward(
+    op: Op, library: Library, args: tuple[Any, ...], arrays: list[Any], settings: dict[str, Any]
+) -> Payload:
     """Run the op's function on arrays. A failure is explained or retried by `after_failure`."""
     try:
         out = op.forward_for(library)(*arrays, **settings)
@@ -123,7 +133,9 @@ def run_forward(op: Any, library: Any, args: tuple[Any, ...], arrays: list[Any],
     return out
 
 
-def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Any, level: int = 0) -> Any:
+def finish(
+    op: Op, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Payload, level: int = 0
+) -> Any:
     """Wrap the payload(s) `out` of an op and record the node if an argument requires grad."""
     several, state = op.outputs != 1, modes()
     results = [_wrap_result(face, payload, args, level) for payload in (out if several else (out,))]
@@ -149,7 +161,7 @@ def finish(op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[
 
 
 def _give_memory(
-    r: Any, op: Any, args: tuple[Any, ...], settings: dict[str, Any], number: int, level: int, state: Modes
+    r: Variable, op: Op, args: tuple[Any, ...], settings: dict[str, Any], number: int, level: int, state: Modes
 ) -> None:
     """Store in a result the memory that it shares, or that it was made in inference mode."""
     if op.view and (shares_memory(r._array, args[0]._array) or is_view_of_wrapper(r, args[0])):
@@ -162,7 +174,7 @@ def _give_memory(
             r._array = np.asarray(r._array)
 
 
-def _wrap_result(face: type[Any], payload: Any, args: tuple[Any, ...], level: int) -> Any:
+def _wrap_result(face: type[Any], payload: Payload, args: tuple[Any, ...], level: int) -> Any:
     """Return the tensor around a payload.
 
     Outside transforms, a payload that is itself a tensor has two sources. From a dispatch mode, the result shares its
@@ -178,14 +190,14 @@ def _wrap_result(face: type[Any], payload: Any, args: tuple[Any, ...], level: in
     return r
 
 
-def payload_dtype(payload: Any) -> Any:
+def payload_dtype(payload: Payload) -> np.dtype[Any]:
     """Return the NumPy dtype of a payload at any level."""
     while isinstance(payload, Variable):
         payload = payload._array
     return payload.dtype
 
 
-def shares_memory(payload: Any, source: Any) -> bool:
+def shares_memory(payload: Payload, source: Payload) -> bool:
     """True if the result of a view op is a view of `source` (NumPy's reshape copies if necessary)."""
     while isinstance(payload, Variable):
         meta = payload._meta
@@ -202,7 +214,7 @@ def shares_memory(payload: Any, source: Any) -> bool:
     return owner is source or owner is source.base or np.may_share_memory(payload, source)
 
 
-def _edges(op: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
+def _edges(op: Op, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
     """Return the gradient edges of the differentiable arguments; None if nothing is to be recorded."""
     found = tuple([own_edge(args[i], level) for i in op.differentiable_positions(len(args))])
     for e in found:
@@ -211,7 +223,7 @@ def _edges(op: Any, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None
     return None
 
 
-def own_edge(a: Any, level: int) -> Any:
+def own_edge(a: Any, level: int) -> Node | Edge | None:
     """Return the edge of `a` in the graph of `level`, None if it has none there."""
     if not isinstance(a, Variable):
         return None
@@ -225,7 +237,7 @@ def own_edge(a: Any, level: int) -> Any:
 
 
 def node_of(
-    op: Any, by_name: dict[str, Any], settings: dict[str, Any], edges: tuple[Any, ...], like: Any, level: int
+    op: Op, by_name: dict[str, Any], settings: dict[str, Any], edges: tuple[Any, ...], like: Payload, level: int
 ) -> Any:
     """Return the node of a call with its inputs saved. The payload `like` has the first result's shape and dtype."""
     cls = op.level_node_class if level else op.node_class
@@ -238,13 +250,13 @@ def node_of(
     return node
 
 
-def _size(t: Any) -> int:
+def _size(t: Variable) -> int:
     array = t._array if isinstance(t, Variable) else t
     return sizes.small_read if isinstance(array, Variable) else array.size
 
 
 def _record_node(
-    op: Any, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int
+    op: Op, args: tuple[Any, ...], settings: dict[str, Any], results: list[Any], edges: tuple[Any, ...], level: int
 ) -> Any:
     """Return the node of a call that has run, with inputs and outputs saved."""
     node = node_of(op, op.bind(args), settings, edges, results[0]._array, level)
@@ -263,7 +275,7 @@ def _record_node(
 # ----- saved values ---------------------------------------------------------------------------------------------------
 
 
-def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
+def save_inputs(node: RuleNode, by_name: dict[str, Any], settings: dict[str, Any]) -> None:
     """Save the inputs, settings and facts that the rules of the needed inputs name."""
     plan = node.plan
     hooks = hooks_for(node.level)
@@ -277,7 +289,7 @@ def save_inputs(node: Any, by_name: dict[str, Any], settings: dict[str, Any]) ->
         setattr(node, name, tuple(fact(v, kind) for v in value) if isinstance(value, tuple) else fact(value, kind))
 
 
-def save_output(node: Any, name: str, result: Any) -> None:
+def save_output(node: RuleNode, name: str, result: Variable) -> None:
     """Save a result as its array and the memory's version: saving the tensor, which holds the node, makes a cycle."""
     hooks = hooks_for(node.level)
     if result.own_dispatch:  # the array alone does not represent it, so save another object of its class
@@ -300,7 +312,7 @@ def save_output(node: Any, name: str, result: Any) -> None:
         registry.checksum.guard_saved(node, name)
 
 
-def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
+def save_input(node: RuleNode, name: str, value: Payload, hooks: tuple[Any, ...] = ()) -> None:
     """Save an argument (a tuple of tensors for an op with a variable number of arguments) with its version."""
     if hooks:
         saving = (node, name)
@@ -320,7 +332,7 @@ def save_input(node: Any, name: str, value: Any, hooks: Any = ()) -> None:
         registry.checksum.guard_saved(node, name)
 
 
-def saved_input(t: Any) -> tuple[Any, Any]:
+def saved_input(t: Variable) -> tuple[Any, Any]:
     """Return the value that a level-0 node saves for a tensor, and the version of its memory."""
     meta, storage = t._meta, t._storage
     if (
@@ -334,7 +346,7 @@ def saved_input(t: Any) -> tuple[Any, Any]:
     return kept, _version(kept)
 
 
-def _keep(value: Any, level: int = 0) -> Any:
+def _keep(value: Payload, level: int = 0) -> Payload:
     if isinstance(value, Variable):
         if value.keeps_saved or thread.copy_on_write:
             kept_storage(value)  # before another tensor over the memory is made: both must see its writes
@@ -342,7 +354,7 @@ def _keep(value: Any, level: int = 0) -> Any:
     return keep_array(value)
 
 
-def _version(value: Any) -> Any:
+def _version(value: Payload) -> Version | None:
     if value.__class__ is Packed and value.checksum is not None:
         value = value.packed
     if not isinstance(value, Variable):
@@ -354,7 +366,7 @@ def _version(value: Any) -> Any:
     return None if storage is None else storage.version
 
 
-def fact(value: Any, kind: str) -> Any:
+def fact(value: Payload, kind: str) -> Any:
     """Return a fact that a rule needs about an argument without its values: shape, ndim or dtype."""
     if isinstance(value, _NUMBERS):
         value = np.asarray(value)

@@ -14,6 +14,7 @@ In backward, a value whose memory was written since raises for torch's tensor cl
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -31,8 +32,12 @@ from ndgrad._src.ops.table import VARIABLE, parameter_names
 from ndgrad._src.ops.vocabulary import find, owning_tensor_ops, tensor_ops
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._src.core.node import Edge
     from ndgrad._src.ops.table import Op
-    from ndgrad._typing import SavePlan
+    from ndgrad._src.ops.vocabulary import RawOps
+    from ndgrad._typing import Payload, SavePlan, Vocabulary
 
 
 def hooks_for(level: int) -> tuple[SavedHooks, ...]:
@@ -41,7 +46,7 @@ def hooks_for(level: int) -> tuple[SavedHooks, ...]:
     return tuple([h for h in hooks if h.level is None or level <= h.level]) if level else hooks
 
 
-def run_unpack(node: Any, name: str, value: Packed) -> Any:
+def run_unpack(node: Node, name: str, value: Packed) -> Any:
     """Return the tensor that the unpack hook makes from a packed value."""
     if thread.task is not None:
         thread.task.node = node  # user code is about to run, and may ask for the node
@@ -61,7 +66,7 @@ def run_unpack(node: Any, name: str, value: Packed) -> Any:
 # ----- conversion to raw arrays, for an ordinary backward -------------------------------------------------------------
 
 
-def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
+def unpack_raw(node: RuleNode, name: str, own_edge: Any = None) -> Payload:
     """Return the payload of a saved value, after all checks. The generated `apply` calls it if its fast path fails."""
     value = getattr(node, name)
     if value.__class__ is tuple:
@@ -74,7 +79,7 @@ def unpack_raw(node: Any, name: str, own_edge: Any = None) -> Any:
     return _output_array(node, name, value)
 
 
-def _output_array(node: Any, name: str, value: Any) -> Any:
+def _output_array(node: RuleNode, name: str, value: Payload) -> Payload:
     if hasattr(node, name + "_s"):
         storage, version = getattr(node, name + "_s"), getattr(node, name + "_v")
         if storage is not None and storage.version is not version:
@@ -84,7 +89,7 @@ def _output_array(node: Any, name: str, value: Any) -> Any:
     return value
 
 
-def input_array(node: Any, name: str, value: Any, version: Version | None) -> Any:
+def input_array(node: Node, name: str, value: Payload, version: Version | None) -> Payload:
     """Return the payload of a saved value at `version`; raise if it has been overwritten."""
     if value.__class__ is Packed:
         if value is FREED:
@@ -95,7 +100,7 @@ def input_array(node: Any, name: str, value: Any, version: Version | None) -> An
     return _array_at(node, name, value, version) if isinstance(value, Variable) else value
 
 
-def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
+def _array_at(node: Node, name: str, value: Payload, version: Version | None) -> Payload:
     """Return the payload that a tensor had at `version`."""
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
@@ -109,13 +114,13 @@ def _array_at(node: Any, name: str, value: Any, version: Version | None) -> Any:
     return old_array(node, name, value._array, storage, version, value.keeps_saved)
 
 
-def old_payload(value: Any, base: Any) -> Any:
+def old_payload(value: Payload, base: Payload) -> Payload:
     """Return the old payload of a saved tensor of a transform, as a part of the old payload of its base."""
     old = _old_part(value, base)
     return old if isinstance(value._array, Variable) else innermost_array(old)
 
 
-def _old_part(value: Any, base: Any) -> Any:
+def _old_part(value: Payload, base: Payload) -> Payload:
     meta = value._meta
     path = None if meta is None else meta.path if meta.view is None else meta.view.path
     if path is None or not meta.batch_level:
@@ -125,7 +130,9 @@ def _old_part(value: Any, base: Any) -> Any:
     return replay(batch, path)._array
 
 
-def old_array(node: Node, name: str, array: Any, storage: Any, version: Version | None, keeps: bool) -> Any:
+def old_array(
+    node: Node, name: str, array: NDArray[Any], storage: Storage, version: Version | None, keeps: bool
+) -> NDArray[Any]:
     """Return the content of `array` at `version`; raise if it is gone."""
     if isinstance(array, Variable):
         if version is not None and version.undo is not None and version.undo[0] is None:
@@ -138,7 +145,7 @@ def old_array(node: Node, name: str, array: Any, storage: Any, version: Version 
     raise overwritten_error(node, name, array.shape, version, storage.version)
 
 
-def verify(node: Any, name: str, value: Packed, array: Any) -> Any:
+def verify(node: Node, name: str, value: Packed, array: Payload) -> Payload:
     """Return `array` if its checksum still matches; otherwise raise."""
     if value.measure(array, saved=value.packed) != value.checksum:
         raise changed_error(node, name, array.shape)
@@ -148,7 +155,7 @@ def verify(node: Any, name: str, value: Packed, array: Any) -> Any:
 # ----- conversion to tensors, for create_graph and transforms ---------------------------------------------------------
 
 
-def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
+def unpack_tensor(node: RuleNode, name: str, own_edge: Any = None) -> Any:
     """Return a saved value as a tensor with its history at the time of saving."""
     value = getattr(node, name)
     if value.__class__ is tuple:
@@ -170,7 +177,9 @@ def unpack_tensor(node: Any, name: str, own_edge: Any = None) -> Any:
     return lift(value)
 
 
-def input_tensor(node: Any, name: str, value: Any, version: Version | None, own_edge: Any) -> Any:
+def input_tensor(
+    node: Node, name: str, value: Payload, version: Version | None, own_edge: Node | Edge | None
+) -> Variable:
     if value.__class__ is Packed and value.checksum is not None:
         array = input_array(node, name, value, version)
         value = value.packed
@@ -189,7 +198,7 @@ def input_tensor(node: Any, name: str, value: Any, version: Version | None, own_
     return with_history(twin(value) if array is value._array else wrap(value.face, array), own_edge)
 
 
-def as_output(node: Any, name: str, out: Any) -> Any:
+def as_output(node: Any, name: str, out: Variable) -> Variable:
     """Give the new tensor `out` the history of the node's own output, and return it.
 
     The node does not hold its output, which would be a cycle.
@@ -206,7 +215,7 @@ def is_differentiable_output(node: Any, name: str) -> bool:
     return int(name[3:] or 0) not in node.op.discrete_outputs
 
 
-def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
+def unpack_payload(node: RuleNode, name: str, own_edge: Any = None) -> Payload:
     """Return the payload of a value saved at a transform's level, as a tensor of the levels below."""
     value = getattr(node, name)
     if value.__class__ is tuple:
@@ -217,17 +226,17 @@ def unpack_payload(node: Any, name: str, own_edge: Any = None) -> Any:
     return lift(unpack_raw(node, name))  # an output is saved as a payload
 
 
-def _input_payload(node: Any, name: str, value: Any, version: Version | None) -> Any:
+def _input_payload(node: RuleNode, name: str, value: Payload, version: Version | None) -> Payload:
     if _went_through_hooks(value):
         return lower_unpacked(node, value, run_unpack(node, name, value))
     return lower_saved(node, _without_guard(value), input_array(node, name, value, version))
 
 
-def _went_through_hooks(value: Any) -> bool:
+def _went_through_hooks(value: Payload) -> bool:
     return value.__class__ is Packed and value.checksum is None and value is not FREED
 
 
-def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
+def lower_unpacked(node: Node, value: Packed, made: Variable) -> Variable:
     """Return the result of an unpack hook as the levels below the node's level see it."""
     if value.edge is not None or value.tangents:
         made = link_history(made, value.edge)
@@ -247,11 +256,11 @@ def lower_unpacked(node: Any, value: Packed, made: Any) -> Any:
     return low
 
 
-def _without_guard(value: Any) -> Any:
+def _without_guard(value: Payload) -> Payload:
     return value.packed if value.__class__ is Packed and value.checksum is not None else value
 
 
-def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = None) -> Any:
+def lower_saved(node: Node, value: Payload, payload: Payload, face: type[Any] | None = None) -> Payload:
     """Return a saved value as the levels below the node's level see it.
 
     A value from those levels is returned unchanged: its array alone would lose its batch or its history.
@@ -265,7 +274,7 @@ def lower_saved(node: Any, value: Any, payload: Any, face: type[Any] | None = No
     return old
 
 
-def lift(payload: Any, face: type[Any] | None = None) -> Any:
+def lift(payload: Payload, face: type[Any] | None = None) -> Payload:
     """Return a payload as a tensor."""
     if isinstance(payload, Variable) or payload is None or payload.__class__ in (bool, int, float, complex):
         return payload
@@ -274,7 +283,7 @@ def lift(payload: Any, face: type[Any] | None = None) -> Any:
     return wrap(face or Tensor, payload)
 
 
-def with_history(t: Any, own_edge: Any) -> Any:
+def with_history(t: Variable, own_edge: Node | Edge | None) -> Variable:
     """Give the new tensor `t` the gradient edge `own_edge`, and return it."""
     if own_edge is None:
         return t
@@ -292,14 +301,14 @@ def with_history(t: Any, own_edge: Any) -> Any:
     return t
 
 
-def link_history(t: Any, own_edge: Any) -> Any:
+def link_history(t: Variable, own_edge: Node | Edge | None) -> Variable:
     """Return the result of an unpack hook, with the history that the packed tensor had."""
     if own_edge is None or edge(t) == own_edge:
         return t
     return with_history(twin(t), own_edge)
 
 
-def in_single(value: Any, ops: Any) -> Any:
+def in_single(value: Payload, ops: Vocabulary) -> Payload:
     """Convert a value for a rule, or a fact about a value, from half precision to float32 (Note [Half precision])."""
     if isinstance(value, Variable):
         return ops.cast(value, dtype=FLOAT32) if is_half(np_dtype(value)) else value
@@ -320,7 +329,7 @@ class RuleNode(Node):
 
         return Tensor
 
-    def announce_storage(self, out: Any, storage: Any) -> Any:
+    def announce_storage(self, out: Payload, storage: Storage) -> Storage:
         """Store the storage of an output that may be saved here: its memory is now shared or about to be written.
 
         Return the storage of the output. It may be known already, through a tensor made from the saved value.
@@ -347,7 +356,7 @@ class RuleNode(Node):
             edges[op.args[-1]] = self.next[len(fixed) :]
         return edges
 
-    def environment(self, unpack: Any, ops: Any) -> dict[str, Any]:
+    def environment(self, unpack: Callable[..., Payload], ops: Vocabulary | None) -> dict[str, Any]:
         """Return the saved values that the needed rules name, by the names that rules use."""
         plan = self.plan
         env: dict[str, Any] = {"ops": ops}
@@ -395,7 +404,9 @@ class RuleNode(Node):
         """Return the settings of the op's call, for an op by which parts are looked up."""
         return {s: getattr(self, s) for s in self.op.settings}
 
-    def adjoint_write(self, g: Any, ops: Any, payloads: bool = False) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
+    def adjoint_write(
+        self, g: Payload, ops: RawOps | None, payloads: bool = False
+    ) -> tuple[Op, tuple[Any, ...], dict[str, Any]]:
         """Return the in-place op that adds `g` to the gradient of the array that was read, with its arguments.
 
         With `ops` it runs on raw arrays, otherwise on tensors.
@@ -408,7 +419,7 @@ class RuleNode(Node):
         name, others, settings = described(*[env[n] for n in parameter_names(described)])
         return find(name), others, settings
 
-    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+    def apply(self, grads: Any, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
         outs = self.run_rules(self.environment(unpack_raw, ops), grads)
         if not keep:
             self.release()
@@ -426,5 +437,3 @@ class RuleNode(Node):
 
     def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
         return self.run_rules(self.environment(unpack_payload, owning_tensor_ops if owned else tensor_ops), grads)
-
-

@@ -8,7 +8,8 @@ node.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.saved import RuleNode
+    from ndgrad._typing import FunctionNode, Payload
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -26,7 +32,7 @@ _FACTS = {"shape": "sym_sizes", "dtype": "scalar_type", "ndim": "dim"}
 _shown: dict[Any, dict[str, str]] = {}
 
 
-def shown_names(node: Any) -> dict[str, str]:
+def shown_names(node: RuleNode | type[RuleNode]) -> dict[str, str]:
     """Return the public names of a node's saved values, torch's before ours, each with the node's own name."""
     found = _shown.get(node.op)
     if found is None:
@@ -47,7 +53,7 @@ def _result(name: str) -> str | None:
     return f"result{name[3:]}" if name.startswith("out") and name[3:].isdigit() else None
 
 
-def saved_attribute(node: Any, attribute: str) -> Any:
+def saved_attribute(node: RuleNode, attribute: str) -> Any:
     """Return the value of `node._saved_...` or `node._raw_saved_...`."""
     raw = attribute.startswith("_raw_saved_")
     name = shown_names(node)[attribute.removeprefix("_raw").removeprefix("_saved_")]
@@ -61,7 +67,7 @@ def saved_attribute(node: Any, attribute: str) -> Any:
     return handle if raw else handle.unpack()
 
 
-def saved_attributes(node: Any) -> list[str]:
+def saved_attributes(node: RuleNode | type[RuleNode]) -> list[str]:
     """Return the attributes of a node, or node class, for its saved values."""
     plan = node.plan
     out = []
@@ -84,7 +90,7 @@ class _Shown:
     def __init__(self, attribute: str) -> None:
         self.attribute = attribute
 
-    def __get__(self, node: Any, owner: Any = None) -> Any:
+    def __get__(self, node: RuleNode, owner: type[Any] | None = None) -> Any:
         return self if node is None else saved_attribute(node, self.attribute)
 
 
@@ -94,7 +100,7 @@ def show_saved(cls: type[Any]) -> None:
         setattr(cls, attribute, _Shown(attribute))
 
 
-def slot(node: Any, name: str) -> Any:
+def slot(node: RuleNode, name: str) -> Payload:
     """Return the value that a node holds under a name; None if no requested gradient needs it."""
     try:
         return object.__getattribute__(node, name)
@@ -108,21 +114,21 @@ def slot(node: Any, name: str) -> Any:
 class RuleSlot:
     """Location of one saved value in the node of an op."""
 
-    def __init__(self, node: Any, name: str, position: int | None) -> None:
+    def __init__(self, node: RuleNode, name: str, position: int | None) -> None:
         self.node, self.name, self.position = node, name, position
 
-    def read_value(self) -> Any:
+    def read_value(self) -> Payload:
         value = slot(self.node, self.name)
         return value if self.position is None else value[self.position]
 
-    def write_value(self, value: Any) -> None:
+    def write_value(self, value: Payload) -> None:
         if self.position is not None:
             parts = list(slot(self.node, self.name))
             parts[self.position] = value
             value = tuple(parts)
         setattr(self.node, self.name, value)
 
-    def unpack(self) -> Any:
+    def unpack(self) -> Variable | None:
         edges = self.node.edges_by_argument().get(self.name)
         value = unpack_tensor(self.node, self.name, edges)
         if self.position is not None:
@@ -132,7 +138,7 @@ class RuleSlot:
         # A number is a 0-d tensor here as in torch, except an exponent, which torch keeps as a number.
         return value if not isinstance(value, _NUMBERS) or self.name == "exponent" else lift(np.asarray(value))
 
-    def bare(self, value: Any) -> Any:
+    def bare(self, value: Payload) -> Variable:
         """Return the value as passed to a pack hook."""
         if isinstance(value, Variable) and self.name not in self.node.plan.outs:
             return value.detach()
@@ -149,36 +155,37 @@ class RuleSlot:
 class FunctionSlot:
     """Location of one saved tensor in the node of a custom function."""
 
-    def __init__(self, node: Any, position: int) -> None:
+    def __init__(self, node: FunctionNode, position: int) -> None:
         self.node, self.position = node, position
 
     def _saved(self) -> Any:
         saved = self.node.__dict__["_saved"]
         return FREED if saved is FREED else saved[self.position]
 
-    def read_value(self) -> Any:
+    def read_value(self) -> Payload:
         saved = self._saved()
         return saved if saved is None or saved is FREED else saved.tensor
 
-    def write_value(self, value: Any) -> None:
+    def write_value(self, value: Variable | Packed) -> None:
         self._saved().tensor = value
 
-    def unpack(self) -> Any:
+    def unpack(self) -> Variable | None:
         if self._saved() is FREED:
             raise freed_error(self.node)
         return self.node._unpack(self._saved())
 
-    def bare(self, value: Any) -> Any:
+    def bare(self, value: Variable) -> Variable:
         return value.detach()
 
     def is_output(self) -> bool:
         return bool(self._saved().kind == "output")
 
 
-def function_slots(node: Any, count: int) -> tuple[SavedTensor, ...]:
+def function_slots(node: FunctionNode, count: int) -> tuple[SavedTensor, ...]:
     return tuple(SavedTensor._make(FunctionSlot(node, i)) for i in range(count))
 
 
+@set_module("ndgrad.autograd")
 class SavedTensor:
     """One saved value of a node, as returned by `grad_fn._raw_saved_self`.
 
@@ -200,17 +207,17 @@ class SavedTensor:
         )
 
     @staticmethod
-    def _make(slot: Any) -> SavedTensor:
+    def _make(slot: RuleSlot | FunctionSlot) -> SavedTensor:
         made = object.__new__(SavedTensor)
         made._slot = slot
         return made
 
-    def unpack(self) -> Any:
+    def unpack(self) -> Variable | None:
         """Return the saved value as a tensor, through the unpack hook if there is one."""
         value = self._slot.read_value()
         return None if value is None else self._slot.unpack()
 
-    def register_hooks(self, pack_hook: Any, unpack_hook: Any) -> None:
+    def register_hooks(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
         """Pack the saved value now with `pack_hook`, and unpack it with `unpack_hook` at every use."""
         from ndgrad._src.core.saved_hooks import run_pack  # rarely needed
 
@@ -250,7 +257,7 @@ class SavedTensor:
         return value.packed if value.__class__ is Packed and value.checksum is None else self.unpack()
 
     @property
-    def unpack_hook(self) -> Any:
+    def unpack_hook(self) -> Callable[..., Any] | None:
         """The hook that unpacks the value, or None."""
         value = self._slot.read_value()
         return value.unpack_hook if value.__class__ is Packed else None

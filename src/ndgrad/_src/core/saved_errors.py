@@ -7,11 +7,14 @@ the user's code if the forward ran in a mode that remembers them (Note [What is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.node import Node, edge_node
 from ndgrad._src.core.versions import Version
 from ndgrad._src.foundations import registry
+
+if TYPE_CHECKING:
+    from ndgrad._src.debug.source_lines import Place
 
 _LINES_HINT = "Run the forward inside ndgrad.autograd.debug() to see both lines."
 
@@ -25,7 +28,7 @@ def freed_error(node: Node) -> RuntimeError:
 
 
 def overwritten_error(
-    node: Any, name: str, shape: tuple[int, ...], saved: Version | None, now: Version
+    node: Node, name: str, shape: tuple[int, ...], saved: Version | None, now: Version
 ) -> RuntimeError:
     """Return the error for an overwritten value, which `node` saved as `name` at version `saved` (None: the first)."""
     write = saved.next if saved is not None and saved.next is not None else now
@@ -49,7 +52,7 @@ def overwritten_error(
     )
 
 
-def _line_of(node: Any) -> Any:
+def _line_of(node: Node) -> Place | None:
     """Return the user's line that made a node, if ndgrad._src.debug was loaded and remembered it."""
     return None if getattr(node.extra, "forward_trace", None) is None else registry.source_lines.place_of(node)
 
@@ -64,7 +67,7 @@ def describe(node: Any, name: str) -> str:
     return repr(op.torch_name(name))
 
 
-def origin(node: Any, name: str) -> str:
+def origin(node: Node, name: str) -> str:
     """Return a text that names the op that computed a saved argument, if the graph knows it."""
     op = getattr(node, "op", None)
     if op is None or op.variadic or name not in op.differentiable_args:
@@ -100,7 +103,7 @@ def _is_method(name: str) -> bool:
     return hasattr(registry.Tensor, name)
 
 
-def changed_error(node: Any, name: str, shape: tuple[int, ...]) -> RuntimeError:
+def changed_error(node: Node, name: str, shape: tuple[int, ...]) -> RuntimeError:
     """Return the error for a value that guard mode finds changed without a recorded write."""
     place = _line_of(node)
     return RuntimeError(

@@ -20,12 +20,21 @@ from ndgrad._src.core.stored_tensors import Packed, keep_array, keep_lent
 from ndgrad._src.core.variable import Variable, meta_of, wrap
 from ndgrad._src.core.versions import version_number
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
+    from ndgrad._src.core.node import Node
+    from ndgrad._src.core.saved import RuleNode
+    from ndgrad._typing import Payload, Tensor
 
 
-def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], node: Any = None, number: int = 0) -> Any:
+def pack(
+    value: Variable | Packed,
+    hooks: tuple[SavedHooks, ...],
+    saving: tuple[Any, str],
+    node: Node | None = None,
+    number: int = 0,
+) -> Packed:
     """Pass a tensor that is being saved through the innermost pack hook.
 
     `saving` is the node that saves, and the name of the value in its rules. With `node`, the tensor is output `number`
@@ -46,14 +55,14 @@ def pack(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str], nod
     return made
 
 
-def pack_input(value: Any, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str]) -> Any:
+def pack_input(value: Payload, hooks: tuple[SavedHooks, ...], saving: tuple[Any, str]) -> Payload:
     """Same as `pack`, for an argument, which may be in the user's memory (see Note [Lent memory])."""
     if not isinstance(value, Variable):
         return keep_array(value)
     return pack(keep_lent(value, value, hooked=True) if value._storage.__class__ is Lent else value, hooks, saving)
 
 
-def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
+def pack_output(node: RuleNode, name: str, hooks: tuple[SavedHooks, ...], storage: Any) -> None:
     """Same as `pack`, for an output that the node holds as a bare array; `storage` belongs to the result tensor."""
     bare = wrap(registry.Tensor, getattr(node, name))
     bare._storage = storage
@@ -66,7 +75,7 @@ def pack_output(node: Any, name: str, hooks: tuple[SavedHooks, ...], storage: An
     setattr(node, name, made)
 
 
-def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | None) -> Any:
+def run_pack(hook: Callable[[Any], Any], value: Variable, saving: tuple[Any, str] | None) -> object:
     """Return the object that a pack hook makes from a tensor. It runs without hooks or recording; writes raise."""
     before = version_number(value)
     outside = scope()
@@ -84,6 +93,7 @@ def run_pack(hook: Callable[[Any], Any], value: Any, saving: tuple[Any, str] | N
     return packed
 
 
+@set_module("ndgrad.autograd.graph")
 class saved_tensors_hooks(Block):
     """A context manager in which saved tensors pass through a pair of hooks.
 
@@ -111,6 +121,7 @@ class saved_tensors_hooks(Block):
         modes.saved_hooks = (*modes.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
 
 
+@set_module("ndgrad.autograd.graph")
 class save_on_cpu(saved_tensors_hooks):
     """A context manager that keeps saved tensors on the CPU and copies them back when needed.
 
@@ -125,6 +136,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda t: (t.device, t.cpu()), lambda packed: packed[1].to(packed[0]))
 
 
+@set_module("ndgrad.autograd.graph")
 class disable_saved_tensors_hooks(Mode):
     """A context manager or decorator that forbids saved-tensor hooks; using them raises with `error_message`.
 
@@ -148,6 +160,7 @@ class disable_saved_tensors_hooks(Mode):
         modes.saved_hooks_disabled = self.message
 
 
+@set_module("ndgrad.autograd.graph")
 class allow_mutation_on_saved_tensors(Mode):
     """A context manager or decorator in which a write to a saved tensor first copies the saved values.
 
@@ -181,5 +194,3 @@ class allow_mutation_on_saved_tensors(Mode):
 
     def clear(self) -> None:
         """Do nothing, for compatibility with torch: the copies belong to the graph, not to the context."""
-
-

@@ -5,24 +5,27 @@ A payload is recognised by its attributes, so these checks do not load ndgrad.sp
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.core.variable import Variable, wrap
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
 
-def is_sparse_data(array: Any) -> bool:
+
+def is_sparse_data(array: Payload) -> bool:
     """True if a payload belongs to a sparse tensor (see ndgrad._src.arrays.sparse)."""
     return array.__class__ is not np.ndarray and getattr(array, "is_sparse", False) is True
 
 
-def is_structured(array: Any) -> bool:
+def is_structured(array: Payload) -> bool:
     """True if a payload belongs to a sparse or nested tensor: values, and a structure that describes them."""
     return array.__class__ is not np.ndarray and getattr(array, "is_structured", False) is True
 
 
-def refuse_sparse(t: Any, what: str) -> None:
+def refuse_sparse(t: Variable, what: str) -> None:
     """Raise if a sparse or nested tensor would become a tensor of a level, whose payloads are arrays."""
     if isinstance(t, Variable) and getattr(t._array, "is_jagged", False) is True:
         raise RuntimeError(
@@ -39,7 +42,7 @@ def refuse_sparse(t: Any, what: str) -> None:
         )
 
 
-def wrap_gradient(face: type[Any], array: Any) -> Any:
+def wrap_gradient(face: type[Any], array: Payload) -> Variable:
     """Same as `wrap`, for a raw gradient, which may be sparse (from a lookup or a user's function) or nested."""
     if is_structured(array):
         face = array.tensor_class

@@ -9,7 +9,8 @@ hook. ndgrad._src.core.saved returns the values to the rules.
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import tensor_ops
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Payload
+
 
 class Packed:
     """A saved value with a check or a hook: packed by hooks, watched (guard mode, Note [Lent memory]), or freed."""
@@ -31,15 +35,20 @@ class Packed:
     )  # fmt: skip
 
     def __init__(
-        self, packed: Any, unpack_hook: Any, is_output: bool = False, checksum: int | None = None, measure: Any = None
+        self,
+        packed: object,
+        unpack_hook: Callable[..., Any] | None,
+        is_output: bool = False,
+        checksum: int | None = None,
+        measure: Callable[..., Any] | None = None,
     ) -> None:
-        self.packed = packed
-        self.unpack_hook = unpack_hook
+        self.packed: Any = packed
+        self.unpack_hook: Any = unpack_hook
         self.is_output = is_output
         #: Checksum of the memory at saving, in guard mode and for lent memory, and the function that computes it.
         #: `packed` is then the value itself.
         self.checksum = checksum
-        self.measure = measure
+        self.measure: Any = measure
         #: The packed memory and its version: a hook that returns the tensor itself does not hide later writes.
         self.storage: Any = None
         self.version: Version | None = None
@@ -52,7 +61,7 @@ class Packed:
         self.edge: Any = None
         self.tangents: dict[int, Any] | None = None
 
-    def watch(self, value: Any, level: int) -> None:
+    def watch(self, value: Variable, level: int) -> None:
         """Remember facts about a saved tensor that its hook may hide, for a node of `level`.
 
         These are the version of its memory, which the hook's result may still share, and its history outside the node's
@@ -89,7 +98,7 @@ class Packed:
         return value
 
 
-def has_history(t: Any) -> bool:
+def has_history(t: Variable) -> bool:
     """True if a payload has a tangent, or a history in the graph of any level."""
     while isinstance(t, Variable):
         if requires_grad(t) or tangents_of(t):
@@ -118,7 +127,7 @@ class KeptMeta(Meta):
     batch_level = 0
 
 
-def without_base(t: Any) -> Any:
+def without_base(t: Variable) -> Any:
     """Return the tensor that a graph keeps for `t`: for a view, a tensor with its value and history, without its base.
 
     After a write to the base, its new history may lead to this graph, and the two would keep each other alive. For lent
@@ -129,7 +138,7 @@ def without_base(t: Any) -> Any:
     return t if t._meta is None else strip_base(t)
 
 
-def strip_base(t: Any) -> Any:
+def strip_base(t: Variable) -> Variable:
     """Same as `without_base`, without the treatment of lent memory."""
     meta = t._meta
     if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
@@ -143,7 +152,7 @@ def strip_base(t: Any) -> Any:
     return kept
 
 
-def keep_in_level(t: Any, level: int) -> Any:
+def keep_in_level(t: Variable, level: int) -> Any:
     """Return the tensor that the graph of a transform's level keeps for `t`.
 
     For a view, and for any tensor if writes after a save are allowed, it is another tensor with the present payload,
@@ -156,7 +165,7 @@ def keep_in_level(t: Any, level: int) -> Any:
     return t if meta is not None and meta.requires_grad else _keep_in_level(t, level)
 
 
-def _keep_in_level(t: Any, level: int) -> Any:
+def _keep_in_level(t: Any, level: int) -> Variable:
     meta, keeps = t._meta, t.keeps_saved or modes().copy_on_write
     if (meta is None and not keeps) or t.__class__ is not t.face:
         return t
@@ -165,13 +174,13 @@ def _keep_in_level(t: Any, level: int) -> Any:
     if meta.requires_grad or not (keeps or meta.view is not None):
         return t
     kept = _make_kept(t, meta)
-    own = kept._meta
+    own: Any = kept._meta
     own.level, own.batch_level = level if is_of_level(t, level) else meta.level, meta.batch_level
     own.tangents = tangents_now(t, keeps)
     return kept
 
 
-def keep_lent(t: Any, kept: Any, hooked: bool = False) -> Any:
+def keep_lent(t: Any, kept: Variable, hooked: bool = False) -> Variable | Packed:
     """Return the saved form of a tensor over lent memory, for which a graph keeps `kept`; `hooked`: for a pack hook."""
     array = t._array
     if thread.guard or not may_change(array):
@@ -195,20 +204,20 @@ def _has_more(meta: Meta) -> bool:
     return base._node is not None or (base._meta is not None and _has_more(base._meta))
 
 
-def keep_array(value: Any) -> Any:
+def keep_array(value: Payload) -> Payload:
     """Return the saved form of an argument that is not a tensor. For a user's array, see Note [Lent memory]."""
     if value.__class__ is not np.ndarray or thread.guard or not may_change(value):
         return value
     return value.copy() if value.nbytes <= SMALL else Packed(value, None, checksum=sample(value), measure=sample)
 
 
-def tangents_now(t: Any, copied: bool) -> dict[int, Any] | None:
+def tangents_now(t: Variable, copied: bool) -> dict[int, Any] | None:
     """Return the tangents of a tensor; copies, if a later write must not reach them."""
     tangents = tangents_of(t)
     return {n: copy_tangent(tangent) for n, tangent in tangents.items()} if tangents and copied else tangents
 
 
-def copy_tangent(t: Any) -> Any:
+def copy_tangent(t: Variable) -> Variable:
     """Return a copy of a tangent, made at the level of the tangent, for a saved primal.
 
     Inside functionalize, results of ops would otherwise belong to its level.
@@ -226,7 +235,7 @@ def copy_tangent(t: Any) -> Any:
     return tensor_ops.clone(t)
 
 
-def _make_kept(t: Any, meta: Meta | None) -> Any:
+def _make_kept(t: Variable, meta: Meta | None) -> Variable:
     kept = new(t.__class__)
     own = kept._meta = new(KeptMeta)
     if meta is not None:  # the path locates it in the base that a write in a transform has left
@@ -237,7 +246,7 @@ def _make_kept(t: Any, meta: Meta | None) -> Any:
     return kept
 
 
-def original(t: Any) -> Any:
+def original(t: Variable) -> Variable:
     """Return the tensor from which `without_base` made `t`, if it still exists unchanged; otherwise `t`."""
     if t._meta.__class__ is not KeptMeta:
         return t
@@ -245,7 +254,7 @@ def original(t: Any) -> Any:
     return view if view is not None and view._array is t._array and view._storage is t._storage else t
 
 
-def is_of_level(t: Any, level: int) -> bool:
+def is_of_level(t: Variable, level: int) -> bool:
     """True if a saved tensor belongs to a level. The level may be closed, so this must not make new history."""
     meta = t._meta
     if meta is not None and meta.batch_level:

@@ -15,9 +15,9 @@ without memory, which holds its data in attributes. A backward pass with wrapper
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -34,17 +34,28 @@ from ndgrad._src.core.versions import storage_of
 from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.devices import device as as_device
 
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Device, Dtype, Number, Shape
+
 FUNCTION_NAMES = ("__ndgrad_function__", "__torch_function__")
 DISPATCH_NAMES = ("__ndgrad_dispatch__", "__torch_dispatch__")
 
+T = TypeVar("T", bound="Variable")
 
-def disabled(func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+
+def disabled(
+    func: Callable[..., Any],
+    types: Collection[type],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> Any:
     """Disable overrides, as the `__torch_function__` of a class: results are plain tensors."""
     with DisableFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
 
-def _own(cls: type[Any], names: tuple[str, ...]) -> Any:
+def _own(cls: type[Any], names: tuple[str, ...]) -> Callable[..., Any] | None:
     for base in cls.__mro__:
         if base in FACES or base is Variable:
             break
@@ -54,7 +65,7 @@ def _own(cls: type[Any], names: tuple[str, ...]) -> Any:
     return None
 
 
-def override_of(cls: type[Any]) -> Any:
+def override_of(cls: type[Any]) -> Callable[..., Any] | None:
     """Return the override of functions of a class (of tensors or any other), or None."""
     if issubclass(cls, Variable):
         found = _own(cls, FUNCTION_NAMES)
@@ -65,7 +76,7 @@ def override_of(cls: type[Any]) -> Any:
     return found
 
 
-def _is_torchs(thing: Any) -> bool:
+def _is_torchs(thing: object) -> bool:
     """True if a class or function belongs to torch.
 
     torch's tensors handle torch's functions only, and ours handle ours only: otherwise each would pass the call on to
@@ -110,7 +121,9 @@ def overriding_types(values: Iterable[Any]) -> tuple[type[Any], ...]:
     return tuple(found)
 
 
-def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def ask_classes(
+    func: Callable[..., Any], types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Return the first result of the classes that override functions; NotImplemented if none handles the call."""
     for cls in order_by_rank(types):
         override = override_of(cls)
@@ -121,7 +134,7 @@ def ask_classes(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], 
     return NotImplemented
 
 
-def ask(func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def ask(func: Callable[..., Any], types: tuple[type[Any], ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of modes and classes for a call of a public function.
 
     The innermost mode is called first, then the argument classes.
@@ -168,7 +181,7 @@ def dispatch_types(args: tuple[Any, ...]) -> tuple[type[Any], ...]:
     return tuple(dict.fromkeys(type(a) for a in _flat(args) if isinstance(a, Variable) and has_dispatch(type(a))))
 
 
-def _flat(args: Any) -> Any:
+def _flat(args: Iterable[Any]) -> Iterator[Any]:
     for a in args:
         if isinstance(a, (tuple, list)):
             yield from _flat(a)
@@ -196,7 +209,13 @@ def announce_class(cls: type[Any]) -> None:
         cls.own_dispatch = process.dispatching = True
 
 
-def default_function(cls: type[Any], func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def default_function(
+    cls: type[Any],
+    func: Callable[..., Any],
+    types: Collection[type],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     """`Tensor.__torch_function__`."""
     if not all(issubclass(cls, t) for t in types) or _is_torchs(func):
         return NotImplemented
@@ -224,7 +243,7 @@ class DisableFunctionSubclass(Block):
         modes.functions_disabled += 1
 
 
-def subclass_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def subclass_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run an op with arguments of a subclass."""
     types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
     # A layout is not an override: even with overrides off, the class of a sparse or nested tensor runs its ops.
@@ -261,17 +280,17 @@ def face_of_class(cls: type[Any]) -> type[Any]:
     return next(FACES[base] for base in cls.__mro__ if base in FACES)
 
 
-def as_face(t: Any) -> Any:
+def as_face(t: Variable) -> Variable:
     """Return a tensor of a subclass as its base tensor class: another object over the same memory and history."""
     if not isinstance(t, Variable) or type(t) in FACES:
         return t
     return as_class(t, face_of_class(type(t)))
 
 
-def as_class(t: Any, cls: type[Any]) -> Any:
+def as_class(t: Variable, cls: type[T]) -> T:
     """Return another object, of class `cls`, over the same memory, history and metadata."""
     if not isinstance(t, Variable) or type(t) is cls or has_dispatch(type(t)):
-        return t
+        return t  # type: ignore[return-value]  # of the class, or a wrapper, which keeps its own
 
     other = new(cls)
     other._storage = storage_of(t)
@@ -308,7 +327,7 @@ class _Scalar:
     name = __name__ = "_local_scalar_dense"
     outputs = 1
 
-    def __call__(self, t: Any) -> Any:
+    def __call__(self, t: Variable) -> Number:
         return t.item()
 
     def __repr__(self) -> str:
@@ -318,7 +337,7 @@ class _Scalar:
 local_scalar = _Scalar()
 
 
-def scalar_of(t: Any) -> Any:
+def scalar_of(t: Variable) -> Number:
     """Return the only element of a tensor whose class has its own dispatch, by that dispatch."""
     if t.numel() != 1:
         raise RuntimeError(
@@ -360,7 +379,7 @@ def own_slots(cls: type[Any]) -> Iterable[str]:
                 yield f"_{base.__name__.lstrip('_')}{name}" if name[:2] == "__" != name[-2:] else name
 
 
-def attributes(t: Any) -> dict[str, Any]:
+def attributes(t: Variable) -> dict[str, Any]:
     """Return the attributes of a tensor beyond those of every tensor: its dictionary, and the slots of its class."""
     found = dict(t.__dict__)
     for name in own_slots(type(t)):
@@ -369,7 +388,7 @@ def attributes(t: Any) -> dict[str, Any]:
     return found
 
 
-def set_attributes(t: Any, given: dict[str, Any]) -> None:
+def set_attributes(t: Variable, given: dict[str, Any]) -> None:
     slots = () if type(t) in FACES else tuple(own_slots(type(t)))
     for name, value in given.items():
         if name in slots:
@@ -378,7 +397,7 @@ def set_attributes(t: Any, given: dict[str, Any]) -> None:
             t.__dict__[name] = value
 
 
-def copy_attributes(source: Any, target: Any) -> None:
+def copy_attributes(source: Variable, target: Variable) -> None:
     """Copy the attributes of a tensor to another; its class may keep them in slots."""
     if type(source) in FACES:
         target.__dict__.update(source.__dict__)
@@ -386,7 +405,7 @@ def copy_attributes(source: Any, target: Any) -> None:
         set_attributes(target, attributes(source))
 
 
-def unshare(t: Any, args: tuple[Any, ...]) -> Any:
+def unshare(t: Variable, args: tuple[Any, ...]) -> Variable:
     """Return the result of a dispatch as an object that may get a history: a new one if it is one of the arguments."""
     if not any(t is a for a in args):
         return t
@@ -396,7 +415,7 @@ def unshare(t: Any, args: tuple[Any, ...]) -> Any:
     return other
 
 
-def adopt(t: Any, other: Any) -> None:
+def adopt(t: Variable, other: Variable) -> None:
     """Complete a new tensor over the payload of `t` for its class: copy the attributes, which may hold the data."""
     copy_attributes(t, other)
     if is_wrapper(t):
@@ -415,12 +434,12 @@ alive: dict[int, weakref.ref[Any]] = {}
 _noted: dict[int, weakref.ref[Node]] = {}
 
 
-def is_wrapper(t: Any) -> bool:
+def is_wrapper(t: object) -> bool:
     """True if a value is a tensor without memory of its own."""
     return isinstance(t, Variable) and isinstance(t._array, _wrapper_array())
 
 
-def is_view_of_wrapper(t: Any, source: Any) -> bool:
+def is_view_of_wrapper(t: Variable, source: Variable) -> bool:
     """True if a view op returned a tensor without memory for another one.
 
     Their inner tensors are views of each other, so a write to one is seen in both, and must be in the history of both.
@@ -428,14 +447,15 @@ def is_view_of_wrapper(t: Any, source: Any) -> bool:
     return bool(alive) and t is not source and is_wrapper(t) and is_wrapper(source)
 
 
-def count_wrapper(t: Any) -> None:
+def count_wrapper(t: Variable) -> None:
     key = id(t)
     alive[key] = weakref.ref(t, lambda _: alive.pop(key, None))
 
 
-def note_wrappers(node: Node, values: Iterable[Any]) -> None:
+def note_wrappers(node: Node | None, values: Iterable[Any]) -> None:
     """Remember that a node's rules must run on tensors, if an argument or result of the op is a wrapper."""
     if alive and any(is_wrapper(v) for v in _flat(values)):
+        assert node is not None
         note_tensor_rules(node)
 
 
@@ -455,7 +475,14 @@ def needs_tensors(roots: Iterable[Any], grads: Iterable[Any]) -> bool:
     )
 
 
-def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_grad: bool, strides: Any) -> Any:
+def make_wrapper(
+    cls: type[Any],
+    size: Shape,
+    dtype: Dtype,
+    device: Device,
+    requires_grad: bool,
+    strides: Sequence[int] | None,
+) -> Variable:
     """Return a tensor of class `cls` with a shape and a dtype, and without memory."""
     if not has_dispatch(cls):
         raise TypeError(
@@ -476,5 +503,3 @@ def make_wrapper(cls: type[Any], size: Any, dtype: Any, device: Any, requires_gr
         meta_of(made).requires_grad = True
     count_wrapper(made)
     return made
-
-

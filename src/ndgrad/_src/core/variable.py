@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Storage, Tensor, ViewInfo
+    from ndgrad._typing import Payload, Storage, Tensor, ViewInfo
+
+
+T = TypeVar("T", bound="Tensor")
 
 
 class Meta:
@@ -110,7 +113,7 @@ else:
 new = object.__new__
 
 
-def wrap(face: type[Any], array: Any) -> Any:
+def wrap(face: type[T], array: Payload) -> T:
     """Return a constant of tensor class `face` over `array`."""
     t = new(face)
     t._array = array
@@ -120,19 +123,19 @@ def wrap(face: type[Any], array: Any) -> Any:
     return t
 
 
-def twin(t: Any) -> Any:
+def twin(t: T) -> T:
     """Return another tensor over the same values, without history. A subclass keeps its attributes."""
     if t.face is t.__class__:
-        other = wrap(t.__class__, t._array)
+        other: T = wrap(t.__class__, t._array)
         if t._meta is not None and t._meta.batch_level:
             meta_of(other).batch_level = t._meta.batch_level
         return other
     from ndgrad._src.core.subclass import unshare  # subclass imports this module
 
-    return unshare(t, (t,))
+    return unshare(t, (t,))  # type: ignore[return-value]  # of the same class
 
 
-def meta_of(t: Any) -> Meta:
+def meta_of(t: Variable) -> Meta:
     """Return the metadata of a tensor, made on first use."""
     meta: Meta | None = t._meta
     if meta is None:
@@ -140,7 +143,7 @@ def meta_of(t: Any) -> Meta:
     return meta
 
 
-def own_level(t: Any) -> int:
+def own_level(t: Variable) -> int:
     """Return the number of a tensor's transform level, 0 for an ordinary tensor.
 
     For a view this is the level at its last refresh; `level_number` of ndgrad._src.interpreters.levels refreshes it.
@@ -154,7 +157,7 @@ def own_level(t: Any) -> int:
     return 0 if node is None else node.level
 
 
-def requires_grad(t: Any) -> bool:
+def requires_grad(t: Variable) -> bool:
     """True if a gradient of `t` can be computed."""
     meta = t._meta
     if meta is None:
@@ -167,7 +170,7 @@ def requires_grad(t: Any) -> bool:
     )
 
 
-def find_recorded(t: Any) -> Any:
+def find_recorded(t: Variable) -> Variable:
     """Return the tensor that carries the history of `t`.
 
     This is `t` itself, except inside functionalize: there the value that `t` holds now carries the history.
@@ -215,7 +218,7 @@ def edge(t: Any) -> Node | Edge | None:
 _LOCKS = tuple(make_lock() for _ in range(61))
 
 
-def lock_of(t: Any) -> threading.RLock:
+def lock_of(t: Variable) -> threading.RLock:
     """Return the lock that protects a leaf's `.grad` and accumulator."""
     return _LOCKS[(id(t) >> 4) % len(_LOCKS)]
 
@@ -232,7 +235,7 @@ class AccumulateGrad(Node):
     def release(self) -> None:
         """Do nothing: a leaf's accumulator outlives backward passes."""
 
-    def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+    def apply_tensors(self, grads: Variable | None) -> tuple[Any, ...]:
         registry.accumulate.accumulate_tensor(self, grads)
         return ()
 
@@ -274,7 +277,7 @@ def accumulator(t: Any) -> AccumulateGrad:
     return made
 
 
-def np_dtype(t: Any) -> np.dtype[Any]:
+def np_dtype(t: Variable) -> np.dtype[Any]:
     """Return the NumPy dtype of a tensor at any level."""
     array = t._array  # same loop as `innermost_array`, inlined because most functions call this
     while isinstance(array, Variable):
@@ -283,24 +286,22 @@ def np_dtype(t: Any) -> np.dtype[Any]:
     return dtype
 
 
-def shape_of(t: Any) -> tuple[int, ...]:
+def shape_of(t: Variable) -> tuple[int, ...]:
     """Return the shape of a tensor at any level as a plain tuple (`t.shape` makes a Size)."""
     array, meta = t._array, t._meta
     shape: tuple[int, ...] = shape_of(array) if isinstance(array, Variable) else array.shape
     return shape[1:] if meta is not None and meta.batch_level else shape
 
 
-def wrap_like(like: Any, array: Any) -> Any:
+def wrap_like(like: Variable, array: Payload) -> Variable:
     """Return a NumPy array as a constant tensor on the device of the tensor `like`."""
     library = library_of(innermost_array(like))
     return wrap(like.face, array if library is np else library.asarray(array))
 
 
-def innermost_array(t: Any) -> Any:
+def innermost_array(t: Variable) -> Payload:
     """Return the array under all levels of a tensor."""
     array = t._array
     while isinstance(array, Variable):
         array = array._array
     return array
-
-

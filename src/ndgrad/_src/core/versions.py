@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,11 @@ from ndgrad._src.core.references import ATTRIBUTE, LOCAL
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import registry
 from ndgrad._src.foundations.locks import make_lock
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ndgrad._typing import Payload
 
 
 class Version:
@@ -78,7 +83,7 @@ class Storage:
         """True if a save, or an older version that a save holds, refers to the present version."""
         return sys.getrefcount(self.version) > ATTRIBUTE
 
-    def before_write(self, array: Any, index: Any = None) -> None:
+    def before_write(self, array: NDArray[Any], index: Any = None) -> None:
         """Store the values that are about to be overwritten (`array`, or `array[index]`), if a save may need them."""
         if self.keeps and self.is_held():
             if index is None:
@@ -86,7 +91,7 @@ class Storage:
             else:
                 self.version.undo = (array, index, library_of(array).array(array[index]))
 
-    def restore(self, array: Any, version: Version) -> Any:
+    def restore(self, array: NDArray[Any], version: Version) -> NDArray[Any]:
         """Return a copy of `array` (memory of this storage) as it was at `version`.
 
         A lock protects the cursor, which threads that run backward over one graph share and move.
@@ -96,7 +101,7 @@ class Storage:
         with restoring:
             return self._restore(array, version)
 
-    def _restore(self, array: Any, version: Version) -> Any:
+    def _restore(self, array: NDArray[Any], version: Version) -> NDArray[Any]:
         low, size = _extent(array)
         cursor = self.cursor
         if (
@@ -204,7 +209,7 @@ class PayloadStorage(Storage):
         return sys.getrefcount(self.own) > ATTRIBUTE
 
 
-def is_inference(t: Any) -> bool:
+def is_inference(t: Variable) -> bool:
     """True if the memory of a tensor was made in inference mode."""
     return t._storage.__class__ is InferenceStorage
 
@@ -228,7 +233,7 @@ class Unrecorded(Exception):
         self.writer = writer
 
 
-def _extent(array: Any) -> tuple[int, int]:
+def _extent(array: NDArray[Any]) -> tuple[int, int]:
     """Return the start address and the size in bytes of the memory that `array` is a part of."""
     whole = exporter_of(array)
     if not isinstance(whole, np.ndarray):
@@ -242,7 +247,7 @@ def _extent(array: Any) -> tuple[int, int]:
     return low, high - low
 
 
-def exporter_of(array: Any) -> Any:
+def exporter_of(array: NDArray[Any]) -> Any:
     """Return the owner of an array's memory: an array, or the object (a bytearray, a memory map) whose buffer it is."""
     while True:
         base = array.base
@@ -258,7 +263,7 @@ def exporter_of(array: Any) -> Any:
         array = base
 
 
-def _fill(array: Any, low: int, size: int, value: Any) -> bytearray:
+def _fill(array: NDArray[Any], low: int, size: int, value: Payload) -> bytearray:
     """Return a copy of the memory that `array` is a part of, filled with the elements of a tensor."""
     while isinstance(array.base, np.ndarray):
         array = array.base
@@ -271,13 +276,13 @@ def _fill(array: Any, low: int, size: int, value: Any) -> bytearray:
     return memory
 
 
-def _in_copy(region: Any, low: int, memory: bytearray) -> Any:
+def _in_copy(region: NDArray[Any], low: int, memory: bytearray) -> NDArray[Any]:
     """Return the part of a copy of the memory that corresponds to `region`."""
     offset = region.__array_interface__["data"][0] - low
     return np.ndarray(region.shape, region.dtype, buffer=memory, offset=offset, strides=region.strides)
 
 
-def storage_of(t: Any) -> Storage:
+def storage_of(t: Variable) -> Storage:
     """Return the storage of a tensor, made when its memory is first viewed, written or shared.
 
     If the node that made the tensor saved it as its output, the node is notified. It cannot hold the tensor itself
@@ -296,7 +301,7 @@ def storage_of(t: Any) -> Storage:
 _making = make_lock()
 
 
-def _make_storage(t: Any) -> Storage:
+def _make_storage(t: Variable) -> Storage:
     payload = t._array
     if isinstance(payload, np.generic):
         t._array = np.asarray(payload)
@@ -306,14 +311,14 @@ def _make_storage(t: Any) -> Storage:
     return announce(t, made) if announce is not None else made
 
 
-def version_number(t: Any) -> int:
+def version_number(t: Variable) -> int:
     storage: Storage | None = t._storage
     if storage is None and t._node is not None:
         storage = storage_of(t)  # the node may know the storage of another tensor over the same memory
     return 0 if storage is None else storage.version.number
 
 
-def kept_storage(t: Any) -> Storage:
+def kept_storage(t: Variable) -> Storage:
     """Return the storage of a tensor that is being saved and whose saved value must survive later writes."""
     storage: Storage | None = t._storage
     if storage is None:

@@ -10,7 +10,8 @@ views that are used again pay for it.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.meta import WrapperArray
 from ndgrad._src.core.hooks import move_retained
@@ -20,8 +21,15 @@ from ndgrad._src.core.node import Node, extra_of, make_node
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.variable import edge, meta_of, np_dtype, requires_grad, shape_of
 from ndgrad._src.core.versions import InferenceStorage, storage_of
+from ndgrad._src.core.view_path import Path, extend, steps, take_raw
 from ndgrad._src.ops.fill import copy, zeros_like
 from ndgrad._src.ops.vocabulary import owning_raw_ops
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Edge
+    from ndgrad._src.core.variable import Variable
+    from ndgrad._src.ops.table import Op
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # Origin of a view, which decides whether it may be written in place.
 DEFAULT, NO_GRAD, MULTI_OUTPUT, INFERENCE, CUSTOM = "default", "no_grad", "multi_output", "inference", "custom"
@@ -52,25 +60,24 @@ _REMEDIES = {
     WRAPPED: "Write to the tensor itself, by an index, or clone() the reshaped one first.",
 }
 
-#: A view path: (path of the parent or None, op, settings, output number).
-Path = tuple[Any, Any, dict[str, Any], int]
-
-
 class ViewInfo:
     """Base, path and version of a view."""
 
-    __slots__ = ("base", "creation", "geometry", "kept", "path", "version")
+    __slots__ = ("base", "creation", "depth", "geometry", "kept", "path", "version")
 
     #: number of the base's transform level when the view was taken
     base_level = 0
 
-    def __init__(self, base: Any, path: Path, creation: str, version: int, geometry: int = 0) -> None:
+    def __init__(
+        self, base: Any, path: Path, creation: str, version: int, geometry: int = 0, depth: int = 1
+    ) -> None:
         self.base = base
         self.path = path
         self.creation = creation
         # Number of the memory's version at which the view's node is valid (not the Version, which must not be held).
         self.version: int | None = version
         self.geometry = geometry  # geometry of the base when the path was taken
+        self.depth = depth  # number of steps since the path's last milestone
         self.kept: Any = None  # tensor kept by the last graph that saved the view
 
     def is_stale(self, t: Any) -> bool:
@@ -126,27 +133,17 @@ class ViewInLevel(ViewInfo):
     __slots__ = ("base_level",)
 
 
-def _move_retained(t: Any, node: Node, number: int) -> None:
+def _move_retained(t: Variable, node: Node | None, number: int) -> None:
     move_retained(t, t._node, node, number)
 
 
-def geometry_of(t: Any) -> int:
+def geometry_of(t: Variable) -> int:
     """Return the number of in-place changes of a tensor's own shape."""
     meta = t._meta
     return 0 if meta is None else int(meta.geometry)
 
 
-def steps(path: Path | None) -> list[Path]:
-    """Return the steps of a path, starting at the base."""
-    found = []
-    while path is not None:
-        found.append(path)
-        path = path[0]
-    found.reverse()
-    return found
-
-
-def replay(base: Any, path: Path | None) -> Any:
+def replay(base: Variable, path: Path | None) -> Variable:
     """Return the view at the end of `path` from tensor `base`, recorded in any grad mode."""
     outside = scope()
     try:
@@ -161,16 +158,12 @@ def replay(base: Any, path: Path | None) -> Any:
         del outside
 
 
-def replay_raw(array: Any, path: Path | None, library: Any) -> Any:
+def replay_raw(array: Payload, path: Path | None, library: Library) -> Payload:
     """Return the part of a raw array at the end of `path`."""
-    for _, op, settings, number in steps(path):
-        array = op.forward_for(library)(array, **settings)
-        if op.outputs != 1:
-            array = array[number]
-    return array
+    return take_raw(array, steps(path), library)
 
 
-def tangents_of(t: Any) -> dict[int, Any] | None:
+def tangents_of(t: Variable) -> dict[int, Any] | None:
     """Return the tangents of a tensor by open dual level. A view older than its base's tangent gets its part here."""
     meta = t._meta
     if meta is None:
@@ -203,7 +196,7 @@ def _open(tangents: dict[int, Any]) -> dict[int, Any] | None:
     return tangents
 
 
-def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: int = 0, level: int = 0) -> None:
+def make_view(out: Variable, source: Any, op: Op, settings: dict[str, Any], number: int = 0, level: int = 0) -> None:
     """Mark `out`, whose array is a view of `source`'s memory, as a differentiable view (of a transform's `level`)."""
     storage = storage_of(source)
     if storage.__class__ is InferenceStorage:
@@ -211,9 +204,11 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
         return
     info = None if source._meta is None else source._meta.view
     if info is None:
-        base, parent, creation, geometry = source, None, DEFAULT, geometry_of(source)
+        base, creation, geometry = source, DEFAULT, geometry_of(source)
+        path, depth = (None, op, settings, number), 1
     else:
-        base, parent, creation, geometry = info.base, info.path, info.creation, info.geometry
+        base, creation, geometry = info.base, info.creation, info.geometry
+        path, depth = extend(info, op, settings, number)
     if not thread.grad_enabled:
         creation = INFERENCE if thread.inference else NO_GRAD
     elif op.outputs != 1:
@@ -223,11 +218,10 @@ def make_view(out: Any, source: Any, op: Any, settings: dict[str, Any], number: 
     out._storage = storage
     if creation is INFERENCE and requires_grad(source):
         meta_of(out).requires_grad = True  # a leaf of its own as in torch, because no edge leads to its base
-    path = (parent, op, settings, number)
     if not level:
-        meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry)
+        meta_of(out).view = ViewInfo(base, path, creation, storage.version.number, geometry, depth)
         return
-    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version.number, geometry)
+    meta_of(out).view = in_level = ViewInLevel(base, path, creation, storage.version.number, geometry, depth)
     in_level.base_level = level
 
 
@@ -260,7 +254,7 @@ class CopySlices(Node):
     order: Order  # base layout on which replaying the path yields a view, not a copy
     path: Path | None
 
-    def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+    def apply(self, grads: Payload, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
         """Change an owned gradient only in the replaced part, so that n writes into one buffer cost O(n)."""
         grads = in_order(ops.np, grads if ops.owns else grads.copy(), self.order)
         part = replay_raw(grads, self.path, ops.np)
@@ -270,13 +264,15 @@ class CopySlices(Node):
             self.inner = None
         return (grads if self.next[0] is not None else None, *through[1:])
 
-    def apply_tensors(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+    def apply_tensors(self, grads: Variable, owned: bool = False) -> tuple[Any, ...]:
         return self._on_tensors(grads, owned, self._inner().apply_tensors)
 
-    def apply_payloads(self, grads: Any, owned: bool = False) -> tuple[Any, ...]:
+    def apply_payloads(self, grads: Variable, owned: bool = False) -> tuple[Any, ...]:
         return self._on_tensors(grads, owned, self._inner().apply_payloads)
 
-    def _on_tensors(self, grads: Any, owned: bool, run_inner: Any) -> tuple[Any, ...]:
+    def _on_tensors(
+        self, grads: Variable, owned: bool, run_inner: Callable[..., tuple[Variable | None, ...]]
+    ) -> tuple[Any, ...]:
         whole = grads if owned and is_in_order(grads, self.order) else copy_in_order(grads, self.order)
         part = replay(whole, self.path)
         through = run_inner(part.clone())
@@ -294,7 +290,7 @@ class CopySlices(Node):
         self.inner = None
 
 
-def rebase(base: Any, path: Path, inner: Node, base_edge: Any) -> None:
+def rebase(base: Variable, path: Path, inner: Any, base_edge: Node | Edge | None) -> None:
     """Give `base` the history of a write through the view at `path`; `inner` describes the write."""
     node = make_node(CopySlices, (base_edge, *inner.next[1:]), shape_of(base), np_dtype(base))
     node.inner = inner

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.inplace import check_writable, set_history
@@ -43,8 +43,12 @@ from ndgrad._src.custom_functions.function_arguments import place_keywords
 from ndgrad._src.custom_functions.function_context import Context, FunctionCtx
 from ndgrad._src.engine.call_watchers import FUNCTION, call_watched
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.shape import alias
 from ndgrad._src.ops.vocabulary import RawOps
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,7 +77,7 @@ class FunctionNode(MultiNode, FunctionCtx):
     # ----- saved tensors -----
 
     @property
-    def saved_tensors(self) -> tuple[Any, ...]:
+    def saved_tensors(self) -> tuple[Tensor, ...]:
         if self._at_hand is not None:
             return self._at_hand
         saved = self.__dict__.get("_saved", ())
@@ -132,18 +136,19 @@ class FunctionNode(MultiNode, FunctionCtx):
         return tuple(restore_tangents(self, position, v) for position, v in enumerate(values))
 
     @property
-    def saved_variables(self) -> tuple[Any, ...]:
+    def saved_variables(self) -> tuple[Tensor, ...]:
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
         return self.saved_tensors
 
     @property
-    def saved_for_forward(self) -> tuple[Any, ...]:
+    def saved_for_forward(self) -> tuple[Tensor | None, ...]:
         return self._to_save_forward
 
     def _keep(self, inputs: tuple[Any, ...], outputs: list[Any]) -> None:
         """Turn the tensors that forward asked to save into saved values, after the outputs have their history."""
         saved: list[_Saved | None] = []
         hooks = hooks_for(self.level)
+        value: Any
         for t in self._to_save:
             if t is None:
                 saved.append(None)
@@ -186,7 +191,8 @@ class FunctionNode(MultiNode, FunctionCtx):
                 "return it as an output, or, if it does not depend on the inputs, name it in ctx.save_constants(). "
                 "[nd-function]"
             )
-        value, guard = saved.tensor, None
+        value: Any = saved.tensor
+        guard: Packed | None = None
         if isinstance(value, Packed) and value.checksum is not None:
             value, guard = value.packed, value
         if isinstance(value, Packed):
@@ -313,6 +319,7 @@ class _Saved:
         self.cls, self.shape, self.edge, self.number = tensor.__class__, tuple(tensor.shape), own_edge, number
 
 
+@set_module("ndgrad.autograd.function")
 class FunctionMeta(type):
     """Creates the node class of every Function, named after it."""
 
@@ -321,6 +328,7 @@ class FunctionMeta(type):
         cls._backward_cls = type(name + "Backward", (FunctionNode,), {"function": cls, "__module__": cls.__module__})
 
 
+@set_module("ndgrad.autograd")
 class Function(FunctionCtx, metaclass=FunctionMeta):
     """A function with a user-defined derivative.
 
@@ -544,6 +552,7 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
     set_history(o, node)
 
 
+@set_module("ndgrad.autograd.function")
 class InplaceFunction(Function):
     """A Function with an `inplace` flag, for old programs.
 
@@ -557,6 +566,7 @@ class InplaceFunction(Function):
         self.inplace = inplace
 
 
+@set_module("ndgrad.autograd.function")
 def once_differentiable(function: F) -> F:
     """Decorate a backward that cannot be differentiated: a double backward through it raises instead of being wrong.
 
@@ -613,6 +623,7 @@ def delay_error(values: tuple[Any, ...], message: str, ctx: Any) -> tuple[Any, .
     return tuple(out)
 
 
+@set_module("ndgrad.autograd.function")
 class DelayedError(Node):
     """A node that raises when backward reaches it."""
 

@@ -10,11 +10,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._typing import FunctionNode, Tensor
 
 
+@set_module("ndgrad.autograd.function")
 class FunctionCtx:
     """Declarations that forward can make about the node; `ctx` in the methods of a `Function`.
 
@@ -43,6 +45,13 @@ class FunctionCtx:
     #: Set by forward: an output that is a view of an input may be written in place like any other view.
     _is_pure_view = False
 
+    if TYPE_CHECKING:
+        # The node has these at run time. Attributes that forward sets have any type.
+        @property
+        def saved_tensors(self) -> tuple[Tensor, ...]: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save tensors (or None) for backward. Call it once, with inputs, outputs and other tensors that are needed."""
         for t in tensors:
@@ -56,15 +65,15 @@ class FunctionCtx:
     # Declarations made by forward so far, under torch's names; None before the first, and after forward.
 
     @property
-    def to_save(self) -> tuple[Any, ...] | None:
+    def to_save(self) -> tuple[Tensor | None, ...] | None:
         return self.__dict__.get("_to_save")
 
     @property
-    def dirty_tensors(self) -> tuple[Any, ...] | None:
+    def dirty_tensors(self) -> tuple[Tensor, ...] | None:
         return self.__dict__.get("_dirty")
 
     @property
-    def non_differentiable(self) -> tuple[Any, ...] | None:
+    def non_differentiable(self) -> tuple[Tensor, ...] | None:
         return self.__dict__.get("_non_differentiable")
 
     def save_constants(self, *tensors: Tensor) -> None:
@@ -121,12 +130,17 @@ _EXPECTED = dict.fromkeys(
 def _check_tensors(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         if not isinstance(value, Variable):
-            raise RuntimeError(
-                f"{name} {_EXPECTED[name]} {type(value).__name__}. Pass tensors. [nd-function]"
-            )
+            raise RuntimeError(f"{name} {_EXPECTED[name]} {type(value).__name__}. Pass tensors. [nd-function]")
 
 
-class Context:
+if TYPE_CHECKING:
+    _ContextBase = FunctionCtx  # a Context forwards everything to a node, which is a FunctionCtx
+else:
+    _ContextBase = object
+
+
+@set_module("ndgrad.autograd.function")
+class Context(_ContextBase):
     """`ctx`: a node as seen by the user's methods.
 
     User attributes are kept separate from the engine's, so `ctx.shape = x.shape` does not change the node's own

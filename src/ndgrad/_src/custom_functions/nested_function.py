@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad._src.custom_functions.function import Function
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 
 
+@set_module("ndgrad.autograd")
 class NestedIOFunction(Function):
     """A Function whose arguments and results are nested structures.
 

@@ -28,6 +28,7 @@ from ndgrad._src.core.saved import unpack_raw
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.debug.nonfinite import first_index, is_finite, raw_values
 from ndgrad._src.debug.source_lines import Trace, format_stack, innermost, place_of, switch, trace_of
+from ndgrad._src.foundations.public_path import set_module
 
 # ----- findings -------------------------------------------------------------------------------------------------------
 
@@ -288,6 +289,7 @@ def _set_mode(state: _State) -> _State:
     return before
 
 
+@set_module("ndgrad.autograd")
 class detect_anomaly:
     """A context in which backward explains failures with the lines of the forward, and raises on the first NaN.
 
@@ -322,6 +324,7 @@ class detect_anomaly:
         _set_mode(self._stack.pop())
 
 
+@set_module("ndgrad.autograd")
 class set_detect_anomaly(Switch):
     """Switch anomaly mode on or off, at once; as a context, until the block ends."""
 
@@ -332,6 +335,7 @@ class set_detect_anomaly(Switch):
         return _set_mode(value)
 
 
+@set_module("ndgrad")
 def is_anomaly_enabled() -> bool:
     """True if anomaly mode is on.
 
@@ -343,6 +347,7 @@ def is_anomaly_enabled() -> bool:
     return thread.anomaly
 
 
+@set_module("ndgrad")
 def is_anomaly_check_nan_enabled() -> bool:
     """True if anomaly mode, when it is on, raises on NaN.
 

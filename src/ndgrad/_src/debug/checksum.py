@@ -21,6 +21,7 @@ from ndgrad._src.core.stored_tensors import Packed
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.debug.debug_mode import debug, set_debug
 from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.public_path import set_module
 
 
 def checksum(array: Any, saved: Any = None) -> int:
@@ -58,6 +59,7 @@ def guard_value(value: Any) -> Any:
     return Packed(value, None, checksum=checksum(array), measure=checksum)
 
 
+@set_module("ndgrad.autograd")
 class guard(debug):
     """A context, or decorator, in which backward detects writes that bypass the library.
 
@@ -79,12 +81,14 @@ class guard(debug):
     _name = "guard"
 
 
+@set_module("ndgrad.autograd")
 class set_guard(set_debug):
     """Switch guard mode on or off, at once; as a context, until the block ends."""
 
     _name = "guard"
 
 
+@set_module("ndgrad.autograd")
 def is_guard_enabled() -> bool:
     """True if saved values get a checksum."""
     return thread.guard

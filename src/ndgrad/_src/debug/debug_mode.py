@@ -6,8 +6,10 @@ from ndgrad._src.core.grad_mode import Mode, Switch
 from ndgrad._src.core.modes import thread
 from ndgrad._src.debug import provenance  # noqa: F401  # registers what the core calls while the mode is on
 from ndgrad._src.debug.source_lines import switch
+from ndgrad._src.foundations.public_path import set_module
 
 
+@set_module("ndgrad.autograd")
 class debug(Mode):
     """A context, or decorator, in which ops and writes store the user's line that called them.
 
@@ -36,6 +38,7 @@ class debug(Mode):
         switch(self._name, self._stack.pop())
 
 
+@set_module("ndgrad.autograd")
 class set_debug(Switch):
     """Switch debug mode on or off, at once; as a context, until the block ends."""
 
@@ -48,6 +51,7 @@ class set_debug(Switch):
         return switch(self._name, value)
 
 
+@set_module("ndgrad.autograd")
 def is_debug_enabled() -> bool:
     """True if ops store the user's lines."""
     return thread.debug

@@ -23,6 +23,7 @@ from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_
 from ndgrad._src.debug.gradient_probe import Unreadable, flow
 from ndgrad._src.debug.provenance import HARMLESS, REASONS, Origin, departures, origin_of
 from ndgrad._src.debug.source_lines import Place, place_of
+from ndgrad._src.foundations.public_path import set_module
 
 _VERY = "Check that y is computed from this very tensor."
 _RERUN = (
@@ -73,7 +74,7 @@ class Explanation:
     reason: str
     advice: str = ""
     op: str | None = None
-    place: Place | Any = None  # Any in place of None
+    place: Place | None = None
     #: steps from x to y, each as "op (line)"
     path: tuple[str, ...] = ()
     #: The gradient of y.sum() with respect to x, if there is one.
@@ -99,6 +100,7 @@ class Explanation:
         return "\n".join(lines)
 
 
+@set_module("ndgrad")
 def explain(y: Any, x: Any) -> Explanation:
     """Explain why the gradient of `y` with respect to `x` is None or zero, with the responsible line.
 

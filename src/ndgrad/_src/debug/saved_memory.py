@@ -18,6 +18,7 @@ from ndgrad._src.core.stored_tensors import FREED, Packed
 from ndgrad._src.core.variable import Variable, innermost_array
 from ndgrad._src.core.view import CopySlices
 from ndgrad._src.engine.graph import walk
+from ndgrad._src.foundations.public_path import set_module
 
 
 class Held(NamedTuple):
@@ -106,6 +107,7 @@ def memory_key(array: Any) -> int:
     return id(owner(array))
 
 
+@set_module("ndgrad.autograd.graph")
 def saved_bytes(*roots: Any) -> int:
     """Count the bytes that the graph behind tensors, gradient edges or nodes keeps for backward; shared memory
     counts once.

@@ -5,6 +5,8 @@ The first gradient becomes `.grad` itself if its array is not shared and has the
 layout of the leaf if the leaf is dense (so that optimizers run over both in one pass), otherwise C order. Otherwise the
 gradient is copied: two leaves must never share one `.grad` (`a + b` passes the same gradient to both), and `.grad` must
 not alias a buffer that the engine or the user still holds. Sharing is detected by the reference count, as in torch.
+Gradients that `autograd.grad` and `func.vjp` return have the same layout (`lay_out_as_inputs`), so that it does not
+depend on how a rule computes them. Under create_graph they have the layout of the ops that compute them.
 Later gradients are added in place, so `.grad` stays the same object, except under create_graph, where the sum is a new
 tensor.
 
@@ -15,19 +17,21 @@ check of `.grad`, the exchange, and the addition in place run under it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.layout import copy_in_order, order_of
+from ndgrad._src.core.layout import copy_in_order, is_dense_in, order_of
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.references import LOCAL
 from ndgrad._src.core.sparse_gradients import is_structured, wrap_gradient
 from ndgrad._src.core.subclass import has_dispatch
-from ndgrad._src.core.variable import Variable, lock_of, meta_of, wrap
+from ndgrad._src.core.variable import Variable, innermost_array, lock_of, meta_of, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.core.view import tangents_of
 
 
 class Counts:
@@ -215,6 +219,67 @@ def copy_like(array: Any, leaf: Any) -> Any:
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
     out[...] = array
     return out
+
+
+def lay_out_as_inputs(found: list[Any], inputs: list[Any]) -> list[Any]:
+    """Return requested gradients with the memory layout that the `.grad` of each input would have."""
+    #: One copy of each gradient for each order: two inputs may share a gradient.
+    copies: dict[tuple[int, Any], Any] = {}
+    return [
+        g if g is None or not isinstance(t, Variable) else _lay_out_as(g, t, copies)
+        for g, t in zip(found, inputs, strict=True)
+    ]
+
+
+def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
+    leaf = t._array
+    if g.__class__ is np.ndarray and leaf.__class__ is np.ndarray:
+        if not g.ndim or (g.flags.c_contiguous and leaf.flags.c_contiguous):  # the most common case
+            return g
+    is_tensor = isinstance(g, Variable)
+    array, leaf = innermost_array(g) if is_tensor else g, innermost_array(t)
+    if not array.ndim or is_structured(array) or is_structured(leaf) or (is_tensor and has_dispatch(g.__class__)):
+        return g
+    is_traced = getattr(array, "is_traced", False)
+    if (getattr(array, "is_meta", False) or getattr(leaf, "is_meta", False)) and not is_traced:
+        return g
+    order = order_of(t) if is_dense(leaf) else None
+    if is_tensor:
+        is_same = all(_is_certainly_in(part, len(g.shape), order) for part in _arrays_of(g))
+    else:
+        is_same = lies_like(array, leaf) if array.ndim > 1 else array.flags.c_contiguous
+    if is_same:
+        return g
+    key = id(g), order
+    if key not in copies:
+        if not is_tensor:
+            copies[key] = copy_like(array, leaf)
+        elif is_traced and array is g._array and order is None and g._node is None and g._meta is None:
+            copies[key] = wrap(g.face, array.copy())  # needs no instruction
+        else:
+            copies[key] = copy_in_order(g, order)
+    return copies[key]
+
+
+def _arrays_of(t: Any) -> Iterator[Any]:
+    """Yield the arrays under all levels of a tensor and of its tangents.
+
+    Tangents of other interpreters (index sets, Taylor series) are no tensors, and have no layout.
+    """
+    while isinstance(t, Variable):
+        for tangent in (tangents_of(t) or {}).values():
+            if isinstance(tangent, Variable):
+                yield from _arrays_of(tangent)
+        t = t._array
+    yield t
+
+
+def _is_certainly_in(array: Any, ndim: int, order: Any) -> bool:
+    """True if an array is dense in an order of its last `ndim` dimensions, and in a trace if that is not only assumed.
+    """
+    if not getattr(array, "is_traced", False):
+        return is_structured(array) or is_dense_in(array, ndim, order)
+    return not array.is_assumed and is_dense_in(array.stand_in(), ndim, order)
 
 
 def recorded_copy(g: Any, leaf: Any) -> Any:

@@ -17,6 +17,7 @@ from ndgrad._src.engine.engine import backward_from, run_alone
 from ndgrad._src.engine.pass_logging import is_logged, logged_backward
 from ndgrad._src.engine.roots import root_gradients
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def _as_list(value: Any) -> list[Any]:
     return list(value.values() if isinstance(value, dict) else value)
 
 
+@set_module("ndgrad.autograd")
 def backward(
     tensors: TensorOrEdge | Sequence[TensorOrEdge],
     grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
@@ -123,6 +125,7 @@ def grad(
 ) -> dict[K, Tensor]: ...
 
 
+@set_module("ndgrad.autograd")
 def grad(
     outputs: TensorOrEdge | Sequence[TensorOrEdge],
     inputs: Any,

@@ -11,8 +11,10 @@ from typing import Any
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.traversal import count_gradients, execution_order
+from ndgrad._src.foundations.public_path import set_module
 
 
+@set_module("ndgrad.autograd.graph")
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Call `callback()` after the running pass has accumulated all its gradients.
 
@@ -39,6 +41,7 @@ def is_checkpoint_valid() -> bool:
     return thread.task is None or thread.task.wanted is None
 
 
+@set_module("ndgrad.autograd.graph")
 def current_graph_task_id() -> int:
     """Return the number of the pass that this thread is running, larger for younger passes; -1 outside backward.
 
@@ -49,6 +52,7 @@ def current_graph_task_id() -> int:
     return -1 if thread.task is None else int(thread.task.number)
 
 
+@set_module("ndgrad.autograd.graph")
 def current_node() -> Node | None:
     """Return the node whose hooks or backward is running; None if there is none.
 
@@ -59,6 +63,7 @@ def current_node() -> Node | None:
     return None if thread.task is None else thread.task.node
 
 
+@set_module("ndgrad.autograd.graph")
 def current_execution_order() -> list[Node]:
     """Return all nodes that the pass of this thread runs, in order; for code that runs inside it.
 

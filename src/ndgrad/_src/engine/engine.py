@@ -63,7 +63,13 @@ from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_o
 from ndgrad._src.core.references import calibrate
 from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad._src.core.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, wrap
-from ndgrad._src.engine.accumulate import accumulate_array, counts, former_accumulators, in_present_shape
+from ndgrad._src.engine.accumulate import (
+    accumulate_array,
+    counts,
+    former_accumulators,
+    in_present_shape,
+    lay_out_as_inputs,
+)
 from ndgrad._src.engine.roots import choose_path, gradient_edge, gradient_edges
 from ndgrad._src.engine.streams import Crossing
 from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
@@ -668,7 +674,8 @@ def backward_from(
     if edges is None:
         return None
     found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
-    return [_add_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
+    found = [_add_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
+    return found if create_graph or inputs is None else lay_out_as_inputs(found, inputs)
 
 
 def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:

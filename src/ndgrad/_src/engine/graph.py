@@ -27,6 +27,7 @@ from ndgrad._src.engine.callbacks import (
 )
 from ndgrad._src.engine.pass_logging import log_nodes
 from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._typing import GradNode, Tensor
@@ -39,6 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@set_module("ndgrad.autograd.graph")
 class GradientEdge(NamedTuple):
     """A place in the graph that gradients flow to: a root of backward, or an input of grad, without its tensor.
 
@@ -61,6 +63,7 @@ class GradientEdge(NamedTuple):
         return self.output_nr
 
 
+@set_module("ndgrad.autograd.graph")
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Return the gradient edge of a tensor that requires grad.
 
@@ -78,6 +81,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     return GradientEdge(edge_node(found), edge_number(found))
 
 
+@set_module("ndgrad.autograd.graph")
 def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
     """Iterate over all nodes behind tensors, gradient edges or nodes, each once, starting at the outputs, at any depth.
 
@@ -93,6 +97,7 @@ def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
     return cast("Iterator[GradNode]", iterate_nodes(dict.fromkeys(found)))
 
 
+@set_module("ndgrad.autograd.graph")
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Record that the memory of one or several tensors was written without ndgrad.
 
@@ -187,6 +192,7 @@ class _Several:
         self.lock = make_lock()
 
 
+@set_module("ndgrad.autograd.graph")
 def register_multi_grad_hook(
     tensors: Sequence[Tensor],
     fn: Callable[[Sequence[Tensor | None]], object] | Callable[[Tensor], object],
@@ -213,6 +219,7 @@ def register_multi_grad_hook(
 # ----- torch's switches for GPU streams and its compiler --------------------------------------------------------------
 
 
+@set_module("ndgrad.autograd.graph")
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """Switch torch's warning about gradients accumulated on another GPU stream: no effect, a pass has one stream.
 
@@ -221,6 +228,7 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """
 
 
+@set_module("ndgrad.autograd.graph")
 def set_override_stale_capture_stream(enabled: bool) -> None:
     """Switch torch's handling of nodes with the stream of a finished capture: no effect, because no node has one.
 
@@ -229,6 +237,7 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
     """
 
 
+@set_module("ndgrad.autograd.graph")
 def region_activation_memory_budget(budget: float) -> NoReturn:
     """Set torch's compiler hint for the share of values kept for backward; as in torch, refused in eager code.
 

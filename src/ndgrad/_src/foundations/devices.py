@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 from ndgrad._src.foundations import package_name
+from ndgrad._src.foundations.public_path import set_module
 
 __all__ = [
     "DeviceLike",
@@ -164,6 +165,7 @@ def _parse(type: object, index: SupportsIndex | None) -> tuple[str, int | None]:
 _defaults: ContextVar[tuple[device, ...]] = ContextVar("ndgrad_default_devices", default=(device("cpu"),))
 
 
+@set_module("ndgrad")
 def get_default_device() -> device:
     """Return the device on which factory functions make tensors by default.
 
@@ -174,6 +176,7 @@ def get_default_device() -> device:
     return _defaults.get()[-1]
 
 
+@set_module("ndgrad")
 def set_default_device(d: DeviceLike | None) -> None:
     """Set the default device of this thread; None selects the CPU.
 

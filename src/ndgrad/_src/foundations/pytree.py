@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ndgrad._src.foundations.locks import make_lock
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.sizes import Size
 
 __all__ = [
@@ -154,6 +155,7 @@ def _kind_of(cls: Class) -> _Kind | None:
 _registration = make_lock()
 
 
+@set_module("ndgrad.pytree")
 def register_pytree_node(
     cls: Class,
     flatten_fn: Callable[[Any], tuple[Iterable[Any], Context]],
@@ -202,6 +204,7 @@ def register_pytree_node(
 # ----- specs ------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.pytree")
 class TreeSpec:
     """The structure of a tree without its leaves; it prints as the tree with `*` for each leaf.
 
@@ -337,6 +340,7 @@ def _build(spec: TreeSpec, leaves: Iterator[Any]) -> PyTree:
 # ----- flattening and mapping -------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.pytree")
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of a tree, depth first, and its structure. Nodes for which `is_leaf` is true are not opened.
 
@@ -365,6 +369,7 @@ def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     return TreeSpec(cls, context, specs, kind)
 
 
+@set_module("ndgrad.pytree")
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     """Return the tree with the structure `treespec` and the given leaves.
 
@@ -379,6 +384,7 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     return treespec.unflatten(leaves)
 
 
+@set_module("ndgrad.pytree")
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """Return the leaves of a tree, depth first.
 
@@ -400,6 +406,7 @@ def _collect_leaves(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> None:
             _collect_leaves(child, leaves, is_leaf)
 
 
+@set_module("ndgrad.pytree")
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
     """Return the structure of a tree.
 
@@ -410,6 +417,7 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
     return tree_flatten(tree, is_leaf)[1]
 
 
+@set_module("ndgrad.pytree")
 def tree_map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> PyTree:
     """Return the tree of `f(leaf, ...)`, with the structure of `tree`.
 
@@ -433,6 +441,7 @@ def _map(f: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf) -> PyTree:
     return kind.unflatten(mapped, context)
 
 
+@set_module("ndgrad.pytree")
 def tree_map_only(
     only: Class | tuple[Class, ...] | types.UnionType | Callable[[Any], bool],
     f: Callable[[Any], Any],
@@ -449,6 +458,7 @@ def tree_map_only(
     return _map(lambda leaf: f(leaf) if only(leaf) else leaf, tree, is_leaf)
 
 
+@set_module("ndgrad.pytree")
 def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """True if every leaf satisfies the predicate.
 
@@ -459,6 +469,7 @@ def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = N
     return all(map(predicate, tree_leaves(tree, is_leaf)))
 
 
+@set_module("ndgrad.pytree")
 def tree_any(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """True if at least one leaf satisfies the predicate.
 
@@ -560,6 +571,7 @@ def _step(spec: TreeSpec, i: int) -> str:
     return f"[{i if spec._kind.keys is None else spec._kind.keys(spec.context)[i]!r}]"
 
 
+@set_module("ndgrad.pytree")
 def leaf_paths(spec: TreeSpec) -> list[str]:
     """Return the Python expression that leads from the root to each leaf.
 
@@ -581,6 +593,7 @@ def flatten_up_to(spec: TreeSpec, tree: PyTree) -> list[PyTree]:
     return found
 
 
+@set_module("ndgrad.pytree")
 def broadcast_prefix(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """Return, for each leaf of `tree`, the leaf of `prefix` at the same position or at a container around it.
 

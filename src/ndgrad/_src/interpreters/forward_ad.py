@@ -42,6 +42,7 @@ from ndgrad._src.core.subclass import adopt
 from ndgrad._src.core.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad._src.core.versions import LazyStorage, storage_of
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.registry import register
 from ndgrad._src.interpreters.array_tangents import plain_dual, plain_linear_dual
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
@@ -416,6 +417,7 @@ def _zeros(p: Any) -> Any:
 # ----- torch's interface ----------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.autograd.forward_ad")
 class UnpackedDualTensor(NamedTuple):
     """A dual tensor split into primal and tangent; the tangent is None if there is none.
 
@@ -429,6 +431,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
+@set_module("ndgrad.autograd.forward_ad")
 class dual_level(Mode):
     """A context in which tensors can carry tangents; its value is the number of the level. Also a decorator.
 
@@ -483,6 +486,7 @@ def _open(modes: Modes, number: int) -> None:
     modes.dual_stack = (*modes.dual_stack, number)
 
 
+@set_module("ndgrad.autograd.forward_ad")
 def enter_dual_level() -> int:
     """Open a level and return its number; `dual_level()` is the safer form.
 
@@ -497,6 +501,7 @@ def enter_dual_level() -> int:
     return number
 
 
+@set_module("ndgrad.autograd.forward_ad")
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the innermost level; the tangents of its tensors are dropped.
 
@@ -523,6 +528,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     _saved_by_level.pop(stack[-1], None)
 
 
+@set_module("ndgrad.autograd.forward_ad")
 def current_level() -> int:
     """Return the number of the innermost open level of this thread; -1 if there is none.
 
@@ -535,6 +541,7 @@ def current_level() -> int:
     return stack[-1] if stack else -1
 
 
+@set_module("ndgrad.autograd.forward_ad")
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Return a view of `tensor` with the tangent `tangent`, whose memory is used directly if the layouts agree.
 
@@ -600,6 +607,7 @@ def _lazy_like(primal: Any, tangent: Any) -> Any:
     return made
 
 
+@set_module("ndgrad.autograd.forward_ad")
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return the primal of a tensor and its tangent, which may be None.
 

@@ -462,7 +462,7 @@ def _put_outside(t: Any) -> Any:
 def follow_base(view: Any) -> None:
     """Replace a view of a tensor that was brought to another level by the same view taken now."""
     info = view._meta.view
-    fresh = replay(info.base, info.path)
+    fresh: Any = replay(info.base, info.path)
     view._array, view._storage, view._node = fresh._array, fresh._storage, fresh._node
     view._meta.batch_level = info.base._meta.batch_level
     view._meta.level = info.base._meta.level

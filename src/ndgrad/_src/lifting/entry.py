@@ -12,6 +12,7 @@ import numpy as np
 
 from ndgrad._src.core.detach_checks import at_stake, stake_of
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.lifting.namespaces import UNKNOWN, known_object
 from ndgrad._src.lifting.numbers import PythonNumber
 from ndgrad._src.lifting.program import LiveNamespace, Program
@@ -25,6 +26,7 @@ F = TypeVar("F")
 def lift(f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> F: ...
 @overload
 def lift(f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Callable[[F], F]: ...
+@set_module("ndgrad")
 def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Any:
     """Return a function written for NumPy and SciPy with ndgrad in their place, so that it can be differentiated
     unchanged.
@@ -105,7 +107,7 @@ def _reason(f: object) -> str:
     if not callable(f):
         return f"a {type(f).__qualname__} is no function"
     if inspect.isbuiltin(f) or isinstance(f, np.ufunc) or not hasattr(f, "__code__"):
-        return "it is compiled, and has no Python code to rebuild"
+        return "it is compiled: there is no Python code to rebuild"
     return "nothing in it is Python code of its own package"
 
 

@@ -8,14 +8,14 @@ runs in blocks like the function itself.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy
 
-from ndgrad._src.arrays import float32_approximations, native_kernels
+from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blockwise import blockwise
 from ndgrad._src.arrays.scalar_operands import Constants
-from ndgrad._src.ops.error_function import _special
+from ndgrad._src.ops.composite import composite_elementwise
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.table import elementwise
 
@@ -54,14 +54,13 @@ def _large_sigmoid(np: Library, x: Payload) -> Payload:
     return e / (e + one)
 
 
-sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out), kind="saturating")
+sigmoid = elementwise("sigmoid", _sigmoid, x=lambda t, out: t * (out - out * out), kind="saturating", memory_order="C")
 
 
-def _logit(np: Library, x: Payload, *, eps: float | None) -> Payload:
-    refuse_complex("logit", x)
+def _logit(x: Payload, eps: float | None, ops: Vocabulary) -> Payload:
     if eps is not None:
-        x = np.minimum(np.maximum(x, eps), 1 - eps)
-    return np.log(x / (1.0 - x))
+        x = ops.minimum(ops.maximum(x, eps), 1 - eps)
+    return ops.log(x / (1.0 - x))
 
 
 def _logit_x(t: Payload, x: Payload, eps: float | None, ops: Vocabulary) -> Payload:
@@ -73,37 +72,27 @@ def _logit_x(t: Payload, x: Payload, eps: float | None, ops: Vocabulary) -> Payl
     return ops.keep(t / (x - x * x), ~outside)
 
 
-logit = elementwise("logit", _logit, settings={"eps": None}, x=_logit_x)
+logit = composite_elementwise("logit", _logit, settings={"eps": None}, x=_logit_x, refuses_complex=True)
 
 
-@blockwise("log_sigmoid")
-def _log_sigmoid(np: Library, x: Payload) -> Payload:
-    refuse_complex("log_sigmoid", x)
-    return np.minimum(x, 0.0) - np.log1p(np.exp(-np.abs(x)))
+log_sigmoid = composite_elementwise(
+    "log_sigmoid",
+    lambda x, ops: ops.minimum(x, 0.0) - ops.log1p(ops.exp(-ops.abs(x))),
+    x=lambda t, x, ops: t * ops.sigmoid(-x),
+    kind="saturating",
+    refuses_complex=True,
+)
 
 
-log_sigmoid = elementwise("log_sigmoid", _log_sigmoid, x=lambda t, x, ops: t * ops.sigmoid(-x), kind="saturating")
-
-
-@blockwise("softplus")
-def _softplus(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
+def _softplus(x: Payload, beta: float, threshold: float, ops: Vocabulary) -> Payload:
     z = x if beta == 1 else x * beta
-    soft = np.log1p(np.exp(np.minimum(z, threshold)))
-    return _override(np, soft if beta == 1 else soft / beta, z > threshold, x)
+    soft = ops.log1p(ops.exp(ops.minimum(z, threshold)))
+    return ops.where(z > threshold, x, soft if beta == 1 else soft / beta)
 
 
-@blockwise("softplus_slope")
-def _softplus_slope(np: Library, x: Payload, *, beta: float, threshold: float) -> Payload:
+def _softplus_slope(x: Payload, beta: float, threshold: float, ops: Vocabulary) -> Payload:
     z = x if beta == 1 else x * beta
-    return _override(np, _sigmoid(np, z), z > threshold, 1.0)
-
-
-def _override(np: Library, out: Payload, mask: Payload, value: Payload) -> Payload:
-    """Set `out`, a fresh array, to `value` at the positions of the mask."""
-    if out.__class__ is not numpy.ndarray:
-        return np.where(mask, value, out)
-    np.putmask(out, mask, value)
-    return out
+    return ops.where(z > threshold, 1.0, ops.sigmoid(z))
 
 
 def _softplus_slope_x(t: Payload, x: Payload, beta: float, threshold: float, ops: Vocabulary) -> Payload:
@@ -113,14 +102,19 @@ def _softplus_slope_x(t: Payload, x: Payload, beta: float, threshold: float, ops
 
 
 # log(1 + exp(beta x)) / beta, replaced by x itself when beta x exceeds the threshold.
-softplus = elementwise(
+softplus = composite_elementwise(
     "softplus", _softplus, settings={"beta": 1.0, "threshold": 20.0},
     x=lambda t, x, beta, threshold, ops: t * ops.softplus_slope(x, beta=beta, threshold=threshold),
     kind="saturating",
 )  # fmt: skip
 
-softplus_slope = elementwise(
-    "softplus_slope", _softplus_slope, settings={"beta": 1.0, "threshold": 20.0}, x=_softplus_slope_x, inplace=False
+softplus_slope = composite_elementwise(
+    "softplus_slope",
+    _softplus_slope,
+    settings={"beta": 1.0, "threshold": 20.0},
+    x=_softplus_slope_x,
+    inplace=False,
+    memory_order="C",
 )
 
 # ----- piecewise linear functions -------------------------------------------------------------------------------------
@@ -149,7 +143,7 @@ relu = elementwise(
     "relu", _relu,
     x=lambda t, out, ops: ops.keep(t, out),
     kind="rectifier", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, cost=1,
 )  # fmt: skip
 
 
@@ -163,17 +157,20 @@ def _slopes(np: Library, x: Payload, *, low: float) -> Payload:
 # 1 for x > 0, else `low`.
 slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
 
-
 def _leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
+    """Compute the body with one comparison less, for the usual slopes."""
     small = x * negative_slope
     return np.maximum(x, small) if 0 <= negative_slope <= 1 else np.where(x > 0, x, small)
 
 
-leaky_relu = elementwise(
-    "leaky_relu", _leaky_relu, settings={"negative_slope": 0.01},
+leaky_relu = composite_elementwise(
+    "leaky_relu",
+    lambda x, negative_slope, ops: ops.where(x > 0, x, x * negative_slope),
+    settings={"negative_slope": 0.01},
+    kernel=_leaky_relu,
     x=lambda t, x, negative_slope, ops: t * ops.slopes(x, low=negative_slope),
     piecewise_linear=True,
-)  # fmt: skip
+)
 
 hardtanh = elementwise(
     "hardtanh", lambda x, *, min_val, max_val: x.clip(min_val, max_val), settings={"min_val": -1.0, "max_val": 1.0},
@@ -181,20 +178,22 @@ hardtanh = elementwise(
     kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
-hardsigmoid = elementwise(
-    "hardsigmoid", native_kernels.with_kernel("hardsigmoid")(lambda np, x: (x / 6.0 + 0.5).clip(0.0, 1.0)),
+hardsigmoid = composite_elementwise(
+    "hardsigmoid",
+    lambda x, ops: ops.minimum(ops.maximum(x / 6.0 + 0.5, 0.0), 1.0),
     x=lambda t, x, ops: ops.keep(t * (1 / 6), (x > -3.0) & (x < 3.0)),
     kind="clamp", piecewise_linear=True,
 )  # fmt: skip
 
-hardswish = elementwise(
-    "hardswish", native_kernels.with_kernel("hardswish")(lambda np, x: x * (x / 6.0 + 0.5).clip(0.0, 1.0)),
+hardswish = composite_elementwise(
+    "hardswish",
+    lambda x, ops: x * ops.hardsigmoid(x),
     x=lambda t, x, ops: ops.where(x >= 3.0, t, ops.keep(t * (x / 3.0 + 0.5), ~(x <= -3.0))),
     kind="clamp",
 )  # fmt: skip
 
-threshold = elementwise(
-    "threshold", lambda np, x, *, threshold, value: np.where(x <= threshold, value, x),
+threshold = composite_elementwise(
+    "threshold", lambda x, threshold, value, ops: ops.where(x <= threshold, value, x),
     settings={"threshold": 0.0, "value": 0.0},
     x=lambda t, x, threshold, ops: ops.keep(t, ~(x <= threshold)),
     kind="rectifier", piecewise_linear=True,
@@ -202,19 +201,19 @@ threshold = elementwise(
 )  # fmt: skip
 
 
-def _softshrink(x: Any, *, lambd: float) -> Any:
-    refuse_complex("softshrink", x)
-    return x - x.clip(-lambd, lambd)
-
-
-softshrink = elementwise(
-    "softshrink", _softshrink, settings={"lambd": 0.5},
+softshrink = composite_elementwise(
+    "softshrink",
+    lambda x, lambd, ops: x - ops.minimum(ops.maximum(x, -lambd), lambd),
+    settings={"lambd": 0.5},
     x=lambda t, x, lambd, ops: ops.keep(t, ops.abs(x) > lambd),
     kind="rectifier", piecewise_linear=True,
+    refuses_complex=True,
 )  # fmt: skip
 
-hardshrink = elementwise(
-    "hardshrink", lambda np, x, *, lambd: np.where(np.abs(x) <= lambd, 0.0, x), settings={"lambd": 0.5},
+hardshrink = composite_elementwise(
+    "hardshrink",
+    lambda x, lambd, ops: ops.where(ops.abs(x) <= lambd, 0.0, x),
+    settings={"lambd": 0.5},
     x=lambda t, x, lambd, ops: ops.keep(t, ops.abs(x) > lambd),
     kind="rectifier", piecewise_linear=True,
 )  # fmt: skip
@@ -222,11 +221,10 @@ hardshrink = elementwise(
 # ----- elu, selu, celu ------------------------------------------------------------------------------------------------
 
 
-@blockwise("elu")
-def _elu(np: Library, x: Payload, *, alpha: float, scale: float, input_scale: float) -> Payload:
-    below = np.minimum(x, 0.0)
-    below = np.expm1(below if input_scale == 1 else below * input_scale)
-    above = np.maximum(x, 0.0)
+def _elu(x: Payload, alpha: float, scale: float, input_scale: float, ops: Vocabulary) -> Payload:
+    below = ops.minimum(x, 0.0)
+    below = ops.expm1(below if input_scale == 1 else below * input_scale)
+    above = ops.maximum(x, 0.0)
     return (below if alpha * scale == 1 else below * (alpha * scale)) + (above if scale == 1 else above * scale)
 
 
@@ -243,20 +241,14 @@ def _elu_x(t: Payload, x: Payload, alpha: float, scale: float, input_scale: floa
 
 
 # scale x above 0, scale alpha (exp(input_scale x) - 1) below. elu, selu and celu differ only in the constants.
-elu = elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}, x=_elu_x)
+elu = composite_elementwise("elu", _elu, settings={"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}, x=_elu_x)
 
 # ----- gates: x times a smooth step -----------------------------------------------------------------------------------
 
 
-@blockwise("silu")
-def _silu(np: Library, x: Payload) -> Payload:
-    return x * _sigmoid(np, x)
-
-
-@blockwise("silu_slope")
-def _silu_slope(np: Library, x: Payload) -> Payload:
+def _silu_slope(x: Payload, ops: Vocabulary) -> Payload:
     """Return s + x s (1 - s) with s = sigmoid(x)."""
-    s = _sigmoid(np, x)
+    s = ops.sigmoid(x)
     return s + x * (s - s * s)
 
 
@@ -266,36 +258,28 @@ def _silu_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
     return t * ((s - s * s) * (x * (1.0 - (s + s)) + 2.0))
 
 
-silu = elementwise("silu", _silu, x=lambda t, x, ops: t * ops.silu_slope(x))
+silu = composite_elementwise(
+    "silu", lambda x, ops: x * ops.sigmoid(x), x=lambda t, x, ops: t * ops.silu_slope(x), memory_order="C"
+)
 
-silu_slope = elementwise("silu_slope", _silu_slope, x=_silu_slope_x, inplace=False)
-
-
-@blockwise("mish")
-def _mish(np: Library, x: Payload) -> Payload:
-    return x * _mish_gate(np, x)
+silu_slope = composite_elementwise("silu_slope", _silu_slope, x=_silu_slope_x, inplace=False, memory_order="C")
 
 
-def _mish_gate(np: Library, x: Payload) -> Payload:
+def _mish_gate(x: Payload, ops: Vocabulary) -> Payload:
     """Return tanh(softplus(x)) = (u^2 - 1) / (u^2 + 1) with u = 1 + exp(x).
 
     The formula avoids the cancellation in u^2 - 1. It also avoids overflow, since the value is 1 within rounding from x
     = 20 on.
     """
-    two, most = _MISH(x)
-    e = np.exp(np.minimum(x, most))
-    e = e * (e + two)
-    return e / (e + two)
+    e = ops.exp(ops.minimum(x, 20.0))
+    e = e * (e + 2.0)
+    return e / (e + 2.0)
 
 
-_MISH = Constants(2.0, 20.0)
-
-
-@blockwise("mish_slope")
-def _mish_slope(np: Library, x: Payload) -> Payload:
+def _mish_slope(x: Payload, ops: Vocabulary) -> Payload:
     """Return w + x w' with w = tanh(softplus(x)) and w' = (1 - w^2) sigmoid(x)."""
-    w = _mish_gate(np, x)
-    return w + x * (1.0 - w * w) * _sigmoid(np, x)
+    w = _mish_gate(x, ops)
+    return w + x * (1.0 - w * w) * ops.sigmoid(x)
 
 
 def _mish_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
@@ -304,43 +288,28 @@ def _mish_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
     return t * ((1.0 - w * w) * s * (x * (1.0 - s - w * s * 2.0) + 2.0))
 
 
-mish = elementwise("mish", _mish, x=lambda t, x, ops: t * ops.mish_slope(x))
+mish = composite_elementwise("mish", lambda x, ops: x * _mish_gate(x, ops), x=lambda t, x, ops: t * ops.mish_slope(x))
 
-mish_slope = elementwise("mish_slope", _mish_slope, x=_mish_slope_x, inplace=False)
+mish_slope = composite_elementwise("mish_slope", _mish_slope, x=_mish_slope_x, inplace=False, memory_order="C")
 
 # gelu(x) = x P(x) with the normal distribution function P. The variant "tanh" approximates P by (1 + tanh u) / 2 with u
 # = c (x + k x^3).
 _C, _K, _DENSITY = math.sqrt(2 / math.pi), 0.044715, 1 / math.sqrt(2 * math.pi)
-_GELU = Constants(1.0, 0.5, _C, _C * _K, 3 * _C * _K)
-_NORMAL = Constants(0.5, -math.sqrt(0.5), -0.5, _DENSITY)
 
 
-def _normal(np: Library, x: Payload) -> Payload:
-    """Return P(x). Large single-precision arrays use a vectorised erf, which is much faster than SciPy's."""
-    if x.dtype.char == "f" and x.size >= 256 and x.__class__ is numpy.ndarray:
-        return float32_approximations.normal_distribution(x)
-    half, root, _, _ = _NORMAL(x)
-    return _special(np, "erfc")(x * root) * half
-
-
-@blockwise("gelu")
-def _gelu(np: Library, x: Payload, *, approximate: str) -> Payload:
+def _gelu(x: Payload, approximate: str, ops: Vocabulary) -> Payload:
     if approximate == "tanh":
-        one, half, c, ck, _ = _GELU(x)
-        return (np.tanh(x * (x * x * ck + c)) + one) * (x * half)
-    return x * _normal(np, x)
+        return (ops.tanh(x * (x * x * (_C * _K) + _C)) + 1.0) * (x * 0.5)
+    return x * ops.ndtr(x)
 
 
-@blockwise("gelu_slope")
-def _gelu_slope(np: Library, x: Payload, *, approximate: str) -> Payload:
+def _gelu_slope(x: Payload, approximate: str, ops: Vocabulary) -> Payload:
     """Return P + x p with p = P': the normal density, or (1 - tanh^2 u) u' / 2."""
     squared = x * x
     if approximate == "tanh":
-        one, half, c, ck, ck3 = _GELU(x)
-        w = np.tanh(x * (squared * ck + c))
-        return ((one - w * w) * (x * (squared * ck3 + c)) + w + one) * half
-    _, _, minus_half, density = _NORMAL(x)
-    return _normal(np, x) + x * np.exp(squared * minus_half) * density
+        w = ops.tanh(x * (squared * (_C * _K) + _C))
+        return ((1.0 - w * w) * (x * (squared * (3 * _C * _K) + _C)) + w + 1.0) * 0.5
+    return ops.ndtr(x) + x * ops.exp(squared * -0.5) * _DENSITY
 
 
 def _gelu_slope_x(t: Payload, x: Payload, approximate: str, ops: Vocabulary) -> Payload:
@@ -353,27 +322,27 @@ def _gelu_slope_x(t: Payload, x: Payload, approximate: str, ops: Vocabulary) -> 
     return t * ((1.0 - w * w) * (du + x * (x * (3 * _C * _K) - du * du * w)))
 
 
-gelu = elementwise(
+gelu = composite_elementwise(
     "gelu", _gelu, settings={"approximate": "none"},
     x=lambda t, x, approximate, ops: t * ops.gelu_slope(x, approximate=approximate),
 )  # fmt: skip
 
-gelu_slope = elementwise("gelu_slope", _gelu_slope, settings={"approximate": "none"}, x=_gelu_slope_x, inplace=False)
+gelu_slope = composite_elementwise(
+    "gelu_slope", _gelu_slope, settings={"approximate": "none"}, x=_gelu_slope_x, inplace=False
+)
 
 # ----- smooth signs ---------------------------------------------------------------------------------------------------
 
 
-def _softsign(np: Library, x: Payload) -> Payload:
-    refuse_complex("softsign", x)
-    return x / (np.abs(x) + 1.0)
-
-
-softsign = elementwise(
-    "softsign", _softsign,
+softsign = composite_elementwise(
+    "softsign",
+    lambda x, ops: x / (ops.abs(x) + 1.0),
     x=lambda t, x, ops: t / ops.square(ops.abs(x) + 1.0),
-)  # fmt: skip
+    refuses_complex=True,
+)
 
-tanhshrink = elementwise(
-    "tanhshrink", lambda np, x: x - np.tanh(x),
+tanhshrink = composite_elementwise(
+    "tanhshrink", lambda x, ops: x - ops.tanh(x),
+    kernel=lambda np, x: x - np.tanh(x),  # one tanh for arrays of all sizes, since its error is all that is left of x
     x=lambda t, x, ops: t * ops.square(ops.tanh(x)),
 )  # fmt: skip

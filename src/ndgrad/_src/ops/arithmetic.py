@@ -16,6 +16,7 @@ import numpy
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo
+from ndgrad._src.ops.composite import composite_elementwise
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ _NUMBERS = (int, float, complex)
 
 # ----- the four operations -------------------------------------------------------------------------------------------
 
-add = elementwise("add", operator.add, args="x y", x=lambda t: t, y=lambda t: t)
+add = elementwise(
+    "add", operator.add, args="x y", x=lambda t: t, y=lambda t: t, commutes=True, rounds_once=True, cost=1,
+    linear_in=["x y"],
+)
 
 sub = elementwise(
     "sub",
@@ -37,16 +41,23 @@ sub = elementwise(
         "Subtraction, the `-` operator, with a bool tensor is not supported. "
         "Use the `^` or `logical_xor()` operator instead."
     ),
+    rounds_once=True, cost=1,
+    linear_in=["x y"],
 )
 
-mul = elementwise("mul", operator.mul, args="x y", x=lambda t, y: t * y, y=lambda t, x: t * x, kind="product")
+mul = elementwise(
+    "mul", operator.mul, args="x y",
+    x=lambda t, y: t * y,
+    y=lambda t, x: t * x,
+    kind="product", commutes=True, rounds_once=True, cost=1, linear_in=["x", "y"],
+)  # fmt: skip
 
 # t / y could be shared, but then the second rule would be infinite, or NaN at x = 0, if the first one overflows.
 div = elementwise(
     "div", operator.truediv, args="x y",
     x=lambda t, y: t / y,
     y=lambda t, x, y: -t * (x / y / y),
-    kind="product",
+    kind="product", rounds_once=True, cost=4, linear_in=["x"],
 )  # fmt: skip
 
 
@@ -67,6 +78,8 @@ neg = elementwise(
         "Use the `~` or `logical_not()` operator instead."
     ),
     moves_values=True,
+    rounds_once=True, cost=1,
+    linear_in=["x"],
 )
 
 
@@ -195,9 +208,9 @@ def _power(np: Library, x: Any, exponent: Any) -> Any:
 
 pow = elementwise("pow", _pow, args="x exponent", x=_pow_x, exponent=_pow_exponent, may_raise="iu")
 
-square = elementwise("square", "square", x=lambda t, x: t * (x + x), backward_name="PowBackward0")
+square = elementwise("square", "square", x=lambda t, x: t * (x + x), backward_name="PowBackward0", cost=1)
 
-sqrt = elementwise("sqrt", "sqrt", x=lambda t, out: t / (out + out))
+sqrt = elementwise("sqrt", "sqrt", x=lambda t, out: t / (out + out), rounds_once=True)
 
 rsqrt = elementwise(
     "rsqrt", lambda np, x: np.reciprocal(np.sqrt(x)),
@@ -248,16 +261,13 @@ addcdiv = elementwise(
 )  # fmt: skip
 
 
-@native_kernels.with_kernel("lerp")
-def _lerp(np: Library, x: Payload, end: Any, weight: Payload) -> Payload:
+def _lerp(x: Payload, end: Any, weight: Payload, ops: Vocabulary) -> Payload:
     """Interpolate from the nearer end, so that weight 1 gives `end` exactly and rounding never leaves the interval."""
     distance = end - x
-    if isinstance(weight, (int, float)):
-        return x + distance * weight if abs(weight) < 0.5 else end - distance * (1 - weight)
-    return np.where(np.abs(weight) < 0.5, x + distance * weight, end - distance * (1 - weight))
+    return ops.where(ops.abs(weight) < 0.5, x + distance * weight, end - distance * (1.0 - weight))
 
 
-lerp = elementwise(
+lerp = composite_elementwise(
     "lerp", _lerp, args="x end weight",
     x=lambda t, weight: t - t * weight,
     end=lambda t, weight: t * weight,

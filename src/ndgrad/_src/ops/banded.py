@@ -130,5 +130,5 @@ solve_banded = op(
         "b": lambda t, ab, lower, upper, ops: ops.solve_banded(ab, t, lower=lower, upper=upper),
     },
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip

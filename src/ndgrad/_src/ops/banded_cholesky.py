@@ -231,7 +231,7 @@ cholesky_change = op(
     vjp=_change_vjp,
     jvp={"factor": _change_factor, "q": lambda t, factor, ops: ops.cholesky_change(factor, t)},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 # The adjoint of cholesky_change in Q: the bands y for which the lower bands of (Y + Y^H) L are those of G.
@@ -241,7 +241,7 @@ cholesky_pull = op(
     vjp=_pull_vjp,
     jvp={"factor": _pull_factor, "q": lambda t, factor, ops: ops.cholesky_pull(factor, t)},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -269,5 +269,5 @@ cholesky_banded = op(
     vjp={"ab": lambda g, out, ops: ops.cholesky_pull(out, g)},
     jvp={"ab": lambda t, out, ops: ops.cholesky_change(out, t)},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip

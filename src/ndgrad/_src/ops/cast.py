@@ -21,7 +21,8 @@ cast = op(
     may_be_discrete=True,
     backward_name="ToCopyBackward0",
     halves=True,
-    known_as="to", aten_name="_to_copy",
+    known_as="to", aten_name="_to_copy", rounds_once=True, cost=1, movement="copy",
+    linear_in=[], core_dims=[0], memory_order="kept",
 )  # fmt: skip
 
 # A copy in the memory order of the original. Expanded dimensions occupy no memory, so they have no order.
@@ -32,7 +33,7 @@ clone = op(
     jvp="linear",
     batch="leading",
     halves=True,
-    moves_values=True,
+    moves_values=True, cost=1, movement="copy", core_dims=[0], memory_order="kept",
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ clone_ordered = op(
     backward_name="CloneBackward0",
     halves=True,
     aten_name="clone",
-    moves_values=True,
+    moves_values=True, core_dims=[0],
 )  # fmt: skip
 
 to_device = op(
@@ -66,5 +67,5 @@ to_device = op(
     needs_values=True,
     halves=True,
     aten_name="_to_copy",
-    moves_values=True,
+    moves_values=True, core_dims=[0],
 )  # fmt: skip

@@ -26,7 +26,7 @@ conj = elementwise(
     vjp={"x": lambda g, ops: ops.conj(g)},
     jvp={"x": lambda t, ops: ops.conj(t)},
     inplace=False,
-    moves_values=True,
+    moves_values=True, rounds_once=True, linear_in=["x"],
 )  # fmt: skip
 
 # The parts of a complex array are views: writing to them writes to the array.
@@ -37,7 +37,7 @@ real = op(
     batch="elementwise",
     view=True,
     partial_view=True,
-    backward_name="SelectBackward0",
+    backward_name="SelectBackward0", linear_in=["x"], core_dims=[0],
 )  # fmt: skip
 
 imag = op(
@@ -47,7 +47,7 @@ imag = op(
     batch="elementwise",
     view=True,
     partial_view=True,
-    backward_name="SelectBackward0",
+    backward_name="SelectBackward0", linear_in=["x"], core_dims=[0],
 )  # fmt: skip
 
 # ----- modulus and argument -------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ abs = elementwise(
     "abs", builtins.abs,
     vjp={"x": lambda g, x, ops: g * ops.sgn(x)},
     jvp={"x": lambda t, x, x_dtype, ops: _project(t, ops.sgn(x), x_dtype, ops)},
-    moves_values=True,
+    moves_values=True, rounds_once=True, cost=1,
 )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ complex = elementwise(
     jvp={"real": lambda t, ops: ops.complex(t, ops.zeros_like(t)),
         "imag": lambda t, ops: ops.complex(ops.zeros_like(t), t)},
     inplace=False,
-    moves_values=True,
+    moves_values=True, linear_in=["real imag"], memory_order="C",
 )  # fmt: skip
 
 
@@ -156,5 +156,5 @@ polar = elementwise(
         "abs": lambda t, angle, ops: ops.complex(t * ops.cos(angle), t * ops.sin(angle)),
         "angle": lambda t, out, ops: ops.complex(-(t * ops.imag(out)), t * ops.real(out)),
     },
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip

@@ -129,7 +129,7 @@ qr = op(
     batch="leading",
     outputs=2,
     backward_name="LinalgQrBackward0",
-    saved_names={"out0": "Q", "out1": "R"},
+    saved_names={"out0": "Q", "out1": "R"}, core_dims=[2],
 )  # fmt: skip
 
 
@@ -302,7 +302,7 @@ svd = op(
     outputs=3,
     backward_name="LinalgSvdBackward0",
     saved_names={"out0": "U", "out1": "S", "out2": "Vh"},
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -330,7 +330,7 @@ svdvals = op(
     jvp={"x": _svdvals_jvp},
     batch="leading",
     backward_name="LinalgSvdBackward0",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -389,7 +389,7 @@ eigh = op(
     outputs=2,
     backward_name="LinalgEighBackward0",
     saved_names={"out0": "eigenvalues", "out1": "eigenvectors"},
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -416,7 +416,7 @@ eigvalsh = op(
     jvp={"x": _eigvalsh_jvp},
     batch="leading",
     backward_name="LinalgEighBackward0",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -482,5 +482,5 @@ eig = op(
     outputs=2,
     backward_name="LinalgEigBackward0",
     saved_names={"out0": "eigenvalues", "out1": "eigenvectors"},
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip

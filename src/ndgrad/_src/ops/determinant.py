@@ -43,7 +43,7 @@ det = op(
     jvp={"x": lambda t, x, ops: ops.sum(ops.cofactor(x) * t, dim=(len(x.shape) - 2, len(x.shape) - 1), keepdim=False)},
     batch="leading",
     backward_name="LinalgDetBackward0",
-    saved_names={"x": "A"},
+    saved_names={"x": "A"}, core_dims=[2],
 )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ cofactor = op(
     vjp={"x": lambda g, x, ops: ops.cofactor_push(ops.conj(x), g)},
     jvp={"x": lambda t, x, ops: ops.cofactor_push(x, t)},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ cofactor_push = op(
         "x": lambda t, x, along, ops: _third(x, along, t, ops),
         "along": lambda t, x, ops: ops.cofactor_push(x, t),
     },
-    batch="leading",
+    batch="leading", core_dims=[2],
 )  # fmt: skip
 
 
@@ -191,5 +191,5 @@ slogdet = op(
     batch="leading",
     outputs=2,
     backward_name="LinalgSlogdetBackward0",
-    saved_names={"x": "A", "out0": "sign"},
+    saved_names={"x": "A", "out0": "sign"}, core_dims=[2],
 )  # fmt: skip

@@ -140,7 +140,7 @@ pairs = op(
     vjp={"x": lambda g, x_shape, ops: ops.from_pairs(g, count=x_shape[-1])},
     jvp="linear",
     batch="leading",
-    moves_values=True,
+    moves_values=True, core_dims=[2], movement="rearrange",
 )  # fmt: skip
 
 from_pairs = op(
@@ -150,5 +150,5 @@ from_pairs = op(
     vjp={"x": lambda g, ops: ops.pairs(g)},
     jvp="linear",
     batch="leading",
-    moves_values=True,
+    moves_values=True, core_dims=[1], movement="rearrange",
 )  # fmt: skip

@@ -78,7 +78,7 @@ betainc_shape = elementwise(
     a=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0] + 1, orders[1])),
     b=lambda t, a, b, x, orders, ops: t * ops.betainc_shape(a, b, x, orders=(orders[0], orders[1] + 1)),
     x=lambda t, a, b, x, orders, ops: t * _beta_change(a, b, x, orders, ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ beta_shape_ratio = elementwise(
         - out * (ops.log1p(-x) + digamma_rise(b, a, ops))
     ),
     x=lambda t, a, b, x, out, orders, ops: t * _beta_ratio_change(a, b, x, out, orders, ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 # The regularised incomplete beta function I_x(a, b).
@@ -177,7 +177,7 @@ student_shape = elementwise(
     "student_shape", _student_shape, args="df x", settings={"order": 1},
     df=lambda t, df, x, order, ops: t * ops.student_shape(df, x, order=order + 1),
     x=lambda t, df, x, order, ops: t * _student_change(df, x, order, ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 stdtr = elementwise(
@@ -229,5 +229,5 @@ distance_power = elementwise(
     args="x beta", settings={"order": 0, "logs": 0},
     x=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order + 1, logs=logs),
     beta=lambda t, x, beta, order, logs, ops: t * ops.distance_power(x, beta, order=order, logs=logs + 1),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip

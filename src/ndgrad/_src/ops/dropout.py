@@ -26,5 +26,5 @@ native_dropout = op(
     batch="elementwise",
     elementwise=True,
     inplace=True,
-    saved_names={"mask": "result1"},
+    saved_names={"mask": "result1"}, linear_in=["x"],
 )  # fmt: skip

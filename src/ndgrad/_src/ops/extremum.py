@@ -61,7 +61,7 @@ pick_along = op(
     backward_name="GatherBackward0",
     aten_name="gather",
     may_raise=True,
-    moves_values=True,
+    moves_values=True, linear_in=["x"], movement="gather",
 )  # fmt: skip
 
 # Zeros with `size` elements along `dim`, to which x is added at `index`: the transpose of pick_along.
@@ -75,7 +75,7 @@ place_along = op(
     backward_name="ScatterAddBackward0",
     aten_name="scatter_add",
     may_raise=True,
-    moves_values=True,
+    moves_values=True, moves_dims=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ amax = op(
     batch="dims",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, reduces="max", joins_pieces_by="max", memory_order="C",
 )  # fmt: skip
 
 amin = op(
@@ -153,7 +153,7 @@ amin = op(
     batch="dims",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, reduces="min", joins_pieces_by="min", memory_order="C",
 )  # fmt: skip
 
 max_all = op(
@@ -165,7 +165,7 @@ max_all = op(
     backward_name="MaxBackward1",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, reduces="max", joins_pieces_by="max",
 )  # fmt: skip
 
 min_all = op(
@@ -177,7 +177,7 @@ min_all = op(
     backward_name="MinBackward1",
     may_be_discrete=True,
     kind="extreme", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, reduces="min", joins_pieces_by="min",
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ copy = op(
     write_kernel=assign,
     kind="overwrite", promotes="",
     may_be_discrete=True,
-    moves_values=True,
+    moves_values=True, cost=1,
 )  # fmt: skip
 
 # The derivative of a value that does not depend on its input.
@@ -57,7 +57,7 @@ zeros_like = op(
     lambda np, x: zeros_like_array(np, x, x.dtype),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
-    moves_values=True,
+    moves_values=True, movement="fill", core_dims=[0], memory_order="kept",
 )  # fmt: skip
 
 
@@ -83,7 +83,7 @@ fill = op(
     write_kernel=_fill_kernel,
     backward_name="FillBackward2",
     kind="overwrite",
-    moves_values=True,
+    moves_values=True, movement="fill", core_dims=[0],
 )  # fmt: skip
 
 zero = op(
@@ -95,7 +95,7 @@ zero = op(
     write_kernel=lambda np, target: target.fill(0),
     backward_name="ZeroBackward0",
     kind="overwrite",
-    moves_values=True,
+    moves_values=True, movement="fill", core_dims=[0],
 )  # fmt: skip
 
 # All elements of x become the value of a 0-d tensor.
@@ -111,5 +111,5 @@ fill_with = op(
     backward_name="FillBackward3",
     kind="overwrite", aten_name="fill",
     may_be_discrete=True,
-    moves_values=True,
+    moves_values=True, core_dims=[0],
 )  # fmt: skip

@@ -223,7 +223,7 @@ igamma_shape = elementwise(
     "igamma_shape", _igamma_shape, args="x y", settings={"order": 1},
     x=lambda t, x, y, order, ops: t * ops.igamma_shape(x, y, order=order + 1),
     y=lambda t, x, y, order, ops: t * _density_change(x, y, order, ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 
@@ -246,7 +246,7 @@ gamma_shape_ratio = elementwise(
         ops.gamma_shape_ratio(x, y, order=order + 1) - out * (ops.log(y) - ops.digamma(x))
     ),
     y=lambda t, x, y, out, order, ops: t * _ratio_change(x, y, out, order, ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 # P and Q for the shape x: the integrals up to and from the point y.

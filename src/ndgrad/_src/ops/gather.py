@@ -58,7 +58,7 @@ gather = op(
     batch="dims",
     adjoint_write=lambda g, index, dim: ("scatter_add", (index, g), {"dim": dim}),
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="gather", linear_in=["x"],
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ gather_backward = op(
     batch=lambda x, index, dim, shape, distinct, ops: ops.gather_backward(
         x, index, dim=dim + 1, shape=(x.shape[0], *shape), distinct=distinct
     ),
-    may_raise=True,
+    may_raise=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ wrap_index = op(
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
     may_raise=True,
-    moves_values=True,
+    moves_values=True, core_dims=[0],
 )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ overwritten_along = op(
     vjp=NOT_DIFFERENTIABLE,
     batch=lambda x, dim, shape, ops: ops.overwritten_along(x, dim=dim + 1, shape=(x.shape[0], *shape)),
     may_raise=True,
-    moves_values=True,
+    moves_values=True, returns_bool=True,
 )  # fmt: skip
 
 # x with y (of the index's shape, or a number) written at the indexed positions. If several y have one position, the
@@ -137,7 +137,7 @@ scatter = op(
     kind="join",
     may_be_discrete=True,
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ scatter_add = op(
     write_kernel=_scatter_add_kernel,
     consumes=True,
     may_be_discrete=True,
-    may_raise=True,
+    may_raise=True, memory_order="C", movement="scatter",
 )  # fmt: skip
 
 
@@ -341,7 +341,7 @@ take = op(
     batch=_take_batch,
     adjoint_write=lambda g, index: ("put", (index, g), {"accumulate": True}),
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="gather", linear_in=["x"],
 )  # fmt: skip
 
 
@@ -386,7 +386,7 @@ put = op(
     saved_names={"y": "source"},
     may_be_discrete=True,
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -419,7 +419,7 @@ masked_select = op(
     jvp={"x": lambda t, mask, ops: ops.masked_select(t, mask)},
     batch=_masked_select_batch,
     needs_values=True,
-    moves_values=True,
+    moves_values=True, linear_in=["x"], movement="gather",
 )  # fmt: skip
 
 

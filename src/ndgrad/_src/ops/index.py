@@ -47,7 +47,7 @@ getitem = op(
     view=True,
     partial_view=True,
     backward_name="SliceBackward0",
-    known_as="indexing", aten_name="slice",
+    known_as="indexing", aten_name="slice", movement="rearrange",
 )  # fmt: skip
 
 # One element in NumPy's style: a separate number, unaffected by later writes to the array. `index` has an int per
@@ -61,7 +61,7 @@ element = op(
     batch=lambda x, index, ops: ops.clone(ops.getitem(x, index=(slice(None), *index))),
     copies_part=getitem,
     backward_name="SelectBackward0",
-    moves_values=True,
+    moves_values=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ embed = op(
     jvp="linear",
     batch=lambda x, shape, index, ops: ops.embed(x, shape=(x.shape[0], *shape), index=(slice(None), *index)),
     backward_name="SliceBackwardBackward0",
-    moves_values=True,
+    moves_values=True, movement="place", memory_order="C",
 )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ index = op(
     adjoint_write=lambda g, indices: ("index_put", (g, *indices), {"accumulate": True}),
     known_as="indexing",
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="gather", linear_in=["x"],
 )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ rows = op(
     backward_name="IndexBackward0",
     saved_names={"index": "indices"}, known_as="indexing", aten_name="index",
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="gather", linear_in=["x"],
 )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ index_add_zeros = op(
     batch=_index_add_zeros_batch,
     variadic=True,
     backward_name="IndexBackwardBackward0",
-    may_raise=True,
+    may_raise=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ overwritten_op = op(
     batch=_overwritten_batch,
     variadic=True,
     may_raise=True,
-    moves_values=True,
+    moves_values=True, returns_bool=True,
 )  # fmt: skip
 
 
@@ -320,7 +320,7 @@ index_put = op(
     kind="join", piecewise_linear=True,
     may_be_discrete=True,
     may_raise=True,
-    moves_values=True,
+    moves_values=True, memory_order="C", movement="scatter",
 )  # fmt: skip
 
 
@@ -346,7 +346,7 @@ masked_fill = op(
     write_kernel=_masked_fill_kernel,
     kind="choice", promotes="",
     may_be_discrete=True,
-    moves_values=True,
+    moves_values=True, cost=1,
 )  # fmt: skip
 
 # The positions of the nonzero elements, one row each.

@@ -165,7 +165,7 @@ voigt_profile = elementwise(
     y=lambda t, x, width, y, order, imaginary, ops: (
         t * (ops.voigt_profile(x, width, y, order=order + 1, imaginary=not imaginary) * (1.0 if imaginary else -1.0))
     ),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 erfcinv = elementwise(
     "erfcinv",

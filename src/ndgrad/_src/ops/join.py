@@ -34,7 +34,7 @@ cat = op(
     batch="dims",
     variadic=True,
     kind="join", promotes="xs",
-    moves_values=True,
+    moves_values=True, movement="join", memory_order="C",
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ stack = op(
     batch="dims",
     variadic=True,
     kind="join", promotes="xs",
-    moves_values=True,
+    moves_values=True, movement="join", memory_order="C",
 )  # fmt: skip
 
 
@@ -98,5 +98,5 @@ block_diag = op(
     jvp="linear",
     batch="leading",
     variadic=True,
-    moves_values=True,
+    moves_values=True, core_dims=[2], movement="rearrange",
 )  # fmt: skip

@@ -132,7 +132,7 @@ ldl_blocks = op(
     "ldl_blocks", "pivots",
     lambda np, pivots: wrap_for_host(np, _blocks)(pivots),
     vjp=NOT_DIFFERENTIABLE,
-    batch="leading",
+    batch="leading", core_dims=[1],
 )  # fmt: skip
 
 ldl_rows = op(
@@ -141,7 +141,7 @@ ldl_rows = op(
     settings={"back": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[1],
 )  # fmt: skip
 
 
@@ -262,5 +262,5 @@ ldl_factor = op(
     batch="leading",
     outputs=3,
     discrete_outputs=(1, 2),
-    backward_name="LinalgLdlFactorExBackward0",
+    backward_name="LinalgLdlFactorExBackward0", core_dims=[2],
 )  # fmt: skip

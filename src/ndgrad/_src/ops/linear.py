@@ -116,5 +116,5 @@ linear = op(
     optional="b",
     saved_names={"x": "input", "w": "weight"}, kind="product",
     one_dtype="x w b",
-    halves_on_device=True,
+    halves_on_device=True, memory_order="C",
 )  # fmt: skip

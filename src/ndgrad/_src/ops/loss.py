@@ -15,11 +15,11 @@ from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import widen
-from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
+from ndgrad._src.ops.composite import composite_elementwise
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
-from ndgrad._src.ops.table import elementwise, op
+from ndgrad._src.ops.table import op
 from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ softmax_cross_entropy = op(
     jvp={"x": _cross_entropy_jvp},
     batch="dims",
     backward_name="NllLossBackward0",
-    may_raise=True,
+    may_raise=True, moves_dims=True,
 )  # fmt: skip
 
 
@@ -284,18 +284,15 @@ class_loss = op(
 # ----- elementwise terms ---------------------------------------------------------------------------------------------
 
 
-@native_kernels.with_kernel("binary_cross_entropy")
-def _binary_cross_entropy(np: Library, x: Payload, y: Payload) -> Payload:
-    x, y = as_operands(np, x, y)
-    with numpy.errstate(divide="ignore"):
-        log_x, log_rest = np.log(x), np.log1p(-x)
-    # Logarithms are cut off at -100, so that a certain but wrong answer has a finite loss.
-    return (y - 1) * np.maximum(log_rest, -100) - y * np.maximum(log_x, -100)
+def _binary_cross_entropy(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+    """Cut off logarithms at -100, so that a certain but wrong answer has a finite loss."""
+    return (y - 1.0) * ops.maximum(ops.log1p(-x), -100.0) - y * ops.maximum(ops.log(x), -100.0)
 
 
-binary_cross_entropy = elementwise(
+binary_cross_entropy = composite_elementwise(
     "binary_cross_entropy", _binary_cross_entropy,
     args="x y",
+    divides_by_zero=True,
     x=lambda t, x, y, ops: t * (x - y) / ops.clamp_min(x - x * x, 1e-12),
     y=lambda t, x, ops: t * (ops.log1p(-x) - ops.log(x)),
     inplace=False,
@@ -303,18 +300,16 @@ binary_cross_entropy = elementwise(
 )  # fmt: skip
 
 
-@native_kernels.with_kernel("binary_cross_entropy_with_logits")
-def _binary_cross_entropy_with_logits(np: Library, x: Payload, y: Payload) -> Payload:
-    refuse_complex("binary_cross_entropy_with_logits", x)
-    x, y = as_operands(np, x, y)
-    # The shorter max(x, 0) - x y would be NaN at infinity.
-    return np.maximum(x, 0.0) * (1.0 - y) - np.minimum(x, 0.0) * y + np.log1p(np.exp(-np.abs(x)))
+def _binary_cross_entropy_with_logits(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+    """Return the loss; the shorter max(x, 0) - x y would be NaN at infinity."""
+    return ops.maximum(x, 0.0) * (1.0 - y) - ops.minimum(x, 0.0) * y + ops.log1p(ops.exp(-ops.abs(x)))
 
 
 # Binary cross entropy of sigmoid(x), computed on the logarithmic scale.
-binary_cross_entropy_with_logits = elementwise(
+binary_cross_entropy_with_logits = composite_elementwise(
     "binary_cross_entropy_with_logits", _binary_cross_entropy_with_logits,
     args="x y",
+    refuses_complex=True,
     x=lambda t, x, y, ops: t * (ops.sigmoid(x) - y),
     y=lambda t, x: -(t * x),
     inplace=False,
@@ -322,18 +317,16 @@ binary_cross_entropy_with_logits = elementwise(
 )  # fmt: skip
 
 
-@native_kernels.with_kernel("smooth_l1")
-def _smooth_l1(np: Library, x: Payload, y: Payload, *, beta: float) -> Payload:
-    difference = x - y
-    refuse_complex("smooth_l1", difference)
-    size = np.abs(difference)
-    return np.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
+def _smooth_l1(x: Payload, y: Payload, beta: float, ops: Vocabulary) -> Payload:
+    size = ops.abs(x - y)
+    return ops.where(size < beta, size * size * (0.5 / beta), size - 0.5 * beta)
 
 
 # The absolute difference, rounded off quadratically within beta of zero. Its derivative is d / beta, clipped.
-smooth_l1 = elementwise(
+smooth_l1 = composite_elementwise(
     "smooth_l1", _smooth_l1,
     args="x y",
+    refuses_complex=True,
     settings={"beta": 1.0},
     x=lambda t, x, y, beta, ops: t * _slope(x - y, beta, ops),
     y=lambda t, x, y, beta, ops: t * _slope(y - x, beta, ops),

@@ -16,12 +16,14 @@ import numpy
 
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, elementwise, op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
 
+@set_module("ndgrad.linalg")
 class LinAlgError(numpy.linalg.LinAlgError, RuntimeError):
     """A matrix does not allow the computation: it is singular, not positive definite, or has no derivative there.
 
@@ -124,7 +126,7 @@ scale_diagonal = op(
     settings={"factor": 0.0},
     vjp={"x": lambda g, factor, ops: ops.scale_diagonal(g, factor=factor)},
     jvp="linear",
-    batch="leading",
+    batch="leading", core_dims=[2],
 )  # fmt: skip
 
 trace = op(
@@ -132,7 +134,7 @@ trace = op(
     lambda np, x: np.trace(x, axis1=-2, axis2=-1),
     vjp={"x": lambda g, x_shape, ops: _spread_trace(g, x_shape, ops)},
     jvp="linear",
-    batch="leading",
+    batch="leading", core_dims=[2], adds_values=True,
 )  # fmt: skip
 
 
@@ -176,7 +178,7 @@ gaps = op(
     settings={"squared": False},
     vjp={"x": lambda g, x, squared, ops: _gaps_vjp(g, x, squared, ops)},
     jvp={"x": lambda t, x, squared, ops: _gaps_jvp(t, x, squared, ops)},
-    batch="leading",
+    batch="leading", core_dims=[1],
 )  # fmt: skip
 
 
@@ -236,4 +238,5 @@ def _refuse_phase(np: Library, x: Payload, y: Payload, *, problem: str) -> Paylo
 refuse_phase = op(
     "refuse_phase", "x y", _refuse_phase, settings={"problem": ""}, vjp=NOT_DIFFERENTIABLE, batch="leading",
     may_raise=True,
+    core_dims=[0],
 )

@@ -48,7 +48,7 @@ sylvester = op(
         "q": lambda t, a, b, ops: ops.sylvester(a, b, t),
     },
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ stein = op(
     _stein,
     vjp=_stein_vjp,
     jvp={"a": _stein_push, "q": lambda t, a, ops: ops.stein(a, t)},
-    batch="leading",
+    batch="leading", core_dims=[2],
 )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ continuous_riccati = op(
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -190,5 +190,5 @@ discrete_riccati = op(
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip

@@ -110,5 +110,5 @@ matrix_exp = op(
     vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_exp, adjoint(x, ops), g, ops)},
     jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_exp, x, t, ops)},
     batch="leading",
-    backward_name="LinalgMatrixExpBackward0",
+    backward_name="LinalgMatrixExpBackward0", core_dims=[2],
 )  # fmt: skip

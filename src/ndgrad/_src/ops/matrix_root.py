@@ -27,7 +27,7 @@ matrix_sqrt = op(
     vjp={"x": lambda g, out, ops: ops.sylvester(adjoint(out, ops), adjoint(out, ops), g)},
     jvp={"x": lambda t, out, ops: ops.sylvester(out, out, t)},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 # ----- logarithm ------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ matrix_log = op(
     vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_log, adjoint(x, ops), g, ops)},
     jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_log, x, t, ops)},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -93,5 +93,5 @@ polar_unitary = op(
     vjp={"x": _polar_vjp},
     jvp={"x": _polar_jvp},
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip

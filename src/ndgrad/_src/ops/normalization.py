@@ -23,7 +23,7 @@ from ndgrad._src.arrays import native_kernels, threads
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_half, widen
-from ndgrad._src.ops.table import op
+from ndgrad._src.ops.composite import composite
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -227,14 +227,7 @@ def _affine(y: Any, w: Any, b: Any) -> Any:
 
 def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: float) -> Any:
     dtype = x.dtype
-    length = _row_length(x, dim, w, b)
-    kernels = native_kernels.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
-    if kernels is None and is_half(dtype):
-        x, w, b = widen(x), widen(w), widen(b)
-        kernels = native_kernels.row_kernels(x, *(y for y in (w, b) if y is not None)) if length else None
-    if kernels is not None:
-        normal = kernels.layer_norm(x, w, b, length, eps)
-        return normal if normal.dtype == dtype else normal.astype(dtype)
+    x, w, b = widen(x), widen(w), widen(b)
     made = _norm_natively(np, x, w, b, dim, eps)
     if made is not None:
         return made[0].astype(dtype, copy=False)
@@ -451,9 +444,11 @@ def _norm_batch(
 
 # (x - mean) (variance + eps)^(-1/2) w + b with statistics over `dim`. w or b may be None. Both broadcast against x, and
 # have the same shape if both are given.
-native_layer_norm = op(
+native_layer_norm = composite(
     "native_layer_norm", "x w b",
-    _norm,
+    lambda x, w, b, dim, eps, ops: _affine(_standardise(x, dim, eps, ops)[0], w, b),
+    fused=True,
+    kernel=_norm,
     settings={"dim": (), "eps": 1e-5},
     vjp=_norm_vjp,
     jvp=_norm_jvp,
@@ -482,6 +477,34 @@ def _batch_norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, 
     return out.astype(dtype, copy=False), mean, variance
 
 
+def _batch_norm_terms(
+    g0: Payload, g1: Payload, g2: Payload, x: Payload, w: Payload, out1: Payload, out2: Payload, dim: Shape, eps: float,
+    ops: Vocabulary,
+) -> tuple[Payload, Payload, Payload]:  # fmt: skip
+    """Return the gradient in x, and those in w and b as sums over `dim`, which is kept."""
+    share = 1 / _count(x, dim)
+    r = _inverse_root(out2 + eps, ops)
+    centred = x - out1
+    y = centred * r
+    gx = _symmetric(g0 if w is None else g0 * w, y, r, dim, ops) + g1 * share + centred * (g2 * (2 * share))
+    return gx, ops.sum(g0 * y, dim=dim, keepdim=True), ops.sum(g0, dim=dim, keepdim=True)
+
+
+def _batch_norm_gradients(*values: Any) -> tuple[Payload, Payload, Payload] | None:
+    """Return the same on raw arrays by one kernel; None if there is none, or if a weight varies along `dim`."""
+    *arrays, dim, eps, _ = values
+    x, w = arrays[3], arrays[4]
+    if w is not None and (w.size != prod([n for d, n in enumerate(x.shape) if d not in dim])):
+        return None
+    found = native_kernels.run_fused(_on_batch_norm, arrays, {"dim": dim, "eps": eps})
+    return None if found is None else found
+
+
+def _on_batch_norm(ops: Vocabulary, arrays: Any, settings: Any) -> tuple[Payload, Payload, Payload]:
+    g0, g1, g2, x, w, mean, variance = arrays
+    return _batch_norm_terms(g0, g1, g2, x, w, mean, variance, settings["dim"], settings["eps"], ops)
+
+
 def _batch_norm_vjp(
     g0: Payload,
     g1: Payload,
@@ -500,6 +523,10 @@ def _batch_norm_vjp(
     """
     share = 1 / _count(x, dim)
     if ops.raw:
+        found = _batch_norm_gradients(g0, g1, g2, x, w, out1, out2, dim, eps, ops)
+        if found is not None:
+            gx, gw, gb = found
+            return gx, gw.reshape(w.shape) if w is not None and needs[1] else None, gb if needs[2] else None
         return _pull(
             ops.np, g0, x, out1, out2, eps, w, dim, needs, g1 * x.dtype.type(share), g2 * x.dtype.type(2 * share)
         )
@@ -553,10 +580,21 @@ def _batch_norm_batch(
     return ops.native_batch_norm(x, w, b, dim=tuple(d + 1 for d in dim), eps=eps)
 
 
+def _batch_norm_body(
+    x: Payload, w: Payload, b: Payload, dim: Shape, eps: float, ops: Vocabulary
+) -> tuple[Payload, Payload, Payload]:
+    mean = _mean(x, dim, ops)
+    centred = x - mean
+    variance = _mean(centred * centred, dim, ops)
+    return _affine(centred * _inverse_root(variance + eps, ops), w, b), mean, variance
+
+
 # As native_layer_norm, with two more outputs: mean and (biased) variance, `dim` kept.
-native_batch_norm = op(
+native_batch_norm = composite(
     "native_batch_norm", "x w b",
-    _batch_norm,
+    _batch_norm_body,
+    fused=True,
+    kernel=_batch_norm,
     settings={"dim": (), "eps": 1e-5},
     vjp=_batch_norm_vjp,
     jvp=_batch_norm_jvp,
@@ -575,10 +613,6 @@ native_batch_norm = op(
 def _rms_norm(np: Library, x: Payload, w: Payload, *, dim: Shape, eps: float) -> Payload:
     dtype = x.dtype
     x, w = widen(x), widen(w)
-    length = _row_length(x, dim, w)
-    kernels = native_kernels.row_kernels(x, *(() if w is None else (w,))) if length else None
-    if kernels is not None:
-        return kernels.rms_norm(x, w, length, eps).astype(dtype, copy=False)
     out = x * _inverse_deviation(np, _total(np, x, x, dim) * x.dtype.type(1 / _count(x, dim)), eps)
     if w is not None:
         out *= w
@@ -628,9 +662,11 @@ def _rms_norm_batch(
     return ops.rms_norm(x, w, dim=tuple(d + 1 for d in dim), eps=eps)
 
 
-rms_norm = op(
+rms_norm = composite(
     "rms_norm", "x w",
-    _rms_norm,
+    lambda x, w, dim, eps, ops: _affine(_rms(x, dim, eps, ops)[0], w, None),
+    fused=True,
+    kernel=_rms_norm,
     settings={"dim": (), "eps": 1e-5},
     vjp=_rms_norm_vjp,
     jvp=_rms_norm_jvp,

@@ -291,5 +291,5 @@ isin = op(
     lambda np, x, y: np.isin(x, y),
     vjp=NOT_DIFFERENTIABLE,
     batch=_isin_batch,
-    moves_values=True,
+    moves_values=True, returns_bool=True,
 )  # fmt: skip

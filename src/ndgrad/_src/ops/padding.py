@@ -43,5 +43,5 @@ constant_pad_nd = op(
     jvp={"x": lambda t, pads, ops: ops.constant_pad_nd(t, pads=pads, value=0.0)},
     batch=lambda x, pads, value, ops: ops.constant_pad_nd(x, pads=((0, 0), *pads), value=value),
     may_be_discrete=True,
-    moves_values=True,
+    moves_values=True, movement="pad", memory_order="C",
 )  # fmt: skip

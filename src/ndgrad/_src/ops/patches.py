@@ -88,7 +88,7 @@ im2col = op(
     batch=lambda x, kernel, dilation, padding, stride, ops: _batch(
         x, ops, ops.im2col, kernel=kernel, dilation=dilation, padding=padding, stride=stride
     ),
-    moves_values=True,
+    moves_values=True, movement="rearrange",
 )  # fmt: skip
 
 col2im = op(
@@ -103,5 +103,5 @@ col2im = op(
     jvp="linear",
     batch=lambda x, sizes, kernel, dilation, padding, stride, ops: _batch(
         x, ops, ops.col2im, sizes=sizes, kernel=kernel, dilation=dilation, padding=padding, stride=stride
-    ),
+    ), movement="scatter",
 )  # fmt: skip

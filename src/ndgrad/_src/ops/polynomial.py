@@ -90,5 +90,5 @@ orthogonal_polynomial = elementwise(
     settings={"family": "chebyshev_t", "derivatives": 0},
     x=_slope,
     degree=lambda t, ops: ops.zeros_like(t),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip

@@ -62,7 +62,7 @@ take_pooled = op(
     jvp={"x": lambda t, index, ops: ops.take_pooled(t, index)},
     batch=lambda x, index, ops: _unfold(ops.take_pooled(_fold(x, ops), _fold(index, ops)), x, ops),
     backward_name="MaxUnpoolBackward0",
-    may_raise=True,
+    may_raise=True, movement="gather",
 )  # fmt: skip
 
 # Planes of zeros with the elements of x added at `index`. With `distinct`, no position occurs twice, or the last one
@@ -76,7 +76,7 @@ max_unpool = op(
     batch=lambda x, index, sizes, distinct, ops: _unfold(
         ops.max_unpool(_fold(x, ops), _fold(index, ops), sizes=sizes, distinct=distinct), x, ops
     ),
-    may_raise=True,
+    may_raise=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -240,7 +240,7 @@ avg_pool = op(
         ops.avg_pool(_fold(x, ops), **_setup(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)),
         x, ops
     ),
-    backward_name="AvgPool2DBackward0",
+    backward_name="AvgPool2DBackward0", adds_values=True,
 )  # fmt: skip
 
 # The transpose of avg_pool: each element of x is spread evenly over its window.
@@ -259,7 +259,7 @@ avg_pool_backward = op(
             _fold(x, ops), sizes=sizes,
             **_setup(kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
         ), x, ops
-    ),
+    ), movement="scatter",
 )  # fmt: skip
 
 
@@ -283,7 +283,7 @@ adaptive_avg_pool = op(
     vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool_backward(g, sizes=x_shape[2:])},
     jvp="linear",
     batch=lambda x, sizes, ops: _unfold(ops.adaptive_avg_pool(_fold(x, ops), sizes=sizes), x, ops),
-    backward_name="AdaptiveAvgPool2DBackward0",
+    backward_name="AdaptiveAvgPool2DBackward0", adds_values=True,
 )  # fmt: skip
 
 adaptive_avg_pool_backward = op(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ndgrad._src.ops.composite import composite_elementwise
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.gamma import real_function
 from ndgrad._src.ops.table import elementwise
@@ -105,17 +106,10 @@ ndtri = elementwise(
 # ----- entropy --------------------------------------------------------------------------------------------------------
 
 
-def _entr(np: Library, x: Payload) -> Payload:
-    """Return -x log(x): 0 at 0, and minus infinity below."""
-    if x.dtype.kind == "c":
-        raise NotImplementedError(
-            f"entr is not implemented for complex numbers, but got {x.dtype}. Apply it to a real tensor. [nd-complex]"
-        )
-    return np.where(x < 0, -math.inf, 0.0 - x * np.log(np.where(x > 0, x, 1)))
-
-
-entr = elementwise(
-    "entr", _entr,
+# -x log(x): 0 at 0, and minus infinity below.
+entr = composite_elementwise(
+    "entr", lambda x, ops: ops.where(x < 0, -math.inf, 0.0 - x * ops.log(ops.where(x > 0, x, 1.0))),
+    refuses_complex=True,
     x=lambda t, x, ops: t * (-1.0 - ops.log(x)),
     backward_name="SpecialEntrBackward0",
 )  # fmt: skip

@@ -147,7 +147,7 @@ matmul = op(
     batch=_matmul_batch,
     kind="product",
     one_dtype="x y",
-    halves_on_device=True,
+    halves_on_device=True, memory_order="C",
 )  # fmt: skip
 
 
@@ -377,5 +377,5 @@ cross = op(
     jvp="multilinear",
     batch="dims",
     backward_name="LinalgCrossBackward0",
-    promotes="x y",
+    promotes="x y", moves_dims=True,
 )  # fmt: skip

@@ -26,7 +26,7 @@ flip = op(
     jvp="linear",
     batch="dims",
     halves=True,
-    moves_values=True,
+    moves_values=True, movement="rearrange",
 )  # fmt: skip
 
 rot90 = op(
@@ -37,7 +37,7 @@ rot90 = op(
     jvp="linear",
     batch="dims",
     halves=True,
-    moves_values=True,
+    moves_values=True, moves_dims=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ roll = op(
     jvp="linear",
     batch=_roll_batch,
     halves=True,
-    moves_values=True,
+    moves_values=True, memory_order="C", movement="rearrange",
 )  # fmt: skip
 
 # ----- another number -------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ repeat = op(
     jvp="linear",
     batch=lambda x, repeats, ops: ops.repeat(pad_rank(x, len(repeats) + 1, ops), repeats=(1, *repeats)),
     halves=True,
-    moves_values=True,
+    moves_values=True, movement="rearrange",
 )  # fmt: skip
 
 # Every slice along `dim`, repeated by its number in `repeats`.
@@ -91,7 +91,7 @@ repeat_interleave = op(
     batch="dims",
     backward_name="IndexSelectBackward0",
     halves=True,
-    moves_values=True,
+    moves_values=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -114,5 +114,5 @@ sum_interleaved = op(
     settings={"repeats": (), "dim": 0},
     vjp={"x": lambda g, repeats, dim, ops: ops.repeat_interleave(g, repeats=repeats, dim=dim)},
     jvp="linear",
-    batch="dims",
+    batch="dims", adds_values=True,
 )  # fmt: skip

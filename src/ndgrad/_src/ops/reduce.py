@@ -15,6 +15,7 @@ from ndgrad._src.arrays.integers import choose_sum_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import HALF, finfo, is_inexact, round_to
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
+from ndgrad._src.ops.composite import composite
 from ndgrad._src.ops.shape import inverse_permutation
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -108,7 +109,7 @@ sum = op(
     batch="dims",
     backward_name="SumBackward1",
     may_be_discrete=True,
-    halves=True,
+    halves=True, cost=1, reduces="sum", joins_pieces_by="sum", memory_order="C", adds_values=True,
 )  # fmt: skip
 
 sum_all = op(
@@ -120,12 +121,13 @@ sum_all = op(
     batch=lambda x, dtype, ops: ops.sum(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="SumBackward0",
     may_be_discrete=True,
-    halves=True,
+    halves=True, cost=1, reduces="sum", joins_pieces_by="sum", memory_order="C", adds_values=True,
 )  # fmt: skip
 
-mean = op(
+mean = composite(
     "mean", "x",
-    _mean,
+    lambda x, dim, keepdim, dtype, ops: ops.sum(x, dim=dim, keepdim=keepdim, dtype=dtype) / count(tuple(x.shape), dim),
+    kernel=_mean,
     settings={"dim": (), "keepdim": False, "dtype": None},
     vjp={
         "x": lambda g, x_shape, dim, keepdim, ops: expand_back(
@@ -135,18 +137,19 @@ mean = op(
     jvp="linear",
     batch="dims",
     backward_name="MeanBackward1",
-    halves=True,
+    halves=True, reduces="mean", memory_order="C", adds_values=True,
 )  # fmt: skip
 
-mean_all = op(
+mean_all = composite(
     "mean_all", "x",
-    _mean_all,
+    lambda x, dtype, ops: ops.sum_all(x, dtype=dtype) / math.prod(x.shape),
+    kernel=_mean_all,
     settings={"dtype": None},
     vjp={"x": lambda g, x_shape, ops: expand_back_all(divide_gradient(g, math.prod(x_shape), ops), x_shape, ops)},
     jvp="linear",
     batch=lambda x, dtype, ops: ops.mean(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="MeanBackward0",
-    halves=True,
+    halves=True, reduces="mean", adds_values=True,
 )  # fmt: skip
 
 
@@ -164,7 +167,7 @@ nansum = op(
             dtype=dtype)},
     batch="dims",
     may_be_discrete=True,
-    piecewise_linear=True,
+    piecewise_linear=True, joins_pieces_by="sum",
 )  # fmt: skip
 
 
@@ -226,8 +229,13 @@ prod = op(
             keepdim=keepdim, dtype=dtype)},
     batch="dims",
     backward_name="ProdBackward1",
-    may_be_discrete=True,
+    may_be_discrete=True, reduces="prod", memory_order="C",
 )  # fmt: skip
+
+
+def drop_dims(x: Any, dim: tuple[int, ...], ops: Vocabulary) -> Payload:
+    """Return x without the dimensions `dim`, which have length 1."""
+    return ops.reshape(x, shape=tuple([n for d, n in enumerate(x.shape) if d not in dim]))
 
 
 def _every(x: Any) -> tuple[int, ...]:
@@ -242,7 +250,7 @@ prod_all = op(
     jvp={"x": lambda t, x, dtype, ops: ops.sum_all(t * product_of_others(x, _every(x), ops), dtype=dtype)},
     batch=lambda x, dtype, ops: ops.prod(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="ProdBackward0",
-    may_be_discrete=True,
+    may_be_discrete=True, reduces="prod",
 )  # fmt: skip
 
 
@@ -261,7 +269,7 @@ count_nonzero = op(
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
-    moves_values=True,
+    moves_values=True, joins_pieces_by="sum",
 )  # fmt: skip
 
 all = op(
@@ -270,7 +278,7 @@ all = op(
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
-    moves_values=True,
+    moves_values=True, returns_bool=True, reduces="all", joins_pieces_by="min",
 )  # fmt: skip
 
 any = op(
@@ -279,5 +287,5 @@ any = op(
     settings={"dim": (), "keepdim": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="dims",
-    moves_values=True,
+    moves_values=True, returns_bool=True, reduces="any", joins_pieces_by="max",
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays.precision import FLOATING, INEXACT, finfo, is_half, round_to, widen
 from ndgrad._src.arrays.scalar_operands import as_operands
+from ndgrad._src.ops.composite import composite_elementwise
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ trunc = elementwise(
     moves_values=True,
 )
 
-frac = elementwise("frac", lambda np, x: x - np.trunc(x), x=lambda t: t, piecewise_linear=True)
+frac = composite_elementwise("frac", lambda x, ops: x - ops.trunc(x), x=lambda t: t, piecewise_linear=True)
 
 # ----- signs and steps ------------------------------------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ heaviside = elementwise(
     "heaviside", _heaviside, args="x values",
     x=lambda t, ops: ops.zeros_like(t),
     values=lambda t, x, ops: ops.keep(t, x == 0),
-    kind="step", piecewise_linear=True,
+    kind="step", piecewise_linear=True, moves_values=True,
 )  # fmt: skip
 
 # ----- neighbours and repairs -----------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ cumsum = op(
     vjp={"x": lambda g, dim, reverse, ops: ops.cumsum(g, dim=dim, reverse=not reverse)},
     jvp="linear",
     batch="dims",
-    may_be_discrete=True,
+    may_be_discrete=True, memory_order="C", adds_values=True,
 )  # fmt: skip
 
 
@@ -208,7 +208,7 @@ cumprod = op(
     vjp={"x": _cumprod_x},
     jvp={"x": _cumprod_t},
     batch="dims",
-    may_be_discrete=True,
+    may_be_discrete=True, memory_order="C",
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ keep = op(
     jvp={"x": lambda t, mask, ops: ops.keep(t, mask)},
     batch="elementwise",
     kind="choice",
-    moves_values=True,
+    moves_values=True, cost=1, linear_in=["x"], core_dims=[0],
 )  # fmt: skip
 
 # ----- where ----------------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ where = op(
     batch="elementwise",
     elementwise=True,
     kind="choice",
-    moves_values=True,
+    moves_values=True, cost=1, linear_in=["x y"],
 )  # fmt: skip
 
 # ----- minimum and maximum --------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ maximum = elementwise(
     x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
     kind="clamp", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, cost=1,
 )  # fmt: skip
 
 minimum = elementwise(
@@ -120,7 +120,7 @@ minimum = elementwise(
     x=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
     kind="clamp", piecewise_linear=True,
-    moves_values=True,
+    moves_values=True, cost=1,
 )  # fmt: skip
 
 # In fmax and fmin a NaN loses, and the first of two equal values wins.

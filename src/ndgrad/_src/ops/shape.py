@@ -21,7 +21,7 @@ alias = op(
     jvp="linear",
     batch="leading",
     view=True,
-    whole_view=True,
+    whole_view=True, core_dims=[0], movement="reshape",
 )  # fmt: skip
 
 detach = op(
@@ -29,7 +29,7 @@ detach = op(
     lambda np, x: x,
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
-    shares_storage=True,
+    shares_storage=True, core_dims=[0], movement="reshape",
 )  # fmt: skip
 
 # ----- new sizes ------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ reshape = op(
     batch=lambda x, shape, ops: ops.reshape(x, shape=(x.shape[0], *shape)),
     view=True,
     whole_view=True,
-    backward_name="ViewBackward0",
+    backward_name="ViewBackward0", cost=1, movement="reshape",
 )  # fmt: skip
 
 # reshape if the strides allow no view: always a copy, so the original cannot be written through it.
@@ -55,7 +55,7 @@ unsafe_view = op(
     jvp="linear",
     batch=lambda x, shape, ops: ops.unsafe_view(x, shape=(x.shape[0], *shape)),
     halves=True,
-    moves_values=True,
+    moves_values=True, movement="reshape",
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ expand = op(
     vjp={"x": lambda g, x_shape, ops: sum_to(g, x_shape, ops)},
     jvp="linear",
     batch=lambda x, shape, ops: ops.expand(pad_rank(x, len(shape) + 1, ops), shape=(x.shape[0], *shape)),
-    view=True,
+    view=True, cost=1, movement="copy",
 )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def _define_squeeze(name: str, number: int) -> Op:
         view=True,
         whole_view=True,
         backward_name=f"SqueezeBackward{number}",
-        aten_name="squeeze",
+        aten_name="squeeze", movement="reshape",
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ unsqueeze = op(
     jvp="linear",
     batch="dims",
     view=True,
-    whole_view=True,
+    whole_view=True, movement="reshape",
 )  # fmt: skip
 
 # ----- new order of dimensions ----------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ permute = op(
     jvp="linear",
     batch=lambda x, dims, ops: ops.permute(x, dims=(0, *(d + 1 for d in dims))),
     view=True,
-    whole_view=True,
+    whole_view=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ transpose = op(
     jvp="linear",
     batch="dims",
     view=True,
-    whole_view=True,
+    whole_view=True, movement="rearrange",
 )  # fmt: skip
 
 t = op(
@@ -201,7 +201,7 @@ t = op(
     jvp="linear",
     batch=lambda x, ops: ops.transpose(x, dim0=1, dim1=max(1, len(x.shape) - 1)),
     view=True,
-    whole_view=True,
+    whole_view=True, movement="rearrange",
 )  # fmt: skip
 
 # ----- the same memory with another dtype -----------------------------------------------------------------------------
@@ -233,7 +233,7 @@ view_as_complex = op(
     vjp={"x": lambda g, ops: ops.view_as_real(g)},
     jvp="linear",
     batch="leading",
-    view=True,
+    view=True, core_dims=[1],
 )  # fmt: skip
 
 view_dtype = op(
@@ -242,5 +242,5 @@ view_dtype = op(
     settings={"dtype": None},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
-    shares_storage=True,
+    shares_storage=True, core_dims=[1],
 )  # fmt: skip

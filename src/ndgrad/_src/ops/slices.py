@@ -69,7 +69,7 @@ index_select = op(
     batch=_index_select_batch,
     adjoint_write=lambda g, index, dim: ("index_add", (index, g), {"dim": dim}),
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="gather", linear_in=["x"],
 )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ index_select_backward = op(
     vjp={"x": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim)},
     jvp={"x": lambda t, index, dim, length, ops: ops.index_select_backward(t, index, dim=dim, length=length)},
     batch=_index_select_backward_batch,
-    may_raise=True,
+    may_raise=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ index_add = op(
     consumes=True,
     saved_names={"y": "source"},
     may_be_discrete=True,
-    may_raise=True,
+    may_raise=True, memory_order="C", movement="scatter",
 )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ index_copy = op(
     saved_names={"y": "source"}, kind="join", piecewise_linear=True,
     may_be_discrete=True,
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="scatter",
 )  # fmt: skip
 
 
@@ -210,7 +210,7 @@ index_mask = op(
     settings={"dim": 0, "ndim": 1, "length": 0},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
-    may_raise=True,
+    may_raise=True, returns_bool=True,
 )  # fmt: skip
 
 
@@ -282,7 +282,7 @@ slice_scatter = op(
     batch=lambda x, y, index, ops: ops.slice_scatter(x, y, index=(slice(None), *index)),
     kind="join",
     may_be_discrete=True,
-    moves_values=True,
+    moves_values=True, movement="overwrite", memory_order="C",
 )  # fmt: skip
 
 
@@ -364,7 +364,7 @@ embedding = op(
     saved_names={"index": "indices"},
     halves=True,
     may_raise=True,
-    moves_values=True,
+    moves_values=True, movement="gather", linear_in=["x"],
 )  # fmt: skip
 
 

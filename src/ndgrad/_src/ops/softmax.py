@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blocked_sums import reduce_dot, reduce_sum
-from ndgrad._src.arrays.precision import FLOATING, is_half, run_in_single, widen
+from ndgrad._src.arrays.precision import FLOATING, is_half, run_in_single
 from ndgrad._src.arrays.short_rows import SMALL, is_lines, line_sum
+from ndgrad._src.ops.composite import composite, fused_rule
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
-from ndgrad._src.ops.reduce import keep
-from ndgrad._src.ops.table import op
+from ndgrad._src.ops.reduce import drop_dims, keep
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -81,13 +80,14 @@ def _line_dot(np: Library, x: Payload, y: Payload, *, dim: int) -> Payload:
 
 
 # The sum of x y along `dim`, which is kept. No array of the products is made.
-line_dot = op(
+line_dot = composite(
     "line_dot", "x y",
-    _line_dot,
+    lambda x, y, dim, ops: ops.sum(x * y, dim=(dim,), keepdim=True),
+    kernel=_line_dot,
     settings={"dim": 0},
     vjp={"x": lambda g, y, ops: g * ops.conj(y), "y": lambda g, x, ops: g * ops.conj(x)},
     jvp="multilinear",
-    batch="dims",
+    batch="dims", moves_dims=True,
 )  # fmt: skip
 
 
@@ -103,9 +103,6 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
         np.exp(out, out=out)
         out /= np.add.reduce(out, axis=dim, keepdims=True)
         return out
-    kernels = native_kernels.row_kernels_along(dim, x)
-    if kernels is not None:
-        return kernels.softmax(x)
     if is_half(x.dtype):
         return run_in_single(functools.partial(_softmax, np), (x,), {"dim": dim})
     out, total, _ = _exponentials(np, x, (dim,), False)
@@ -113,25 +110,28 @@ def _softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     return out
 
 
+@fused_rule("t out")
 def _softmax_t(t: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
     """Apply the Jacobian diag(out) - out out'. It is symmetric, so both modes share it."""
-    if ops.raw:
-        kernels = native_kernels.row_kernels_along(dim, t, out)
-        if kernels is not None:
-            return kernels.softmax_slope(t, out)
-        t, out = widen(t), widen(out)
     return (t - ops.line_dot(t, out, dim=dim)) * out
 
 
-softmax = op(
+def _softmax_body(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    weights = ops.exp(x - ops.amax(x, dim=(dim,), keepdim=True))
+    return weights / ops.sum(weights, dim=(dim,), keepdim=True)
+
+
+softmax = composite(
     "softmax", "x",
-    _softmax,
+    _softmax_body,
+    kernel=_softmax,
+    fused=True,
     settings={"dim": 0},
     vjp={"x": lambda g, out, dim, ops: _softmax_t(g, out, dim, ops)},
     jvp={"x": _softmax_t},
     batch="dims",
     kind="saturating",
-    halves_on_device=True,
+    halves_on_device=True, memory_order="C",
 )  # fmt: skip
 
 
@@ -146,9 +146,6 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
         out = x - np.maximum.reduce(x, axis=dim, keepdims=True)
         out -= np.log(np.add.reduce(np.exp(out), axis=dim, keepdims=True))
         return out
-    kernels = native_kernels.row_kernels_along(dim, x)
-    if kernels is not None:
-        return kernels.log_softmax(x)
     if is_half(x.dtype):
         return run_in_single(functools.partial(_log_softmax, np), (x,), {"dim": dim})
     out = x - _line_max(np, x, dim)
@@ -156,18 +153,21 @@ def _log_softmax(np: Library, x: Payload, *, dim: int) -> Payload:
     return out
 
 
+@fused_rule("g out")
 def _log_softmax_x(g: Payload, out: Payload, dim: int, ops: Vocabulary) -> Payload:
-    if ops.raw:
-        kernels = native_kernels.row_kernels_along(dim, g, out)
-        if kernels is not None:
-            return kernels.log_softmax_gradient(g, out)
-        g, out = widen(g), widen(out)
     return ops.exp(out) * -ops.sum(g, dim=(dim,), keepdim=True) + g
 
 
-log_softmax = op(
+def _log_softmax_body(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    shifted = x - ops.amax(x, dim=(dim,), keepdim=True)
+    return shifted - ops.log(ops.sum(ops.exp(shifted), dim=(dim,), keepdim=True))
+
+
+log_softmax = composite(
     "log_softmax", "x",
-    _log_softmax,
+    _log_softmax_body,
+    kernel=_log_softmax,
+    fused=True,
     settings={"dim": 0},
     vjp={"x": _log_softmax_x},
     jvp={"x": lambda t, out, dim, ops: t - ops.line_dot(ops.exp(out), t, dim=dim)},
@@ -188,16 +188,33 @@ def _logsumexp(np: Library, x: Payload, *, dim: tuple[int, ...], keepdim: bool =
     return out if keepdim or not dim else out.reshape([n for i, n in enumerate(x.shape) if i not in dim])
 
 
-logsumexp = op(
+@fused_rule("g x out")
+def _logsumexp_x(
+    g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary
+) -> Payload:
+    g = keep(g, tuple(x.shape), dim, keepdim, ops)
+    return ops.conj(_weights(x, out, dim, keepdim, ops)) * g
+
+
+def _logsumexp_body(x: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
+    """Shift by the largest element, if it is finite: log 0 = -inf, and the sum of inf is inf."""
+    top = ops.amax(x, dim=dim, keepdim=True)
+    top = ops.where(ops.isfinite(top), top, 0.0)
+    out = ops.log(ops.sum(ops.exp(x - top), dim=dim, keepdim=True)) + top
+    return out if keepdim else drop_dims(out, dim, ops)
+
+
+logsumexp = composite(
     "logsumexp", "x",
-    _logsumexp,
+    _logsumexp_body,
+    kernel=_logsumexp,
+    fused=True,
     settings={"dim": (), "keepdim": False},
-    vjp={"x": lambda g, x, out, dim, keepdim, ops: _weigh(keep(g, tuple(x.shape), dim, keepdim, ops), x, out, dim,
-            keepdim, ops)},
+    vjp={"x": _logsumexp_x},
     jvp={"x": lambda t, x, out, dim, keepdim, ops: ops.sum(t * _weights(x, out, dim, keepdim, ops), dim=dim,
             keepdim=keepdim)},
     batch="dims",
-    kind="saturating",
+    kind="saturating", reduces="logsumexp",
 )  # fmt: skip
 
 
@@ -210,8 +227,6 @@ def _weights(x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops:
     if not dim:
         return weights
     total = ops.sum(weights, dim=dim, keepdim=True)
-    return weights / ops.where(abs(total) < math.inf, total, 1.0)
+    return weights / ops.where(ops.abs(total) < math.inf, total, 1.0)
 
 
-def _weigh(g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], keepdim: bool, ops: Vocabulary) -> Payload:
-    return ops.conj(_weights(x, out, dim, keepdim, ops)) * g

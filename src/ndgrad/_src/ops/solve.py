@@ -39,7 +39,7 @@ inv = op(
     batch="leading",
     backward_name="LinalgInvExBackward0",
     saved_names={"out": "inverse"},
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ exchange_rows = op(
     vjp={"x": lambda g, pivots, back, ops: ops.exchange_rows(g, pivots, back=not back)},
     jvp={"x": lambda t, pivots, back, ops: ops.exchange_rows(t, pivots, back=back)},
     batch=_exchange_rows_batch,
-    may_raise=True,
+    may_raise=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -312,7 +312,7 @@ lu_factor = op(
     outputs=2,
     discrete_outputs=(1,),
     backward_name="LinalgLuFactorExBackward0",
-    saved_names={"out0": "LU", "out1": "pivots"},
+    saved_names={"out0": "LU", "out1": "pivots"}, core_dims=[2],
 )  # fmt: skip
 
 
@@ -381,7 +381,7 @@ cholesky = op(
     batch="leading",
     backward_name="LinalgCholeskyExBackward0",
     saved_names={"out": "L"},
-    may_raise=True,
+    may_raise=True, core_dims=[2],
 )  # fmt: skip
 
 
@@ -449,5 +449,5 @@ pinv = op(
     jvp={"x": _pinv_jvp},
     batch=_pinv_batch,
     backward_name="LinalgPinvBackward0",
-    may_raise=True,
+    may_raise=True, core_dims=[2, 0, 0],
 )  # fmt: skip

@@ -36,7 +36,7 @@ select = op(
     batch="dims",
     view=True,
     partial_view=True,
-    known_as="indexing",
+    known_as="indexing", movement="rearrange",
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ select_backward = op(
     batch=lambda x, shape, dim, index, ops: ops.select_backward(x, shape=(x.shape[0], *shape), dim=dim + 1,
         index=index),
     halves=True,
-    moves_values=True,
+    moves_values=True, movement="place", memory_order="C",
 )  # fmt: skip
 
 # ----- a range of indices ---------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ slice_ = op(
     batch="dims",
     view=True,
     partial_view=True,
-    saved_names={"stop": "end"}, known_as="indexing",
+    saved_names={"stop": "end"}, known_as="indexing", movement="rearrange",
 )  # fmt: skip
 
 slice_backward = op(
@@ -89,7 +89,7 @@ slice_backward = op(
         x, shape=(x.shape[0], *shape), dim=dim + 1, start=start, stop=stop, step=step
     ),
     halves=True,
-    moves_values=True,
+    moves_values=True, movement="place", memory_order="C",
 )  # fmt: skip
 
 # ----- all parts ------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ split = op(
     jvp="linear",
     batch="dims",
     outputs=VARIABLE,
-    view=True,
+    view=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ split_with_sizes = op(
     jvp="linear",
     batch="dims",
     outputs=VARIABLE,
-    view=True,
+    view=True, movement="rearrange",
 )  # fmt: skip
 
 unbind = op(
@@ -141,5 +141,5 @@ unbind = op(
     jvp="linear",
     batch="dims",
     outputs=VARIABLE,
-    view=True,
+    view=True, movement="rearrange",
 )  # fmt: skip

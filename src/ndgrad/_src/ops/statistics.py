@@ -15,8 +15,9 @@ from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.integers import as_int64, as_places
 from ndgrad._src.arrays.precision import finfo, is_inexact
 from ndgrad._src.foundations import registry
+from ndgrad._src.ops.composite import composite, fused_rule
 from ndgrad._src.ops.extremum import largest, pick_tangent, place_back, share_all, share_all_t
-from ndgrad._src.ops.reduce import count, keep
+from ndgrad._src.ops.reduce import count, drop_dims, keep
 from ndgrad._src.ops.scan import accumulate_extremum
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -83,6 +84,7 @@ def _deviation(
     return (x - mean) * (2 / left if left else math.inf)
 
 
+@fused_rule("g x")
 def _var_x(
     g: Payload, x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, whole: bool, ops: Vocabulary
 ) -> Payload:
@@ -105,18 +107,61 @@ def _half_inverse(out: Payload, ops: Vocabulary) -> Payload:
     return ops.where(out == 0, 0.0, 0.5 / ops.where(out == 0, 1.0, out))
 
 
-var = op(
+def _moments_body(
+    x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
+) -> tuple[Payload, Payload]:
+    """Return variance and mean, as `_moments` does, without a decision by values."""
+    n = count(tuple(x.shape), dim)
+    mean = ops.sum(x, dim=dim, keepdim=True) / n
+    squares = _squares_body(x - mean, dim, ops)
+    rounding = ops.abs(mean) * (n * float(finfo(x.dtype).eps))
+    near = squares <= rounding * rounding * n
+    first = x[tuple([slice(0, 1, 1) if d in dim else slice(0, size, 1) for d, size in enumerate(x.shape)])]
+    away = x - first
+    shift = ops.sum(away, dim=dim, keepdim=True) / n
+    squares = ops.where(near, _squares_body(away - shift, dim, ops), squares)
+    left = n - correction
+    found = squares / (left if left > 0 else 0.0), ops.where(near, first + shift, mean)
+    return found if keepdim else (drop_dims(found[0], dim, ops), drop_dims(found[1], dim, ops))
+
+
+def _squares_body(deviation: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payload:
+    return ops.sum(deviation * deviation, dim=dim, keepdim=True)
+
+
+var = composite(
     "var", "x",
-    lambda np, x, *, dim, keepdim, correction, whole=False: _moments(np, x, dim, keepdim, correction)[0],
+    lambda x, dim, keepdim, correction, ops: _moments_body(x, dim, keepdim, correction, ops)[0],
+    fused=True,
+    kernel=lambda np, x, *, dim, keepdim, correction, whole=False: _moments(np, x, dim, keepdim, correction)[0],
     settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp={"x": _var_x},
     jvp={"x": _var_t},
     batch="dims",
 )  # fmt: skip
 
-std = op(
+def _std_mean_body(
+    x: Payload, dim: tuple[int, ...], keepdim: bool, correction: float, ops: Vocabulary
+) -> tuple[Payload, Payload]:
+    """Return deviation and mean. If squares of the numbers, or of their last digits, would leave the range of the
+    dtype, the numbers are first divided by the largest of them.
+    """
+    limits, n = finfo(x.dtype), count(tuple(x.shape), dim)
+    most = math.sqrt(float(limits.max) / (8 * n))
+    least = math.sqrt(float(limits.tiny) / float(limits.eps)) / float(limits.eps)
+    top = ops.amax(ops.abs(x), dim=dim, keepdim=True)
+    is_large, is_small = (top > most) & (top < math.inf), (top < least) & (top > 0.0)
+    unit = ops.where(is_large | is_small, top, 1.0)
+    variance, mean = _moments_body(x / unit, dim, True, correction, ops)
+    found = ops.sqrt(variance) * unit, mean * unit
+    return found if keepdim else (drop_dims(found[0], dim, ops), drop_dims(found[1], dim, ops))
+
+
+std = composite(
     "std", "x",
-    lambda np, x, *, dim, keepdim, correction, whole=False: _std_mean(np, x, dim=dim, keepdim=keepdim,
+    lambda x, dim, keepdim, correction, ops: _std_mean_body(x, dim, keepdim, correction, ops)[0],
+    fused=True,
+    kernel=lambda np, x, *, dim, keepdim, correction, whole=False: _std_mean(np, x, dim=dim, keepdim=keepdim,
             correction=correction)[0],
     settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp={"x": lambda g, x, out, dim, keepdim, correction, whole, ops: _var_x(g * _half_inverse(out, ops), x, dim,
@@ -157,9 +202,11 @@ def _var_mean_t(
     return ops.sum(ops.real(ops.conj(slope) * x_t), dim=dim, keepdim=keepdim), ops.mean(x_t, dim=dim, keepdim=keepdim)
 
 
-var_mean = op(
+var_mean = composite(
     "var_mean", "x",
-    lambda np, x, *, dim, keepdim, correction, whole=False: _moments(np, x, dim, keepdim, correction),
+    _moments_body,
+    fused=True,
+    kernel=lambda np, x, *, dim, keepdim, correction, whole=False: _moments(np, x, dim, keepdim, correction),
     settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp=_var_mean_x,
     jvp=_var_mean_t,
@@ -217,9 +264,11 @@ def _std_mean_t(
     return _half_inverse(out0, ops) * variance_t, mean_t
 
 
-std_mean = op(
+std_mean = composite(
     "std_mean", "x",
-    _std_mean,
+    _std_mean_body,
+    fused=True,
+    kernel=_std_mean,
     settings={"dim": (), "keepdim": False, "correction": 1, "whole": False},
     vjp=_std_mean_x,
     jvp=_std_mean_t,

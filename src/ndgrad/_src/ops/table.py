@@ -42,6 +42,8 @@ in each argument: one term per tangent); or a dict, argument name -> rule of `t`
     free. The function names the values it needs, `ops`, and `batched` (a bool per argument; naming it leaves unbatched
     arguments unexpanded). It returns the result with the batch in front.
 
+**Bodies.** An op that can be written in terms of other ops is defined by that formula (ndgrad._src.ops.composite).
+
 **Parts.** An op that reads a part of `x` declares how the gradient of that part is added to the gradient of `x` in
 place. So n reads of one array cost only the elements read. The declaration is `partial_view` (the op's own view of the
 gradient is the part), `copies_part`, or `adjoint_write`. The last is a function of `g` and of the names of the reverse
@@ -60,8 +62,9 @@ so on a GPU, whose kernels (cuBLAS or ndgrad's own) accumulate in single precisi
 if it has read values. So blocks contain no shape functions. `needs_values` and `DATA_DEPENDENT` mark ops that the meta
 device must refuse.
 
-**Facts.** The block also holds other facts about an op (`Facts`): torch's names for saved values, the op's kind, its
-name in a profile. Rules that only one layer needs (Taylor series, index sets, counts of operations) are kept in that
+**Facts.** The block also holds other facts about an op (`Facts`): torch's names for saved values, the op's kind, the
+way in which it moves elements, the reduction that it is, its cost. Other modules ask the op (`op.movement`) and keep no
+lists of names. Rules that only one layer needs (Taylor series, index sets, counts of operations) are kept in that
 layer, in a `RulesOfOps`.
 
 `NOT_DIFFERENTIABLE` and `DATA_DEPENDENT` are values in the table, never absences.
@@ -70,15 +73,19 @@ layer, in a `RulesOfOps`.
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar, Unpack
 
 import numpy
 
 from ndgrad._src.arrays import library as arrays
 from ndgrad._src.arrays.device_kernels import device_forward
 from ndgrad._src.foundations import registry
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.composite import Body
 
 
 class _Word:
@@ -110,9 +117,6 @@ _CUPY_REPLACEMENTS: dict[str, Callable[..., Any]] = {
 #: Arguments of elementwise ops that keep their own dtype: masks, and orders, which may be integers.
 _UNPROMOTED = frozenset(["condition", "mask", "k", "v"])
 
-#: Elementwise ops with bool results, which are exact when integers are compared with floats.
-_COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "isclose", "logical_and", "logical_or", "logical_xor"])
-
 #: NumPy's ufuncs for Python's operators, which also accept arrays of other libraries.
 _UFUNCS: dict[Callable[..., Any], str] = {
     operator.add: "add",
@@ -120,7 +124,15 @@ _UFUNCS: dict[Callable[..., Any], str] = {
     operator.mul: "multiply",
     operator.truediv: "true_divide",
     operator.neg: "negative",
+    operator.eq: "equal",
+    operator.ne: "not_equal",
+    operator.lt: "less",
+    operator.le: "less_equal",
+    operator.gt: "greater",
+    operator.ge: "greater_equal",
 }
+
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv)
 
 _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 
@@ -128,6 +140,7 @@ _TORCH_NAMES = {"x": "self", "y": "other", "out": "result"}
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     if isinstance(function, functools.partial):
         function = function.func
+    function = inspect.unwrap(function)
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
@@ -157,6 +170,35 @@ class Facts(TypedDict, total=False):
     #: Its results hold elements of its arguments, or their signs, whole parts, truths or places: it makes no
     #: floating-point error of real numbers.
     moves_values: bool
+    #: One of MOVEMENTS: the way in which it moves elements, if it does nothing else.
+    movement: str
+    #: It adds elements of its argument with equal weights, so that it treats the parts of complex numbers separately.
+    adds_values: bool
+    #: Its results are booleans, for arguments of every dtype.
+    returns_bool: bool
+    #: Its arguments count as truths (logical_and).
+    of_truths: bool
+    #: The exact result, rounded once as IEEE 754 demands, so that it is the same for one element as in an array.
+    rounds_once: bool
+    #: f(x, y) equals f(y, x) to the last bit.
+    commutes: bool
+    #: Approximate number of machine instructions per element.
+    cost: int
+    #: The reduction over `dim` that the op is: "sum", "prod", "max", "min", "any", "all", "mean" or "logsumexp".
+    reduces: str
+    #: The reduction that joins the results for pieces of the reduced dimensions: "sum", "max" or "min".
+    joins_pieces_by: str
+    #: Sets of arguments in which the op is jointly linear while the others are fixed: ["x y"] for a sum, ["x", "y"] for
+    #: a product. Default: as `jvp` says.
+    linear_in: Sequence[str]
+    #: Number of last dimensions of each argument that belong to one problem (2 for a matrix, 0 if each element is a
+    #: problem of its own). The dimensions before them are a batch. One number stands for all arguments.
+    core_dims: Sequence[int]
+    #: The memory order of the result for arguments in C order or in another order: "C" (C order if the arguments are),
+    #: or "kept" (that of the arguments). Default for elementwise ops: "kept".
+    memory_order: str
+    #: Its results have the dimensions of its setting `dim` elsewhere, or its arguments differ in them.
+    moves_dims: bool
 
 
 class Traits(Facts, total=False):
@@ -215,6 +257,20 @@ KINDS = {
     "step": "it is constant between its jumps, so its derivative is zero everywhere",
 }
 
+#: The ways in which ops move elements without computing.
+MOVEMENTS = {
+    "copy": "the elements of the argument, converted to a dtype or repeated",
+    "reshape": "the elements of the argument in order, possibly in another shape",
+    "rearrange": "elements of the argument in another order, possibly repeated, left out or with zeros in between",
+    "fill": "one value everywhere",
+    "place": "a part at an index, and zeros elsewhere",
+    "pad": "the argument inside a border",
+    "join": "the arguments, next to each other",
+    "overwrite": "an argument, with another one written over a part",
+    "gather": "the elements at the positions that an index array holds",
+    "scatter": "the elements added to, or written at, the positions that an index array or a window holds",
+}
+
 _Rule = TypeVar("_Rule", bound=Callable[..., Any])
 
 
@@ -227,6 +283,10 @@ class RulesOfOps(Generic[_Rule]):
         def _sinh_cosh(...): ...
 
     Families of ops are loaded on first use, so rules refer to ops by name. A test checks that each name is an op.
+    A rule may also apply to all ops with a fact that have no rule of their own:
+
+        @recurrence(where=lambda op: op.movement == "rearrange")
+        def _same(...): ...
     """
 
     every: ClassVar[list[RulesOfOps[Any]]] = []
@@ -234,9 +294,10 @@ class RulesOfOps(Generic[_Rule]):
     def __init__(self, subject: str) -> None:
         self.subject = subject
         self.by_name: dict[str, _Rule] = {}
+        self.by_fact: list[tuple[Callable[[Op], bool], _Rule]] = []
         RulesOfOps.every.append(self)
 
-    def __call__(self, *names: str) -> Callable[[_Rule], _Rule]:
+    def __call__(self, *names: str, where: Callable[[Op], bool] | None = None) -> Callable[[_Rule], _Rule]:
         def add(function: _Rule) -> _Rule:
             duplicates = [name for name in names if name in self.by_name]
             if duplicates:
@@ -244,6 +305,8 @@ class RulesOfOps(Generic[_Rule]):
                     f"{self.subject}: {', '.join(duplicates)} has a rule already. Change that one. [nd-op-block]"
                 )
             self.by_name.update(dict.fromkeys(names, function))
+            if where is not None:
+                self.by_fact.append((where, function))
             return function
 
         return add
@@ -251,8 +314,54 @@ class RulesOfOps(Generic[_Rule]):
     def get(self, name: str) -> _Rule | None:
         return self.by_name.get(name)
 
+    def get_by_fact(self, op: Op) -> _Rule | None:
+        return next((rule for condition, rule in self.by_fact if condition(op)), None)
 
-class Op:
+
+class OpFacts:
+    """Facts that a block gives as they are, with their values for blocks that omit them (see `Facts`)."""
+
+    kind: str | None = None
+    piecewise_linear = False
+    refuses_bool: str | None = None
+    may_raise: bool | str = False
+    moves_values = False
+    movement: str | None = None
+    adds_values = False
+    returns_bool = False
+    of_truths = False
+    rounds_once = False
+    commutes = False
+    cost = 12
+    reduces: str | None = None
+    joins_pieces_by: str | None = None
+    core_dims: Sequence[int] | None = None
+    memory_order: str | None = None
+    moves_dims = False
+    #: Elementwise with two arguments and a bool result, which is exact when integers are compared with floats.
+    compares = False
+    #: One of Python's operators + - * /, which take numbers as they are.
+    is_arithmetic = False
+
+    def set_facts(self, facts: Mapping[str, Any]) -> None:
+        """Set the facts among the keywords of a block."""
+        own = vars(self)
+        for fact, value in facts.items():
+            if fact in _PLAIN_FACTS:
+                known = _WORDS.get(fact)
+                if known is not None and value not in known:
+                    raise ValueError(
+                        f"{self!r} is of no {fact} {value!r}; the {fact}s are {', '.join(known)} [nd-op-block]"
+                    )
+                own[fact] = value
+
+
+_PLAIN_FACTS = frozenset(fact for fact in Facts.__annotations__ if hasattr(OpFacts, fact))
+#: The values of facts that are words.
+_WORDS = {"kind": KINDS, "movement": MOVEMENTS}
+
+
+class Op(OpFacts):
     """A primitive: a forward function and its rules. Calling an op runs it on tensors and records it."""
 
     def __init__(
@@ -315,23 +424,23 @@ class Op:
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = traits.get("backward_name") or _camel(name) + "Backward0"
         self.saved_names = traits.get("saved_names", {})
-        self.kind = traits.get("kind")
-        if self.kind is not None and self.kind not in KINDS:
-            raise ValueError(f"op {name!r} is of no kind {self.kind!r}; the kinds are {', '.join(KINDS)} [nd-op-block]")
-        self.piecewise_linear = traits.get("piecewise_linear", False)
+        if self.elementwise:
+            self.memory_order = "kept"
+        self.set_facts(traits)
         self.known_as = traits.get("known_as", name.removesuffix("_all"))
         self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
-        self.refuses_bool = traits.get("refuses_bool")
         self.one_dtype = "one_dtype" in traits
-        self.may_raise = traits.get("may_raise", False)
-        self.moves_values = traits.get("moves_values", False)
+        #: The op in terms of other ops (ndgrad._src.ops.composite); None for a primitive.
+        self.body: Body | None = None
         default = " ".join(a for a in self.args if a not in _UNPROMOTED) if self.elementwise else ""
         promoted = traits.get("promotes", traits.get("one_dtype", default)).split()
         brought = tuple(i for i, a in enumerate(self.args) if a in promoted)
         self.promotes = brought if len(brought) > 1 or self.variadic else ()
         #: True if the op may turn integers into floats.
         self.narrows = self.elementwise and self.outputs == 1 and self.differentiable and not self._keeps_integers()
-        self.compares = name in _COMPARISONS
+        self.compares = self.elementwise and self.returns_bool and len(self.args) == 2
+        self.is_arithmetic = forward in _ARITHMETIC
+        self._linear_in = traits.get("linear_in")
         _give_defaults(forward, self.settings)
         self._forwards: dict[Any, Callable[..., Any]] = {}
         self._bare_forwards: dict[Any, Callable[..., Any]] = {}
@@ -489,6 +598,14 @@ class Op:
             wanted = self.differentiable_args
             known = self._positions[count] = tuple(i for i, name in enumerate(names) if name in wanted)
         return known
+
+    def linear_in(self, count: int) -> tuple[frozenset[int], ...]:
+        """Return the sets of positions, among `count` arguments, in which the op is jointly linear."""
+        if self._linear_in is not None:
+            return tuple(frozenset(map(self.args.index, names.split())) for names in self._linear_in)
+        if self.jvp == "linear":
+            return (frozenset(range(count)),)
+        return tuple(frozenset((i,)) for i in range(count)) if self.jvp == "multilinear" else ()
 
     def torch_name(self, name: str) -> str:
         """Return torch's name for a saved value, as in `_saved_self`."""

@@ -88,7 +88,7 @@ toeplitz_times = op(
         "x": lambda g, line, ops: ops.toeplitz_times(adjoint_line(line, ops), g),
     },
     jvp="multilinear",
-    batch="leading",
+    batch="leading", core_dims=[1, 2],
 )  # fmt: skip
 
 # The sum of each diagonal of w y^T, from the upper right corner to the lower left. w and y have equally many columns.
@@ -100,7 +100,7 @@ toeplitz_sums = op(
         "y": lambda g, w, ops: ops.toeplitz_times(ops.flip(g, dims=(len(g.shape) - 1,)), ops.conj(w)),
     },
     jvp="multilinear",
-    batch="leading",
+    batch="leading", core_dims=[2],
 )  # fmt: skip
 
 
@@ -168,5 +168,5 @@ solve_toeplitz = op(
         "b": lambda t, line, ops: ops.solve_toeplitz(line, t),
     },
     batch="leading",
-    may_raise=True,
+    may_raise=True, core_dims=[1, 2],
 )  # fmt: skip

@@ -156,7 +156,7 @@ boxcox = elementwise(
     "boxcox", _boxcox_of, args="x lmbda",
     x=lambda t, x, lmbda: t * x ** (lmbda - 1.0),
     lmbda=lambda t, x, lmbda, ops: t * _boxcox_change(ops.log(make_like(x, lmbda, ops)), make_like(lmbda, x, ops), ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 # boxcox(1 + x, lmbda).
@@ -165,7 +165,7 @@ boxcox1p = elementwise(
     x=lambda t, x, lmbda: t * (x + 1.0) ** (lmbda - 1.0),
     lmbda=lambda t, x, lmbda, ops: t
         * _boxcox_change(ops.log1p(make_like(x, lmbda, ops)), make_like(lmbda, x, ops), ops),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 # ----- quotients by x -------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ expn = elementwise(
     "expn", _expn, args="k x",
     k=lambda t: no_derivative("expn", "n"),
     x=lambda t, k, x, ops: t * -ops.expn(k - 1, x),
-    inplace=False,
+    inplace=False, memory_order="C",
 )  # fmt: skip
 
 # ----- the complete elliptic integral ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ tril = op(
     jvp="linear",
     batch="leading",
     halves=True,
-    moves_values=True,
+    moves_values=True, core_dims=[2], memory_order="C", movement="rearrange",
 )  # fmt: skip
 
 triu = op(
@@ -29,7 +29,7 @@ triu = op(
     jvp="linear",
     batch="leading",
     halves=True,
-    moves_values=True,
+    moves_values=True, core_dims=[2], memory_order="C", movement="rearrange",
 )  # fmt: skip
 
 # ----- diagonals ------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ diagonal = op(
     batch="dims",
     view=True,
     partial_view=True,
-    saved_names={"dim0": "dim1", "dim1": "dim2"},
+    saved_names={"dim0": "dim1", "dim1": "dim2"}, moves_dims=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ diagonal_backward = op(
     batch=lambda x, shape, offset, dim0, dim1, ops: ops.diagonal_backward(
         x, shape=(x.shape[0], *shape), offset=offset, dim0=dim0 + 1, dim1=dim1 + 1
     ),
-    halves=True,
+    halves=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -96,5 +96,5 @@ diag_embed = op(
     batch="dims",
     saved_names={"dim0": "dim1", "dim1": "dim2"},
     halves=True,
-    moves_values=True,
+    moves_values=True, moves_dims=True, movement="rearrange",
 )  # fmt: skip

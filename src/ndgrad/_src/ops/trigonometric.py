@@ -54,11 +54,13 @@ atan2 = elementwise(
 hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
 
 deg2rad = elementwise(
-    "deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False
+    "deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False,
+    linear_in=["x"],
 )
 
 rad2deg = elementwise(
-    "rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0", halves=False
+    "rad2deg", "rad2deg", x=lambda t: t * (180 / math.pi), backward_name="Rad2DegBackward0", halves=False,
+    linear_in=["x"],
 )
 
 # ----- hyperbolic -----------------------------------------------------------------------------------------------------

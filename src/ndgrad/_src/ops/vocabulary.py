@@ -19,6 +19,8 @@ import importlib
 import pkgutil
 from typing import Any
 
+import numpy
+
 from ndgrad._src import ops
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import Op, table
@@ -60,12 +62,22 @@ class RawOps:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        bound = self._bind_write(name[:-1]) if name.endswith("_") else find(name).forward_for(self.np)
+        bound = self._bind_write(name[:-1]) if name.endswith("_") else self._bind(name)
         setattr(self, name, bound)
         return bound
 
-    def _bind_write(self, name: str) -> Any:
+    def _bind(self, name: str) -> Any:
         return find(name).forward_for(self.np)
+
+    def _bind_write(self, name: str) -> Any:
+        return self._bind(name)
+
+
+class BareOps(RawOps):
+    """The ops' forward functions on NumPy arrays that are never of half precision, for bodies of composite ops."""
+
+    def _bind(self, name: str) -> Any:
+        return find(name).bare_forward_for(self.np)
 
 
 class OwningRawOps(RawOps):
@@ -129,6 +141,7 @@ class PlainOps:
 tensor_ops = TensorOps()
 owning_tensor_ops = OwningTensorOps()
 plain_ops = PlainOps()
+_bare = BareOps(numpy)
 _raw: dict[Any, RawOps] = {}
 _owning: dict[Any, OwningRawOps] = {}
 
@@ -140,6 +153,11 @@ def raw_ops(library: Any) -> RawOps:
     return made
 
 
+def body_ops(library: Any) -> RawOps:
+    """Return the vocabulary for the body of an op whose forward function never receives half precision."""
+    return _bare if library is numpy else raw_ops(library)
+
+
 def owning_raw_ops(library: Any) -> OwningRawOps:
     made = _owning.get(library)
     if made is None:
@@ -149,6 +167,6 @@ def owning_raw_ops(library: Any) -> OwningRawOps:
 
 def forget(name: str) -> None:
     """Drop cached functions of an op that was removed from the table."""
-    for kept in (tensor_ops, owning_tensor_ops, plain_ops, *_raw.values(), *_owning.values()):
+    for kept in (_bare, tensor_ops, owning_tensor_ops, plain_ops, *_raw.values(), *_owning.values()):
         vars(kept).pop(name, None)
         vars(kept).pop(name + "_", None)

@@ -67,7 +67,7 @@ unfold = op(
     jvp="linear",
     batch="dims",
     view=True,
-    saved_names={"dim": "dimension", "width": "size"},
+    saved_names={"dim": "dimension", "width": "size"}, moves_dims=True, movement="rearrange",
 )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ unfold_backward = op(
     jvp="linear",
     batch=lambda x, shape, dim, width, step, ops: ops.unfold_backward(
         x, shape=(x.shape[0], *shape), dim=dim + 1, width=width, step=step
-    ),
+    ), movement="scatter",
 )  # fmt: skip
 
 # ----- any strides ----------------------------------------------------------------------------------------------------

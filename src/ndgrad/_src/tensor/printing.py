@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad._src.arrays import device_faults
+from ndgrad._src.foundations.public_path import set_module
 
 __all__ = [
     "append_suffixes",
@@ -74,6 +75,7 @@ def _update_options(
     return base._replace(**changes, sci_mode=sci_mode)
 
 
+@set_module("ndgrad")
 def set_printoptions(
     precision: int | None = None,
     threshold: float | None = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays import determinism
 from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device
@@ -27,6 +28,7 @@ __all__ = [
 # ----- repeatable results ---------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad")
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Make results the same in every run. No op has to be refused for it, so `warn_only` changes nothing.
 
@@ -41,6 +43,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     determinism.demand = ("warn" if warn_only else "error") if mode else "no"
 
 
+@set_module("ndgrad")
 def are_deterministic_algorithms_enabled() -> bool:
     """True if results are the same in every run on a GPU, too.
 
@@ -51,6 +54,7 @@ def are_deterministic_algorithms_enabled() -> bool:
     return determinism.demand != "no"
 
 
+@set_module("ndgrad")
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """True if `use_deterministic_algorithms` was called with `warn_only`.
 
@@ -65,6 +69,7 @@ _MODES = {"default": 0, "warn": 1, "error": 2}
 _DEMANDS: tuple[determinism.Demand, ...] = ("no", "warn", "error")
 
 
+@set_module("ndgrad")
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Set the same option by a number or a word: 'default' (0), 'warn' (1) or 'error' (2).
 
@@ -82,6 +87,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     determinism.demand = _DEMANDS[found]
 
 
+@set_module("ndgrad")
 def get_deterministic_debug_mode() -> int:
     """Return the mode of `set_deterministic_debug_mode` as a number.
 
@@ -97,6 +103,7 @@ def get_deterministic_debug_mode() -> int:
 _precision = "highest"
 
 
+@set_module("ndgrad")
 def set_float32_matmul_precision(precision: str) -> None:
     """Set the allowed rounding of float32 products: 'highest' (none), 'high' or 'medium'. It has no effect.
 
@@ -111,6 +118,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     _precision = precision
 
 
+@set_module("ndgrad")
 def get_float32_matmul_precision() -> str:
     """Return the value of `set_float32_matmul_precision`.
 
@@ -121,6 +129,7 @@ def get_float32_matmul_precision() -> str:
     return _precision
 
 
+@set_module("ndgrad")
 def set_flush_denormal(mode: bool) -> bool:
     """Return False: Python cannot make the processor flush very small numbers to 0, and nothing changes.
 
@@ -136,6 +145,7 @@ def set_flush_denormal(mode: bool) -> bool:
 _warns_always = False
 
 
+@set_module("ndgrad")
 def set_warn_always(b: bool) -> None:
     """Repeat warnings that torch gives once. This has no effect: Python's warning filters decide, see
     `warnings.simplefilter`.
@@ -149,6 +159,7 @@ def set_warn_always(b: bool) -> None:
     _warns_always = b
 
 
+@set_module("ndgrad")
 def is_warn_always_enabled() -> bool:
     """Return the value of `set_warn_always`.
 
@@ -159,6 +170,7 @@ def is_warn_always_enabled() -> bool:
     return _warns_always
 
 
+@set_module("ndgrad")
 def compiled_with_cxx11_abi() -> bool:
     """True, as in torch's builds; ndgrad has no C++ extensions.
 
@@ -169,6 +181,7 @@ def compiled_with_cxx11_abi() -> bool:
     return True
 
 
+@set_module("ndgrad")
 def is_vulkan_available() -> bool:
     """Return False: there are no Vulkan devices.
 
@@ -179,6 +192,7 @@ def is_vulkan_available() -> bool:
     return False
 
 
+@set_module("ndgrad")
 def get_device_module(device: Device = None) -> ModuleType:
     """Return the namespace of a kind of device: `ndgrad.cuda`, `ndgrad.cpu`.
 

@@ -24,6 +24,7 @@ from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import device_of
 from ndgrad._src.core.variable import Variable, innermost_array
 from ndgrad._src.core.versions import LazyStorage, Storage, exporter_of, is_inference, storage_of
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.complex import conj
 
 if TYPE_CHECKING:
@@ -510,6 +511,7 @@ def storage_offset(array: Payload) -> int:
     return (pointer(array) - pointer(owner_of(array))) // array.itemsize
 
 
+@set_module("ndgrad")
 def is_storage(obj: object) -> bool:
     """True if `obj` is a storage object.
 

@@ -730,7 +730,7 @@ class Tensor(PythonProtocols, TensorMethods):
         if process.busy or self._array.__class__ is not np.ndarray or self.__class__ not in FACES:
             other = answer(Tensor.detach, (self,), {})
             return shape.detach(self) if other is UNASKED else other
-        outside = wrap(self.face, self._array)
+        outside: Any = wrap(self.face, self._array)
         outside._storage = self._storage or storage_of(self)
         return outside
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations import package_name
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.tensor.functions.data import construct
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -82,6 +83,7 @@ def type_of(wanted: Any) -> dtypes.dtype:
         ) from error
 
 
+@set_module("ndgrad")
 def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by the name of a typed class. Prefer `set_default_dtype`.
 

@@ -131,7 +131,7 @@ def _apply_dual(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, An
 @contextmanager
 def _hide_tangents(args: tuple[Any, ...], number: int) -> Iterator[None]:
     """Hide the tangents of one level on the arguments themselves, because the function may write to them."""
-    metas = []
+    metas: list[Any] = []
     for a in args:
         if isinstance(a, Variable) and a._meta is not None:
             metas += [a._meta] if a._meta.view is None else [a._meta, a._meta.view.base._meta]
@@ -384,6 +384,7 @@ def _rebatch(
     level: Level, result: Any, out_dims: Any, args: tuple[Any, ...] = (), payloads: tuple[Any, ...] = ()
 ) -> Any:
     """Return results of the levels below as batched tensors; an input changed in place is returned itself."""
+
     def one(t: Any, dim: Any) -> Any:
         if not isinstance(t, Variable) or dim is None:
             return t
@@ -490,5 +491,3 @@ def _run_on_samples(
         run_vmap(one, (*in_dims, *(0,) * len(outputs), *(dims[k] for k in present)), (*inputs, *outputs, *parts))
     )
     return tuple(next(found) if a else None for a in answered)
-
-

@@ -38,8 +38,10 @@ from ndgrad._src.core.variable import (
     wrap,
 )
 from ndgrad._src.core.versions import Storage, storage_of
-from ndgrad._src.core.view import Path, make_view, replay, steps
+from ndgrad._src.core.view import make_view, replay
+from ndgrad._src.core.view_path import Path, steps
 from ndgrad._src.engine.backward_api import grad
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ndgrad._src.interpreters.levels import Level, below, level_number, unwrap
 from ndgrad._src.interpreters.transform_writes import bring_to, was_made_inside
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from ndgrad._src.transforms.transforms import P, R
 
 
+@set_module("ndgrad.func")
 def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callable[P, R]:
     """Return `func` with its in-place ops replaced by out-of-place ones. The caller still sees writes to
     arguments.
@@ -364,10 +367,6 @@ def _history_error(what: str, t: Any) -> RuntimeError:
 # ----- values with a replaced part ------------------------------------------------------------------------------------
 
 
-#: View ops that contain all elements in order.
-_WHOLE = frozenset(["alias", "reshape", "squeeze", "squeeze_dim", "squeeze_dims", "unsqueeze"])
-
-
 def _replace_part(base: Any, path: Path, part: Any) -> Any:
     """Return `base` with the part at the end of `path` replaced."""
     way, parents = steps(path), [base]
@@ -390,7 +389,7 @@ def _invert_view(parent: Any, step: Path, part: Any) -> Any:
         return tensor_ops.view_as_complex(part)
     if op.name == "view_as_complex":
         return tensor_ops.view_as_real(part)
-    if op.name in _WHOLE:
+    if op.view and op.movement == "reshape":
         return tensor_ops.reshape(part, shape=tuple(parent.shape))
     if op.name == "detach" and not has_history(parent):
         return part

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, shape_of, wrap
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.plain_arguments import accept_plain_arrays, convert_to_arrays, convert_to_numpy
@@ -58,6 +59,7 @@ def jacrev(
 ) -> Callable[P, Any]: ...
 
 
+@set_module("ndgrad.func")
 @preserve_compiled
 def jacrev(
     func: Callable[..., Any],
@@ -154,6 +156,7 @@ def jacfwd(
 ) -> Callable[P, Any]: ...
 
 
+@set_module("ndgrad.func")
 @preserve_compiled
 def jacfwd(
     func: Callable[..., Any],
@@ -221,6 +224,7 @@ def hessian(func: Differentiable[T, P], argnums: Literal[0] = 0) -> Derivative[T
 def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: ...
 
 
+@set_module("ndgrad.func")
 @preserve_compiled
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """The Hessian of a scalar function, forward over reverse.
@@ -243,6 +247,7 @@ def hvp(
 ) -> tuple[T, R, *Ts]: ...
 
 
+@set_module("ndgrad.func")
 def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
     """The gradient's directional derivative: a Hessian-vector product at the cost of a few gradients.
 
@@ -261,6 +266,7 @@ def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     return convert_to_numpy(product) if is_plain else product
 
 
+@set_module("ndgrad.func")
 def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts], R]]:
     """Return the value of `func`, and its derivative at the primals as a linear function of tangents.
 

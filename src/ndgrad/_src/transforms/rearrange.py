@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 #: A side of a pattern: groups of names. "..." is a group of its own, or an item among names on the right.
@@ -25,6 +26,7 @@ _ELLIPSIS = "..."
 _TOKEN = re.compile(r"\s*(\.\.\.|…|[A-Za-z]\w*|\d+|[()])")
 
 
+@set_module("ndgrad.func")
 def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: int) -> Tensor:
     """Return the tensor with the dimensions named on the left of the pattern ordered and grouped as on its right.
 

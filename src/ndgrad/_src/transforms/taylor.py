@@ -27,6 +27,7 @@ from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.layout import in_layout_of
 from ndgrad._src.core.modes import section, thread
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import flatten_up_to, tree_flatten, tree_unflatten
 from ndgrad._src.interpreters.forward_ad import (
     dual_level,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 
+@set_module("ndgrad.func")
 @section
 def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -> tuple[R, Any]:
     """Return the derivatives of `func` along a curve, up to the order of the given curve.
@@ -92,6 +94,7 @@ def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -
         return tree_unflatten(values, out_spec), tree_unflatten(made, out_spec)
 
 
+@set_module("ndgrad.func")
 def derivatives(
     func: Callable[[Tensor], Tensor], x: Tensor, order: int, direction: float | Tensor | None = None
 ) -> list[Tensor]:

@@ -23,6 +23,7 @@ from ndgrad._src.core.modes import section
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap
 from ndgrad._src.engine.engine import backward_from
 from ndgrad._src.engine.roots import implicit_gradient, is_constant
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import (
     LEAF,
     TreeSpec,
@@ -199,6 +200,7 @@ def grad_and_value(
 ) -> Callable[P, tuple[Any, Any]]: ...
 
 
+@set_module("ndgrad.func")
 @preserve_compiled
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux)).
@@ -249,6 +251,7 @@ def grad(
 def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 
 
+@set_module("ndgrad.func")
 @preserve_compiled
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes the gradient of a scalar function; with `has_aux`, (gradient, aux).
@@ -287,7 +290,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool) -> tuple[Any, ..
 
 
 # The implementation accepts the arguments of all overloads.
-def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:  # type: ignore[misc]
+@set_module("ndgrad.func")  # type: ignore[misc]
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the output of `func`, and a function from cotangents of the output to a tuple of cotangents of the
     primals.
 
@@ -430,6 +434,7 @@ def jvp(
 ) -> tuple[Any, ...]: ...
 
 
+@set_module("ndgrad.func")
 @section
 def jvp(
     func: Callable[..., Any],
@@ -521,6 +526,7 @@ def _check_primals_and_tangents(name: str, primals: Any, tangents: Any) -> tuple
 # ----- vmap -----------------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.func")
 @preserve_compiled
 def vmap(
     func: F,
@@ -553,6 +559,7 @@ def vmap(
     )
 
 
+@set_module("ndgrad.func")
 def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> F:
     """Map like `vmap`, with the batch computed in a given number of chunks.
 

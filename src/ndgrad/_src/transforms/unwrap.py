@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.interpreters.levels import level_number
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
 
 
+@set_module("ndgrad.func")
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """Return the payload of a tensor inside a transform: for vmap the whole batch, in front. An ordinary tensor is
     returned unchanged.

@@ -6,7 +6,6 @@ and both values. Errors of the function itself pass through unchanged.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +60,7 @@ def gradcheck(
         )
     if check_batched_grad and not check_backward_ad:
         raise AssertionError(
-            "gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True. "
-            "[nd-exclusive]"
+            "gradcheck: check_batched_grad=True checks reverse mode, so it needs check_backward_ad=True. [nd-exclusive]"
         )
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError(
@@ -155,7 +153,7 @@ def gradgradcheck(
         cotangents = as_tuple(grad_outputs)[: len(smooth)]
     count = len(given)
 
-    def gradient(*args: Any) -> Any:
+    def gradient(*args: Any) -> tuple[Tensor, ...]:
         found = as_tuple(func(*args[:count]))
         wanted = [a for a in args[:count] if isinstance(a, Variable) and requires_grad(a)]
         grads = pull([found[i] for i in differentiable(found)], wanted, args[count:], create_graph=True)
@@ -184,10 +182,10 @@ def on_dense_tensors(
     return on_dense(func, inputs, masked)
 
 
-def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
+def _cotangent(output: Tensor, random: np.random.Generator, strided: bool) -> Tensor:
     """Return a random cotangent that requires grad; strided means every other element of a larger one."""
     made = like(output, random_like(random, output))
-    if strided and math.prod(output.shape):
+    if strided and output.numel():
         made = tensor_ops.getitem(tensor_ops.stack(made, made, dim=len(made.shape)), index=(Ellipsis, 0))
     return made.requires_grad_()
 
@@ -196,8 +194,12 @@ def _cotangent(output: Any, random: np.random.Generator, strided: bool) -> Any:
 
 
 def get_numerical_jacobian(
-    fn: Callable[[Any], Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
-) -> Any:
+    fn: Callable[[Any], Any],
+    inputs: Tensor | Sequence[Tensor],
+    target: Tensor | Sequence[Tensor] | None = None,
+    eps: float = 1e-3,
+    grad_out: float = 1.0,
+) -> tuple[Tensor, ...]:
     """Return finite-difference Jacobians of the (first) real output of `fn`, a function of the tuple `inputs`.
 
     One matrix of shape (elements of the input, elements of the output) per tensor of `target` (all inputs
@@ -218,8 +220,8 @@ def get_numerical_jacobian(
 def get_numerical_jacobian_wrt_specific_input(
     fn: Callable[..., Any],
     input_idx: int,
-    inputs: Any,
-    outputs: Any,
+    inputs: Tensor | Sequence[Tensor],
+    outputs: object,
     eps: float,
     input: Tensor | None = None,
     is_forward_ad: bool = False,
@@ -239,7 +241,7 @@ def get_numerical_jacobian_wrt_specific_input(
 
 
 def get_analytical_jacobian(
-    inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+    inputs: Tensor | Sequence[Tensor], output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
     """Return the Jacobians of a real output by backward, whether backward is deterministic, and whether gradients have
     the right sizes and dtypes.
@@ -260,7 +262,7 @@ def get_analytical_jacobian(
     return tuple(like_matrix(t, m) for t, m in zip(wanted, found, strict=True)), spread <= nondet_tol, sizes, types
 
 
-def like_matrix(t: Any, matrix: Array) -> Any:
+def like_matrix(t: Tensor, matrix: Array) -> Tensor:
     """Return a matrix as a tensor of the class and device of `t`."""
     return wrap(t.face, library_of(innermost_array(t)).asarray(matrix))
 
@@ -276,8 +278,7 @@ def _refuse_complex(name: str, outputs: Sequence[Any]) -> None:
     for o in outputs:
         if np_dtype(o).kind == "c":
             raise ValueError(
-                f"{name}: the output is {np_dtype(o)}. Take its real and imaginary part, one at a time. "
-                "[nd-complex]"
+                f"{name}: the output is {np_dtype(o)}. Take its real and imaginary part, one at a time. [nd-complex]"
             )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from ndgrad._src.engine.backward_api import grad
 from ndgrad._src.interpreters import forward_ad
 from ndgrad.autograd.gradcheck.numerical import Array, host_array
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
-def as_tuple(value: Any) -> tuple[Any, ...]:
+
+def as_tuple(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -27,13 +30,13 @@ def differentiable(outputs: Sequence[Any]) -> list[int]:
     return [i for i, o in enumerate(outputs) if isinstance(o, Variable) and requires_grad(o)]
 
 
-def like(t: Any, values: Any) -> Any:
+def like(t: Tensor, values: Array) -> Tensor:
     """Return a constant with given values on the device of `t`."""
     library = library_of(innermost_array(t))
     return wrap(t.face, library.asarray(np.asarray(values).reshape(tuple(t.shape)).astype(np_dtype(t))))
 
 
-def unit(t: Any, element: int, value: complex) -> Any:
+def unit(t: Tensor, element: int, value: complex) -> Tensor:
     """Return a constant like `t`, zero except for one element."""
     values = np.zeros(math.prod(t.shape), np_dtype(t))
     values[element] = value
@@ -51,7 +54,7 @@ def pull(
 
 
 def reverse_jacobian(
-    output: Any, inputs: Sequence[Any], imaginary: bool = False, step: Callable[[], None] = lambda: None
+    output: Tensor, inputs: Sequence[Any], imaginary: bool = False, step: Callable[[], None] = lambda: None
 ) -> tuple[list[Array], float]:
     """Return, per input, the gradients of the real (or imaginary) parts of an output's elements, as columns.
 

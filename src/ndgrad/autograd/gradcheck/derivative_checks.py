@@ -12,7 +12,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,9 @@ from ndgrad.autograd.gradcheck.numerical import (
 )
 from ndgrad.autograd.gradcheck.progress import Progress
 
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
+
 #: Number of cotangents or tangents in a check of batching.
 _BATCH = 4
 
@@ -61,7 +64,7 @@ class GradcheckError(RuntimeError):
     __module__ = "ndgrad.autograd.gradcheck"  # the module under which users import it
 
 
-def random_like(random: np.random.Generator, t: Any) -> Array:
+def random_like(random: np.random.Generator, t: Tensor) -> Array:
     values = random.standard_normal(tuple(t.shape))
     return values + 1j * random.standard_normal(tuple(t.shape)) if np_dtype(t).kind == "c" else np.asarray(values)
 
@@ -218,14 +221,16 @@ class Check:
                 got = np.zeros_like(slope[number]) if tangents[number] is None else host_array(tangents[number])
                 self._agree_along(got, slope[number], float(np.sum(np.abs(u))), number, i, "forward mode")
 
-    def _direction(self, t: Any) -> Array:
+    def _direction(self, t: Tensor) -> Array:
         """Return a random direction of positive numbers, which do not cancel, of length one."""
         values: Any = self.random.uniform(0.1, 1.0, tuple(t.shape))
         if np_dtype(t).kind == "c":
             values = values + 1j * self.random.uniform(0.1, 1.0, tuple(t.shape))
         return np.asarray(values / max(float(np.sqrt(np.sum(np.abs(values) ** 2))), 1e-300))
 
-    def _agree_along(self, got: Any, want: Any, slack: float, number: int, i: int, mode: str) -> None:
+    def _agree_along(
+        self, got: Array | complex, want: Array | complex, slack: float, number: int, i: int, mode: str
+    ) -> None:
         if np.all(np.abs(got - want) <= self.atol * slack + self.rtol * np.abs(want)):
             return
         forward = mode == "forward mode"
@@ -342,7 +347,7 @@ class Check:
             rows = [push(self.func, self.inputs, {i: t})[1] for t in tangents]
             used = [o for o in self.differentiable if rows[0][o] is not None]
 
-            def one(t: Any, i: int = i, used: Sequence[int] = tuple(used)) -> Any:
+            def one(t: Tensor, i: int = i, used: Sequence[int] = tuple(used)) -> tuple[Tensor, ...]:
                 found = push(self.func, self.inputs, {i: t})[1]
                 return tuple(found[o] for o in used)
 
@@ -435,5 +440,5 @@ def _no_more_than_zero(a: Array) -> bool:
     return not bool(np.any(np.isfinite(a) & (a != 0)))
 
 
-def _stack(tensors: Sequence[Any]) -> Any:
+def _stack(tensors: Sequence[Any]) -> Tensor:
     return tensor_ops.stack(*tensors, dim=0)

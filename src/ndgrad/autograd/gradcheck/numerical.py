@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype
 from ndgrad._src.core.versions import storage_of
+
+if TYPE_CHECKING:
+    from ndgrad._typing import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +44,7 @@ class Slopes(NamedTuple):
         return np.asarray(part(self.real) if self.imaginary is None else part(self.real) + 1j * part(self.imaginary))
 
 
-def host_array(t: Any) -> Array:
+def host_array(t: Tensor) -> Array:
     """Return a copy of a tensor's values in NumPy's memory."""
     array = innermost_array(t) if isinstance(t, Variable) else t
     return np.array(move_to(array, CPU))
@@ -55,7 +58,7 @@ def values_of(outputs: Sequence[Any]) -> list[Array]:
     return [a if is_inexact(a.dtype) else a.astype(np.float64) for a in arrays]
 
 
-def memory_of(t: Any, name: str) -> Any:
+def memory_of(t: Tensor, name: str) -> Array:
     """Return the array of a tensor, for writing."""
     storage_of(t)  # gives a scalar its own memory
     array = t._array
@@ -68,7 +71,7 @@ def memory_of(t: Any, name: str) -> Any:
 
 
 @contextmanager
-def _moved_element(array: Any, index: tuple[int, ...]) -> Iterator[Callable[[complex], None]]:
+def _moved_element(array: Array, index: tuple[int, ...]) -> Iterator[Callable[[complex], None]]:
     """Return a context with a function that moves one element by a step; the element is restored afterwards."""
     before = array[index].copy()
 
@@ -82,7 +85,7 @@ def _moved_element(array: Any, index: tuple[int, ...]) -> Iterator[Callable[[com
 
 
 def numerical_jacobian(
-    call: Callable[[], list[Array]], t: Any, name: str, eps: float, step: Callable[[], None] = lambda: None
+    call: Callable[[], list[Array]], t: Tensor, name: str, eps: float, step: Callable[[], None] = lambda: None
 ) -> list[Slopes]:
     """Return, per output of `call`, its slopes along every element of tensor `t`. `call` reads the memory of `t` and
     returns copies.
@@ -110,7 +113,7 @@ def numerical_jacobian(
 
 
 def numerical_directional(
-    call: Callable[[], list[Array]], t: Any, name: str, direction: Array, eps: float
+    call: Callable[[], list[Array]], t: Tensor, name: str, direction: Array, eps: float
 ) -> list[Array]:
     """Return the derivative of each output of `call` when tensor `t` moves along `direction`."""
     array = memory_of(t, name)
@@ -126,5 +129,5 @@ def numerical_directional(
     return [(p - m) / (2 * eps) for p, m in zip(plus, minus, strict=True)]
 
 
-def number_of_elements(t: Any) -> int:
+def number_of_elements(t: Tensor) -> int:
     return int(math.prod(t.shape)) * (2 if np_dtype(t).kind == "c" else 1)

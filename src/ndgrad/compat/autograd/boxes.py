@@ -22,7 +22,7 @@ from ndgrad.numpy.coercion import as_array, constant
 _INEXACT = (float, complex, np.floating, np.complexfloating)
 
 
-def boxed(tree: Any) -> Any:
+def box(tree: Any) -> Any:
     """Return an argument to differentiate in, with Arrays for its numbers and arrays."""
     return tree_map(_boxed_leaf, tree)
 
@@ -80,7 +80,7 @@ def value_of(x: Any) -> Any:
     )
 
 
-def conjugated(tree: Any) -> Any:
+def conjugate(tree: Any) -> Any:
     """Return conjugates: HIPS autograd's gradients of complex numbers are the conjugates of torch's."""
     leaves = tree_flatten(tree)[0]
     if all(np_dtype(t).kind != "c" for t in leaves if isinstance(t, Variable)):

@@ -23,7 +23,7 @@ from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.pytree import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 from ndgrad._src.interpreters.levels import level_number
-from ndgrad.compat.autograd.boxes import as_tensors, boxed, conjugated, is_box, plain
+from ndgrad.compat.autograd.boxes import as_tensors, box, conjugate, is_box, plain
 from ndgrad.compat.autograd.extend import watch_primitives
 from ndgrad.numpy.coercion import as_array
 
@@ -46,16 +46,16 @@ def _unary(fun: Function, argnum: Argnum, args: tuple[Any, ...], kwargs: dict[st
         return lambda v: fun(*args[:number], v, *args[number:][1:], **kwargs), x
     numbers = tuple(argnum)
 
-    def of_several(values: Any) -> Any:
+    def call_with(values: Any) -> Any:
         given = list(args)
         for n, v in zip(numbers, values, strict=True):
             given[n] = v
         return fun(*given, **kwargs)
 
-    return of_several, tuple(args[n] for n in numbers)
+    return call_with, tuple(args[n] for n in numbers)
 
 
-def _named(fun: Function, prefix: str, argnum: Argnum = 0) -> Callable[[Function], Function]:
+def _name_derivative(fun: Function, prefix: str, argnum: Argnum = 0) -> Callable[[Function], Function]:
     """Give a derivative the name and the docstring of its function."""
     of = getattr(fun, "__name__", "function")
 
@@ -71,7 +71,7 @@ class _Pullback:
     """A function's value at a point, and its pullback of cotangents."""
 
     def __init__(self, fun: Function, x: Any, has_aux: bool = False) -> None:
-        self.x = boxed(x)
+        self.x = box(x)
         self.depends = False
         self.aux: Any = None
 
@@ -93,7 +93,7 @@ class _Pullback:
             warnings.warn("Output seems independent of input.", stacklevel=3)
             return tree_map(lambda t: t * 0.0, self.x)
         given = tree_map(lambda v, t: _cotangent(v, t), g, self.value)
-        return conjugated(self._pull(conjugated(given))[0])
+        return conjugate(self._pull(conjugate(given))[0])
 
     def ones(self) -> Any:
         return tree_map(lambda t: as_array(np.ones(t.shape, np_dtype(t))), self.value)
@@ -155,7 +155,7 @@ def grad(fun: Function, argnum: Argnum = 0) -> Function:
     """
     both = value_and_grad(fun, argnum)
 
-    @_named(fun, "grad", argnum)
+    @_name_derivative(fun, "grad", argnum)
     def gradfun(*args: Any, **kwargs: Any) -> Any:
         return both(*args, **kwargs)[1]
 
@@ -170,7 +170,7 @@ def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
     [8.0, 12.0]
     """
 
-    @_named(fun, "value_and_grad", argnum)
+    @_name_derivative(fun, "value_and_grad", argnum)
     def both(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         _check_scalar(pull.value)
@@ -189,7 +189,7 @@ def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
     (6.0, 'seen')
     """
 
-    @_named(fun, "grad_and_aux", argnum)
+    @_name_derivative(fun, "grad_and_aux", argnum)
     def both(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs), has_aux=True)
         _check_scalar(pull.value)
@@ -208,7 +208,7 @@ def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
     array([2., 4.])
     """
 
-    @_named(fun, "elementwise_grad", argnum)
+    @_name_derivative(fun, "elementwise_grad", argnum)
     def gradfun(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         if not isinstance(pull.value, Variable) or np_dtype(pull.value).kind == "c":
@@ -231,11 +231,11 @@ def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         of_one, x = _unary(fun, argnum, args, kwargs)
-        if not any(np_dtype(t).kind == "c" for t in tree_leaves(boxed(x))):
+        if not any(np_dtype(t).kind == "c" for t in tree_leaves(box(x))):
             warnings.warn("Input to holomorphic_grad is not complex", stacklevel=2)
         return grad(lambda v: np.real(of_one(v)))(x)
 
-    return _named(fun, "holomorphic_grad", argnum)(maker)
+    return _name_derivative(fun, "holomorphic_grad", argnum)(maker)
 
 
 def grad_named(fun: Function, argname: str) -> Function:
@@ -257,17 +257,17 @@ def multigrad_dict(fun: Function) -> Function:
     """
     signature = inspect.signature(fun)
 
-    @_named(fun, "multigrad_dict")
+    @_name_derivative(fun, "multigrad_dict")
     def gradfun(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
 
-        def of_dict(given: dict[str, Any]) -> Any:
+        def call_with_dict(given: dict[str, Any]) -> Any:
             call = signature.bind(*args, **kwargs)
             call.arguments = dict(given)
             return fun(*call.args, **call.kwargs)
 
-        return grad(of_dict)(dict(bound.arguments))
+        return grad(call_with_dict)(dict(bound.arguments))
 
     return gradfun
 
@@ -286,7 +286,7 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
            [0., 4.]])
     """
 
-    @_named(fun, "jacobian", argnum)
+    @_name_derivative(fun, "jacobian", argnum)
     def jacfun(*args: Any, **kwargs: Any) -> Any:
         pull = _Pullback(*_unary(fun, argnum, args, kwargs))
         value = pull.value
@@ -355,11 +355,11 @@ def tensor_jacobian_product(fun: Function, argnum: Argnum = 0) -> Function:
         args, tensor = _last(args)
         rank = np.ndim(tensor)
 
-        def contracted(*given: Any, **options: Any) -> Any:
+        def contract(*given: Any, **options: Any) -> Any:
             """Return the function times the tensor, contracted over the tensor's dimensions."""
             return np.tensordot(tensor, fun(*given, **options), rank)
 
-        return jacobian(contracted, argnum)(*args, **kwargs)
+        return jacobian(contract, argnum)(*args, **kwargs)
 
     return product
 
@@ -388,7 +388,7 @@ def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
 
     def maker(*args: Any, **kwargs: Any) -> Any:
         of_one, x = _unary(fun, argnum, args, kwargs)
-        at = boxed(x)
+        at = box(x)
 
         def jvp(v: Any) -> Any:
             tangent = tree_map(lambda d, t: _cotangent(d, t), v, at)
@@ -425,10 +425,10 @@ def deriv(fun: Function, argnum: Argnum = 0) -> Function:
     1.0
     """
 
-    @_named(fun, "deriv", argnum)
+    @_name_derivative(fun, "deriv", argnum)
     def derivative(*args: Any, **kwargs: Any) -> Any:
         _, x = _unary(fun, argnum, args, kwargs)
-        along = tree_map(lambda t: as_array(np.ones(t.shape, np_dtype(t))), boxed(x))
+        along = tree_map(lambda t: as_array(np.ones(t.shape, np_dtype(t))), box(x))
         return make_jvp(fun, argnum)(*args, **kwargs)(along)[1]
 
     return derivative
@@ -468,9 +468,9 @@ def checkpoint(fun: Function) -> Function:
     1.0
     """
     @functools.wraps(fun)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if not any(is_box(leaf) for leaf in tree_leaves((args, kwargs))):
             return fun(*args, **kwargs)
         return run_checkpointed(fun, *args, use_reentrant=False, **kwargs)
 
-    return wrapped
+    return call

@@ -22,7 +22,7 @@ import numpy as np
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.foundations.pytree import tree_flatten, tree_map, tree_unflatten
-from ndgrad.compat.autograd.boxes import boxed, conjugated, is_box, plain
+from ndgrad.compat.autograd.boxes import box, conjugate, is_box, plain
 from ndgrad.numpy.coercion import as_array
 
 __all__ = [
@@ -133,7 +133,7 @@ class _Primitive(Function):
         ctx.save_for_forward(*tensors, *outputs)
 
     @staticmethod
-    def _restored(ctx: Any) -> tuple[Any, Any, list[Any]]:
+    def _restore(ctx: Any) -> tuple[Any, Any, list[Any]]:
         saved = ctx.saved_tensors
         tensors = iter(map(plain, saved[: ctx.count]))
         leaves = [next(tensors) if known else other for known, other in zip(ctx.is_tensor, ctx.others, strict=True)]
@@ -142,13 +142,13 @@ class _Primitive(Function):
     @staticmethod
     def backward(ctx: Any, *gs: Any) -> Any:
         call: _Call = ctx.call
-        ans, args, leaves = _Primitive._restored(ctx)
+        ans, args, leaves = _Primitive._restore(ctx)
         needed = [n and t for n, t in zip(ctx.needs_input_grad[1:], ctx.is_tensor, strict=True)]
         argnums = call.positions(needed)
         rule = call.primitive.vjp
         if rule is None:
             raise NotImplementedError(_missing("VJP", call.primitive, argnums))
-        g = call.answer([plain(conjugated(t)) for t in gs])
+        g = call.answer([plain(conjugate(t)) for t in gs])
         found = rule(tuple(argnums), ans, args, call.kwargs)(g)
         grads: list[Any] = []
         by_number = dict(zip(argnums, found, strict=True))
@@ -156,12 +156,15 @@ class _Primitive(Function):
             parts = tree_flatten(arg)[0]
             given = tree_flatten(by_number[number])[0] if number in by_number else [None] * len(parts)
             grads += given if len(given) == len(parts) else [None] * len(parts)
-        return (None, *(_fitted(v, leaf) if n else None for v, leaf, n in zip(grads, leaves, needed, strict=True)))
+        return (
+            None,
+            *(_fit_gradient(v, leaf) if n else None for v, leaf, n in zip(grads, leaves, needed, strict=True)),
+        )
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         call: _Call = ctx.call
-        ans, args, _leaves = _Primitive._restored(ctx)
+        ans, args, _leaves = _Primitive._restore(ctx)
         argnums = call.positions([t is not None for t in tangents])
         if call.primitive.jvp is None:
             raise NotImplementedError(_missing("JVP", call.primitive, argnums))
@@ -197,11 +200,11 @@ def _missing(kind: str, primitive: Primitive, argnums: list[int]) -> str:
     )
 
 
-def _fitted(g: Any, leaf: Any) -> Any:
+def _fit_gradient(g: Any, leaf: Any) -> Any:
     """Return a rule's gradient in the shape and the kind of number of its argument."""
     if g is None:
         return None
-    made = conjugated(as_array(g))
+    made = conjugate(as_array(g))
     shape, dtype = np.shape(leaf), np_dtype(leaf) if isinstance(leaf, Variable) else np.asarray(leaf).dtype
     if np_dtype(made).kind == "c" and dtype.kind != "c":
         made = made.real
@@ -401,7 +404,7 @@ class VSpace:
     """
 
     def __init__(self, value: Any) -> None:
-        self.leaves, self._spec = tree_flatten(plain(boxed(value)))
+        self.leaves, self._spec = tree_flatten(plain(box(value)))
         self.iscomplex = any(np.iscomplexobj(leaf) for leaf in self.leaves)
         self.size = sum((2 if np.iscomplexobj(leaf) else 1) * int(np.size(leaf)) for leaf in self.leaves)
         self.shape = np.shape(self.leaves[0]) if self._spec.is_leaf() else None

@@ -107,7 +107,7 @@ class Metadata:
         return json.dumps(whole, indent=1)
 
     @staticmethod
-    def read(text: str, where: str) -> Metadata:
+    def parse(text: str, where: str) -> Metadata:
         """Parse metadata from JSON; raise a clear error for any other text."""
         try:
             found = json.loads(text)
@@ -162,7 +162,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         for key, part in value.items():
             if not isinstance(key, (str, int)):
                 raise TypeError(
-                    f"checkpoint: the key {key!r} at {named(path) or 'the top'} is neither text nor a number. "
+                    f"checkpoint: the key {key!r} at {format_path(path) or 'the top'} is neither text nor a number. "
                     "[nd-file-content]"
                 )
             yield from leaves(part, (*path, key))
@@ -174,13 +174,13 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             json.dumps(value)
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"checkpoint: {named(path)} is a {type(value).__name__}, and a checkpoint holds tensors, numbers, "
+                f"checkpoint: {format_path(path)} is a {type(value).__name__}. A checkpoint holds tensors, numbers, "
                 "texts, and lists and dicts of these. Save its state_dict(), or leave it out. [nd-file-content]"
             ) from error
         yield path, value
 
 
-def named(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as readable text."""
     return ".".join(map(str, path))
 

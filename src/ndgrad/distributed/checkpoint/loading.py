@@ -23,9 +23,9 @@ from ndgrad.distributed.checkpoint.layout import (
     Metadata,
     Path,
     box_of,
+    format_path,
     is_stateful,
     leaves,
-    named,
 )
 from ndgrad.distributed.checkpoint.saving import checksum, folder_of, plain_state, ranks_of, together
 from ndgrad.distributed.tensor.dtensor import DTensor
@@ -49,7 +49,7 @@ def read_metadata(checkpoint_id: str | os.PathLike[str]) -> Metadata:
         raise FileNotFoundError(
             f"{path} is not there: {checkpoint_id} is no checkpoint, or its save never ended. Load another. [nd-path]"
         ) from None
-    return Metadata.read(text, str(path))
+    return Metadata.parse(text, str(path))
 
 
 def load(
@@ -80,7 +80,7 @@ def load(
     targets = plain_state(state_dict)
     together(group, f"the checkpoint {folder} could not be loaded", lambda: reader.check(targets))
     with no_grad():
-        found = {key: reader.filled(value, (key,)) for key, value in targets.items()}
+        found = {key: reader.fill(value, (key,)) for key, value in targets.items()}
     for key, value in state_dict.items():
         if is_stateful(value):
             value.load_state_dict(found[key])
@@ -119,14 +119,14 @@ class _Reader:
                         self._verify(chunk, entry, path)
             if count != wanted.count():
                 raise ValueError(
-                    f"{named(path)}: the checkpoint has {count} of the {wanted.count()} elements at {wanted.offset}; "
-                    "the rank that had the rest did not save it [nd-file-damaged]"
+                    f"{format_path(path)}: the checkpoint has {count} of the {wanted.count()} elements at "
+                    f"{wanted.offset}; the rank that had the rest did not save it [nd-file-damaged]"
                 )
 
     def _missing(self, path: Path) -> KeyError:
-        there = sorted({named(p) for p in (*self.metadata.tensors, *self.metadata.values)})
+        there = sorted({format_path(p) for p in (*self.metadata.tensors, *self.metadata.values)})
         shown = ", ".join(there[:20]) + ", ..." * (len(there) > 20)
-        return KeyError(f"{named(path)} is not in the checkpoint, which has {shown} [nd-state-dict]")
+        return KeyError(f"{format_path(path)} is not in the checkpoint, which has {shown} [nd-state-dict]")
 
     def _entry(self, path: Path, value: Tensor) -> Entry:
         entry = self.metadata.tensors.get(path)
@@ -134,12 +134,12 @@ class _Reader:
             raise self._missing(path)
         if entry.shape != tuple(value.shape):
             raise ValueError(
-                f"{named(path)} is of shape {list(entry.shape)} in the checkpoint, and {list(value.shape)} here "
+                f"{format_path(path)} is of shape {list(entry.shape)} in the checkpoint, and {list(value.shape)} here "
                 "[nd-state-dict]"
             )
         if as_dtype(entry.dtype).is_complex and not value.is_complex():
             raise ValueError(
-                f"{named(path)} is {entry.dtype} in the checkpoint, and {value.dtype} here [nd-state-dict]"
+                f"{format_path(path)} is {entry.dtype} in the checkpoint, and {value.dtype} here [nd-state-dict]"
             )
         return entry
 
@@ -147,7 +147,7 @@ class _Reader:
         array = self._array(chunk, entry, path)
         if checksum(np.ascontiguousarray(array)) != chunk.crc32:
             raise ValueError(
-                f"{self.folder / chunk.file} is damaged: {named(path)} has another checksum than was saved "
+                f"{self.folder / chunk.file} is damaged: {format_path(path)} has another checksum than was saved "
                 "[nd-file-damaged]"
             )
 
@@ -160,37 +160,37 @@ class _Reader:
                 self._files[chunk.file] = safe_open(file)
             tensor = self._files[chunk.file].get_tensor(chunk.name)
         except FileNotFoundError:
-            raise FileNotFoundError(f"{file} is missing, which has {named(path)}. [nd-path]") from None
+            raise FileNotFoundError(f"{file} is missing, which has {format_path(path)}. [nd-path]") from None
         except (SafetensorError, KeyError, OSError, ValueError) as error:
-            raise ValueError(f"{file} is damaged, which has {named(path)}: {error} [nd-file-damaged]") from error
+            raise ValueError(f"{file} is damaged, which has {format_path(path)}: {error} [nd-file-damaged]") from error
         array = np.asarray(tensor._array)
         if entry.dtype == "complex128":
             array = np.ascontiguousarray(array).view(np.complex128).reshape(array.shape[:-1])
         if array.shape != chunk.box.shape or as_dtype(array.dtype).name != entry.dtype:
             raise ValueError(
-                f"{file} is another than was saved: {named(path)} is {array.dtype}{list(array.shape)} there, and "
+                f"{file} is another than was saved: {format_path(path)} is {array.dtype}{list(array.shape)} there, and "
                 f"{entry.dtype}{list(chunk.box.shape)} in {METADATA} [nd-file-damaged]"
             )
         return array
 
-    def filled(self, value: Any, path: Path) -> Any:
+    def fill(self, value: Any, path: Path) -> Any:
         """Return the state with the checkpoint's values: tensors, dicts and lists are filled in place, other values
         replaced.
         """
         if isinstance(value, Tensor):
-            self._fill(value, path)
+            self._fill_tensor(value, path)
             return value
         if path in self.metadata.values:
             saved = self.metadata.values[path]
             return tuple(saved) if isinstance(value, tuple) else saved
         if isinstance(value, dict):
             for key in list(value):
-                value[key] = self.filled(value[key], (*path, key))
+                value[key] = self.fill(value[key], (*path, key))
             return value
-        found = [self.filled(part, (*path, i)) for i, part in enumerate(value)]
+        found = [self.fill(part, (*path, i)) for i, part in enumerate(value)]
         return tuple(found) if isinstance(value, tuple) else found
 
-    def _fill(self, value: Tensor, path: Path) -> None:
+    def _fill_tensor(self, value: Tensor, path: Path) -> None:
         entry = self.metadata.tensors[path]
         wanted, _ = box_of(value)
         overlaps = [(chunk, both) for chunk in entry.chunks if (both := chunk.box.overlap(wanted)) is not None]

@@ -29,12 +29,12 @@ from ndgrad.distributed.checkpoint.layout import (
     Metadata,
     Path,
     box_of,
+    format_path,
     is_stateful,
     leaves,
-    named,
 )
 from ndgrad.distributed.groups import ProcessGroup, group_of, is_initialized
-from ndgrad.distributed.objects import _all
+from ndgrad.distributed.objects import _gather_all
 from ndgrad.distributed.tensor.dtensor import DTensor
 
 
@@ -58,7 +58,7 @@ def together(group: ProcessGroup | None, what: str, work: Callable[[], Any]) -> 
         failure: Exception | None = error
     else:
         failure = None
-    every = [(result, told)] if group is None else _all(group, (result, told))
+    every = [(result, told)] if group is None else _gather_all(group, (result, told))
     failures = {i if group is None else group.global_rank(i): text for i, (_, text) in enumerate(every) if text}
     if failures:
         raise CheckpointException(what, failures) from failure
@@ -118,7 +118,7 @@ def save(
 
     what = f"the checkpoint {folder} could not be written"
     plans = together(group, what, plan)
-    made = together(group, what, lambda: _merged(plans))[0]
+    made = together(group, what, lambda: _merge_plans(plans))[0]
     token = plans[0][2]
     file = f"shard-{token}-{rank:05d}.safetensors"
     written: list[dict[Path, Chunk]] = together(group, what, lambda: _write(folder / file, file, state, plans, rank))
@@ -142,7 +142,7 @@ def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> File
     return FilePath(checkpoint_id)
 
 
-def _merged(plans: list[Any]) -> Metadata:
+def _merge_plans(plans: list[Any]) -> Metadata:
     """Merge the plans of all ranks; they must agree on shared entries."""
     made = Metadata()
     for rank, (tensors, values, _) in enumerate(plans):
@@ -150,14 +150,14 @@ def _merged(plans: list[Any]) -> Metadata:
             known = made.tensors.setdefault(path, Entry(shape, dtype))
             if (known.shape, known.dtype) != (shape, dtype):
                 raise ValueError(
-                    f"{named(path)} is {dtype}{list(shape)} on rank {rank}, and {known.dtype}{list(known.shape)} on a "
-                    "rank before it [nd-peer]"
+                    f"{format_path(path)} is {dtype}{list(shape)} on rank {rank}, and "
+                    f"{known.dtype}{list(known.shape)} on a rank before it [nd-peer]"
                 )
         for path, value in values.items():
             made.values.setdefault(path, value)  # the first rank's value wins if they differ
     both = made.tensors.keys() & made.values.keys()
     if both:
-        raise ValueError(f"{named(min(both, key=str))} is a tensor on one rank and none on another [nd-peer]")
+        raise ValueError(f"{format_path(min(both, key=str))} is a tensor on one rank and none on another [nd-peer]")
     return made
 
 
@@ -177,13 +177,13 @@ def _write(target: FilePath, file: str, state: dict[Path, Any], plans: list[Any]
     for path, (_, _, box, _, _) in plans[rank][0].items():
         if _is_mine(path, plans, rank):
             array = np.ascontiguousarray(array_of(state[path])).reshape(box.shape)
-            name = f"{named(path)}@{','.join(map(str, box.offset))}"
+            name = f"{format_path(path)}@{','.join(map(str, box.offset))}"
             while name in arrays:
                 name += "'"
             arrays[name] = array
             chunks[path] = Chunk(box, file, name, checksum(array))
     if arrays:
-        safetensors.save_file({name: wrap(Tensor, stored(array)) for name, array in arrays.items()}, target)
+        safetensors.save_file({name: wrap(Tensor, as_stored(array)) for name, array in arrays.items()}, target)
         _to_disk(target)
     return chunks
 
@@ -193,7 +193,7 @@ def checksum(array: Any) -> int:
     return zlib.crc32(array.reshape(-1).view(np.uint8))
 
 
-def stored(array: Any) -> Any:
+def as_stored(array: Any) -> Any:
     """Return an array in a form that safetensors supports: complex128 as pairs of numbers."""
     return array.view(np.float64).reshape((*array.shape, 2)) if array.dtype == np.complex128 else array
 

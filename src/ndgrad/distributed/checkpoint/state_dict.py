@@ -94,7 +94,7 @@ def set_model_state_dict(
     return bare.load_state_dict(state, strict=chosen.strict)
 
 
-def _listed(optimizers: Any) -> list[Any]:
+def _as_list(optimizers: Any) -> list[Any]:
     return list(optimizers) if isinstance(optimizers, Iterable) else [optimizers]
 
 
@@ -137,7 +137,7 @@ def get_optimizer_state_dict(
         )
     names = {id(p): name for name, p in _bare(model).named_parameters()}
     found: dict[str, Any] = {"state": {}, "param_groups": []}
-    for optimizer in _listed(optimizers):
+    for optimizer in _as_list(optimizers):
         _with_state(optimizer)
         if isinstance(optimizer, ZeroRedundancyOptimizer):
             optimizer.consolidate_state_dict(to=optimizer.group.rank())  # every rank keeps the whole state
@@ -167,7 +167,7 @@ def set_optimizer_state_dict(
     """
     names = {id(p): name for name, p in _bare(model).named_parameters()}
     groups = list(optim_state_dict["param_groups"])
-    for optimizer in _listed(optimizers):
+    for optimizer in _as_list(optimizers):
         params = [p for g in optimizer.param_groups for p in g["params"]]
         numbers = {_name(names, p): i for i, p in enumerate(params)}
         mine, groups = groups[: len(optimizer.param_groups)], groups[len(optimizer.param_groups) :]

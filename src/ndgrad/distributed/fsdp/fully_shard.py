@@ -74,15 +74,15 @@ class FSDPModule:
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
         """Return the parameters with their names; between passes these are the pieces."""
-        self._between_passes()
+        self._restore_pieces()
         return super().named_parameters(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Return the state, with the pieces of parameters as DTensors."""
-        self._between_passes()
+        self._restore_pieces()
         return super().state_dict(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
 
-    def _between_passes(self) -> None:
+    def _restore_pieces(self) -> None:
         """Restore the pieces if a failed backward pass has left whole parameters in the modules."""
         passes = self._fsdp_state.passes
         if passes is not None and passes.is_left():
@@ -320,7 +320,7 @@ def fully_shard(
             "(ModuleList, Sequential). [nd-unsupported]"
         )
     if not isinstance(module, Module):
-        raise TypeError(f"fully_shard takes a module, and got {type(module).__name__}. [nd-type]")
+        raise TypeError(f"fully_shard takes a module, but got {type(module).__name__}. [nd-type]")
     if isinstance(module, FSDPModule):
         raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already. [nd-call-order]")
     if offload_policy is not None and type(offload_policy).__name__ != "OffloadPolicy":
@@ -335,7 +335,7 @@ def fully_shard(
         )
     policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
     found = _parameters_of(module, over, {id(p) for p in ignored_params or ()})
-    sharded = [_divided(name, homes, p, over, shard_placement_fn) for name, homes, p in found]
+    sharded = [_shard_parameter(name, homes, p, over, shard_placement_fn) for name, homes, p in found]
     group = over.get_group(over.ndim - 1)
     replicas = over.get_group(0) if over.ndim == 2 else None
     groups = twin_group(group, "gathers"), twin_group(group, "scatters"), replicas
@@ -394,13 +394,13 @@ def _check(name: str, p: Any, mesh: DeviceMesh) -> None:
         crossing = set(p.device_mesh._ranks.flat) & set(mesh._ranks.flat) == {get_rank()}
         if mesh.ndim != 1 or p.device_mesh.ndim != 1 or not crossing or p.placements[0].is_partial():
             raise NotImplementedError(
-                f"fully_shard: the parameter {name!r} is spread already, as {list(p.placements)} on "
-                f"{p.device_mesh!r}, and is to be divided over {mesh!r}. That goes for two dimensions of one mesh, "
-                'mesh["model"] and mesh["data"], of which each has one. [nd-dtensor]'
+                f"fully_shard: the parameter {name!r} is already a DTensor, {list(p.placements)} on "
+                f"{p.device_mesh!r}. It can be divided over {mesh!r} too only if both are dimensions of one mesh, "
+                'such as mesh["model"] and mesh["data"]. [nd-dtensor]'
             )
 
 
-def _divided(
+def _shard_parameter(
     name: str,
     homes: list[tuple[Module, str]],
     p: Any,

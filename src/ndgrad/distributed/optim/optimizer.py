@@ -26,7 +26,7 @@ class _Local:
         self.parameters = [reference.local_value() for reference in references]
         self.optimizer = optimizer_class(self.parameters, *args, **kwargs)
 
-    def made(self) -> None:
+    def confirm(self) -> None:
         """Do nothing: the reply confirms that the optimizer exists."""
 
     def step(self, context_id: int) -> None:
@@ -72,7 +72,7 @@ class DistributedOptimizer:
             rpc.remote(rank, _Local, args=(optimizer_class, references, args, kwargs))
             for rank, references in of_rank.items()
         ]
-        _wait_for([optimizer.rpc_async().made() for optimizer in self.remote_optimizers])
+        _wait_for([optimizer.rpc_async().confirm() for optimizer in self.remote_optimizers])
 
     def step(self, context_id: int) -> None:
         """Step the parameters of all ranks. If some ranks fail, the others have stepped, and the first error is

@@ -15,7 +15,7 @@ from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.versions import storage_of
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
-from ndgrad.distributed.objects import _all
+from ndgrad.distributed.objects import _gather_all
 
 if TYPE_CHECKING:
     from ndgrad._src.tensor.tensor_class import Tensor
@@ -66,7 +66,7 @@ class ZeroRedundancyOptimizer:
         if not every:
             raise ValueError("optimizer got an empty parameter list [nd-optimizer]")
         #: The parameters of each rank.
-        self.owned: list[list[Tensor]] = _divided(every, group.size())
+        self.owned: list[list[Tensor]] = _divide(every, group.size())
         mine = {id(p) for p in self.owned[group.rank()]}
         own_groups = [{**g, "params": [p for p in g["params"] if id(p) in mine]} for g in self.param_groups]
         kept = [g for g in own_groups if g["params"]]
@@ -124,7 +124,7 @@ class ZeroRedundancyOptimizer:
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Collect the state of all ranks on the rank `to`, for `state_dict()`; all ranks call it."""
-        found = _all(self.group, None if self.optim is None else self.optim.state_dict())
+        found = _gather_all(self.group, None if self.optim is None else self.optim.state_dict())
         self._states = found if self.group.rank() == to else []
 
     def state_dict(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class ZeroRedundancyOptimizer:
         self.optim.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _divided(params: list[Any], count: int) -> list[list[Any]]:
+def _divide(params: list[Any], count: int) -> list[list[Any]]:
     """Divide parameters so that each rank gets about as many elements: the largest first, to the rank with the
     fewest.
     """

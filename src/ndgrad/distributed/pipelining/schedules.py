@@ -73,17 +73,17 @@ def interleaved(rank: int, ranks: int, stages_per_rank: int, count: int) -> list
     rounds = ranks if count % ranks == 0 else count
     ahead = min((stages_per_rank - 1) * rounds + 2 * (ranks - rank - 1), total - 1)
 
-    def at(step: int, kind: str) -> Action:
+    def action_at(step: int, kind: str) -> Action:
         block, inside = divmod(step, rounds * stages_per_rank)
         local, offset = divmod(inside, rounds)
         if kind == "B":
             local = stages_per_rank - 1 - local
         return Action(kind, rank + local * ranks, block * rounds + offset)
 
-    found = [at(step, "F") for step in range(ahead)]
+    found = [action_at(step, "F") for step in range(ahead)]
     for step in range(total - ahead):
-        found += [at(step + ahead, "F"), at(step, "B")]
-    return found + [at(step, "B") for step in range(total - ahead, total)]
+        found += [action_at(step + ahead, "F"), action_at(step, "B")]
+    return found + [action_at(step, "B") for step in range(total - ahead, total)]
 
 
 # ----- running them ---------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class _Schedule(ABC):
         wanted = [stages[0].group.rank() + i * ranks for i in range(stages[0].num_stages // ranks)]
         if sorted(indices) != wanted or any(s.group is not stages[0].group for s in stages):
             raise ValueError(
-                f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, and got "
+                f"{type(self).__name__}: this rank has the stages {wanted} of {stages[0].num_stages}, but got "
                 f"{indices}. Give all stages of the rank, of one group. [nd-rank]"
             )
         self._stages = {s.stage_index: s for s in stages}
@@ -189,7 +189,7 @@ class _Schedule(ABC):
             return None
         if losses is not None and self._loss_fn is not None:
             losses[:] = [loss.detach() for loss in found]
-        return _joined(outs) if return_outputs else None
+        return _join_outputs(outs) if return_outputs else None
 
 
 def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -213,9 +213,9 @@ def _split(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> list[tu
     return [(tuple(p[i] for p in in_order), {k: p[i] for k, p in by_name.items()}) for i in range(count)]
 
 
-def _joined(outs: list[Any]) -> Any:
+def _join_outputs(outs: list[Any]) -> Any:
     if isinstance(outs[0], (tuple, list)):
-        return tuple(_joined([out[i] for out in outs]) for i in range(len(outs[0])))
+        return tuple(_join_outputs([out[i] for out in outs]) for i in range(len(outs[0])))
     if not isinstance(outs[0], Tensor) or outs[0].ndim == 0:
         return outs
     return cat([out.detach() for out in outs])

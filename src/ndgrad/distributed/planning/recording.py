@@ -37,30 +37,30 @@ class _Notes:
         self.since = time.perf_counter()
         self.kept: list[Any] = []  # keeps ids unique
 
-    def computed(self) -> None:
+    def note_compute(self) -> None:
         """Note that the time since the last event was spent computing."""
         seconds = time.perf_counter() - self.since
         if seconds > 0:
             self.events.append(Event("compute", seconds))
 
-    def started(self, kind: str, nbytes: int, ranks: int) -> int:
+    def note_start(self, kind: str, nbytes: int, ranks: int) -> int:
         self.count += 1
         self.events.append(Event("start", 0.0, self.count, kind, nbytes, ranks))
         return self.count
 
 
-def _watched(notes: _Notes, name: str, run: Any) -> Any:
+def _watch(notes: _Notes, name: str, run: Any) -> Any:
     kind, at = _WATCHED["all_reduce" if name == "all_reduce_now" else name]
 
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
         if notes.inside:
             return run(group, *args, **kwargs)
-        notes.computed()
+        notes.note_compute()
         array = args[at - 1] if at else None
         nbytes = 0 if array is None else int(array.nbytes)
         if kind in ("gather", "scatter"):
             nbytes *= group.size()
-        number = notes.started(kind, nbytes, group.size() if group.size() < world_group().size() else 0)
+        number = notes.note_start(kind, nbytes, group.size() if group.size() < world_group().size() else 0)
         notes.inside += 1
         try:
             found = run(group, *args, **kwargs)
@@ -77,12 +77,12 @@ def _watched(notes: _Notes, name: str, run: Any) -> Any:
     return call
 
 
-def _watched_wait(notes: _Notes, run: Any) -> Any:
+def _watch_wait(notes: _Notes, run: Any) -> Any:
     def wait(self: Pending, timeout: float | None = None) -> bool:
         if notes.inside or id(self) not in notes.numbers:
             found: bool = run(self, timeout)
             return found
-        notes.computed()
+        notes.note_compute()
         notes.inside += 1
         try:
             done: bool = run(self, timeout)
@@ -111,25 +111,25 @@ def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 9, ops: 
     """
     for _ in range(warm_up):
         step()
-    jobs = sorted((_recorded(step) for _ in range(max(1, repeats))), key=lambda job: job.compute)
+    jobs = sorted((_record_once(step) for _ in range(max(1, repeats))), key=lambda job: job.compute)
     middle, quarter = jobs[len(jobs) // 2], len(jobs) // 4
     # The quartiles of a normal distribution are 1.35 standard deviations apart
     spread = (jobs[-1 - quarter].compute - jobs[quarter].compute) / 1.35 / middle.compute
     return middle._replace(jitter=spread, work=_work(step) if ops else None)
 
 
-def _recorded(step: Callable[[], Any]) -> Job:
+def _record_once(step: Callable[[], Any]) -> Job:
     notes = _Notes()
     names = [*_WATCHED, "all_reduce_now"]
     before = {name: getattr(transport, name) for name in names}
     waiting = Pending.wait
     try:
         for name, run in before.items():
-            setattr(transport, name, _watched(notes, name, run))
-        Pending.wait = _watched_wait(notes, waiting)  # type: ignore[method-assign]
+            setattr(transport, name, _watch(notes, name, run))
+        Pending.wait = _watch_wait(notes, waiting)  # type: ignore[method-assign]
         notes.since = time.perf_counter()
         step()
-        notes.computed()
+        notes.note_compute()
     finally:
         Pending.wait = waiting  # type: ignore[method-assign]
         for name, run in before.items():

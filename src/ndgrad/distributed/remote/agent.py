@@ -69,7 +69,7 @@ class RemoteFuture(Future[Any]):
         super().__init__()
         self._agent = agent
 
-    def done(self) -> bool:
+    def done(self) -> bool:  # torch's name  # prose: ok
         """True if the result, or an error, has arrived."""
         if not super().done():
             self._agent.progress()
@@ -151,7 +151,7 @@ class Agent:
 
     def end_context(self, source: int, number: int) -> None:
         """Forget an autograd context, and tell the ranks to which it was sent from here."""
-        ended = contexts.closed(number)
+        ended = contexts.close_context(number)
         for peer in () if ended is None else ended.peers - {source, self.rank}:
             self.tell(peer, "end", number)
 

@@ -38,7 +38,7 @@ from ndgrad._src.ops.vocabulary import raw_ops
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.remote.agent import Agent, current_agent
-from ndgrad.distributed.remote.contexts import RANK_BITS, Context, RecvRpcBackward, SendRpcBackward, found
+from ndgrad.distributed.remote.contexts import RANK_BITS, Context, RecvRpcBackward, SendRpcBackward, find_open
 from ndgrad.distributed.remote.messages import packed_error, unpacked_error
 
 _pass_numbers = itertools.count(1)
@@ -214,7 +214,7 @@ class Pass:
         if self.beginner == rank:
             self.reports[rank] = error
         else:
-            self.agent.call(self.beginner, _finished, (self.number, rank, error), record=False, seconds=0)
+            self.agent.call(self.beginner, _note_finished, (self.number, rank, error), record=False, seconds=0)
 
     def commit(self) -> None:
         """Add the gradients of leaves to the context."""
@@ -242,7 +242,7 @@ def _part(context_id: int, number: int, keep: bool) -> Pass:
     with _passes_lock:
         known = _passes.get(number)
         if known is None:
-            known = _passes[number] = Pass(found(context_id), number, keep)
+            known = _passes[number] = Pass(find_open(context_id), number, keep)
         return known
 
 
@@ -257,7 +257,7 @@ def _deliver(context_id: int, number: int, message: int, grads: list[Any]) -> No
         part.deliver(message, grads)
 
 
-def _finished(number: int, rank: int, error: bytes | None) -> None:
+def _note_finished(number: int, rank: int, error: bytes | None) -> None:
     part = _passes.get(number)
     if part is not None:
         part.reports[rank] = error
@@ -316,7 +316,7 @@ def backward(context_id: int, roots: list[Tensor], retain_graph: bool = False) -
     tensor([2., 4.])
     >>> rpc.shutdown()
     """
-    context, agent = found(context_id), current_agent()
+    context, agent = find_open(context_id), current_agent()
     given = _checked_roots(roots)
     grads = root_gradients(given, [None] * len(given))
     edges = gradient_edges(given)
@@ -340,7 +340,7 @@ def _wait_for_all(part: Pass, ranks: set[int]) -> None:
     doing = f"distributed.autograd.backward of context {part.context.number}"
     looked = [time.monotonic()]
 
-    def over() -> bool:
+    def is_over() -> bool:
         if len(part.reports) == len(ranks) or any(part.reports.values()):
             return True
         if time.monotonic() > looked[0] + _LOOK:
@@ -348,7 +348,7 @@ def _wait_for_all(part: Pass, ranks: set[int]) -> None:
             part.agent.check_alive(ranks - part.reports.keys(), doing)
         return False
 
-    if not part.agent.wait_until(over, part.agent.group.timeout):
+    if not part.agent.wait_until(is_over, part.agent.group.timeout):
         missing = ", ".join(map(str, sorted(ranks - part.reports.keys())))
         raise DistBackendError(
             f"{doing} took more than {part.agent.group.timeout:g} s: rank {missing} has not finished. Look at what it "
@@ -382,7 +382,7 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     {tensor([1., 1.], requires_grad=True): tensor([3., 3.])}
     >>> rpc.shutdown()
     """
-    context = found(context_id)
+    context = find_open(context_id)
     if context.failure is not None:
         raise RuntimeError(f"get_gradients({context_id}): {context.failure} [nd-peer]")
     with context.lock:

@@ -97,12 +97,12 @@ _messages = itertools.count(1)
 current: ContextVar[int] = ContextVar("ndgrad_distributed_context", default=0)
 
 
-def opened(rank: int) -> Context:
+def open_context(rank: int) -> Context:
     """Open a new context of this rank."""
-    return known((rank << RANK_BITS) | next(_numbers))
+    return find_or_create((rank << RANK_BITS) | next(_numbers))
 
 
-def known(number: int) -> Context:
+def find_or_create(number: int) -> Context:
     """Return the context with this id; create it if it is new to this rank."""
     with _lock:
         found = _contexts.get(number)
@@ -111,7 +111,7 @@ def known(number: int) -> Context:
         return found
 
 
-def found(number: int) -> Context:
+def find_open(number: int) -> Context:
     """Return the context with this id, which must be open."""
     context = _contexts.get(number)
     if context is None:
@@ -122,7 +122,7 @@ def found(number: int) -> Context:
     return context
 
 
-def closed(number: int) -> Context | None:
+def close_context(number: int) -> Context | None:
     """Close a context, and return it if it was known."""
     with _lock:
         _ended.append(number)
@@ -146,7 +146,7 @@ def record_sending(rank: int, peer: int, tensors: Sequence[Any]) -> Recorded | N
     number = current.get()
     if not number:
         return None
-    context = known(number)
+    context = find_or_create(number)
     edges = [edge(t) for t in tensors]
     which = tuple(i for i, e in enumerate(edges) if e is not None)
     with context.lock:
@@ -165,7 +165,7 @@ def record_receiving(recorded: Recorded, peer: int, tensors: Sequence[Any]) -> N
     """Make the message's tensors that require grad outputs of a node."""
     if recorded.context in _ended:
         return
-    context = known(recorded.context)
+    context = find_or_create(recorded.context)
     with context.lock:
         context.peers.add(peer)
         if not recorded.which:

@@ -41,7 +41,7 @@ class Owned:
         self._agent = agent
         self._values: dict[int, _Owned] = {}
         self._lock = make_lock()
-        agent.on_notice.update(named=self._named, unnamed=self._unnamed, value=self._value)
+        agent.on_notice.update(named=self._add_name, unnamed=self._remove_name, value=self._value)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -54,7 +54,7 @@ class Owned:
                 found = self._values[number] = _Owned()
             return found
 
-    def _named(self, source: int, said: tuple[int, int]) -> None:
+    def _add_name(self, source: int, said: tuple[int, int]) -> None:
         number, name = said
         entry = self.entry(number)
         with self._lock:
@@ -64,7 +64,7 @@ class Owned:
             else:
                 entry.known.add(name)
 
-    def _unnamed(self, source: int, said: tuple[int, int]) -> None:
+    def _remove_name(self, source: int, said: tuple[int, int]) -> None:
         number, name = said
         with self._lock:
             entry = self._values.get(number)
@@ -140,11 +140,11 @@ class RRef(Generic[T]):
         agent = current_agent()
         self._owner, self._number, self._name = agent.rank, _new_id(agent.rank), _new_id(agent.rank)
         table = owned_by(agent)
-        table._named(agent.rank, (self._number, self._name))
+        table._add_name(agent.rank, (self._number, self._name))
         table.entry(self._number).value.set_result(value)
 
     @classmethod
-    def _of(cls, owner: int, number: int, name: int) -> RRef[Any]:
+    def _create(cls, owner: int, number: int, name: int) -> RRef[Any]:
         made: RRef[Any] = cls.__new__(cls)
         made._owner, made._number, made._name = owner, number, name
         return made
@@ -224,16 +224,16 @@ class RRef(Generic[T]):
         agent = current_agent()
         name = _new_id(agent.rank)
         if self._owner == agent.rank:
-            owned_by(agent)._named(agent.rank, (self._number, name))
+            owned_by(agent)._add_name(agent.rank, (self._number, name))
         else:
             agent.tell(self._owner, "named", (self._number, name))
-        return _arrived, (self._owner, self._number, name)
+        return _rebuild_reference, (self._owner, self._number, name)
 
     def __del__(self) -> None:
         try:
             agent = current_agent()
             if self._owner == agent.rank:
-                owned_by(agent)._unnamed(agent.rank, (self._number, self._name))
+                owned_by(agent)._remove_name(agent.rank, (self._number, self._name))
             else:
                 agent.tell(self._owner, "unnamed", (self._number, self._name))
         except Exception:  # rpc was shut down, or the interpreter is ending: no values are kept
@@ -262,8 +262,8 @@ class _Proxy:
         return method
 
 
-def _arrived(owner: int, number: int, name: int) -> RRef[Any]:
-    return RRef._of(owner, number, name)
+def _rebuild_reference(owner: int, number: int, name: int) -> RRef[Any]:
+    return RRef._create(owner, number, name)
 
 
 def start_remote(
@@ -272,9 +272,9 @@ def start_remote(
     """Call a function on a rank, which keeps the result; return a reference to it."""
     agent = current_agent()
     table = owned_by(agent)  # listens from now on
-    made: RRef[Any] = RRef._of(peer, _new_id(agent.rank), _new_id(agent.rank))
+    made: RRef[Any] = RRef._create(peer, _new_id(agent.rank), _new_id(agent.rank))
     if peer == agent.rank:
-        table._named(peer, (made._number, made._name))
+        table._add_name(peer, (made._number, made._name))
     else:
         agent.tell(peer, "named", (made._number, made._name))
     agent.call(peer, function, args, kwargs, seconds=seconds, keep_as=made._number)

@@ -75,7 +75,7 @@ def init_rpc(
     names: list[Any] = [None] * group.size()
     all_gather_object(names, name)
     if len(set(names)) != len(names):
-        raise ValueError(f"init_rpc: the names of the ranks must differ, and are {names}. [nd-process-group]")
+        raise ValueError(f"init_rpc: the names of the ranks must differ, but are {names}. [nd-process-group]")
     options = RpcBackendOptions() if rpc_backend_options is None else rpc_backend_options
     agent = Agent(group, names, float(options.rpc_timeout))
     owned_by(agent)
@@ -129,7 +129,7 @@ def rpc_sync(
     tensor([4., 4.])
     >>> rpc.shutdown()
     """
-    found: T = _called(to, func, args, kwargs, timeout, copy=False).wait()
+    found: T = _start_call(to, func, args, kwargs, timeout, copy=False).wait()
     return found
 
 
@@ -146,7 +146,7 @@ def rpc_async(
     tensor([4., 4.])
     >>> rpc.shutdown()
     """
-    return _called(to, func, args, kwargs, timeout, copy=True)
+    return _start_call(to, func, args, kwargs, timeout, copy=True)
 
 
 def remote(
@@ -167,7 +167,7 @@ def remote(
     return start_remote(agent.worker(to).id, func, tuple(args or ()), kwargs, None if timeout == _UNSET else timeout)
 
 
-def _called(to: Any, func: Any, args: Any, kwargs: Any, timeout: float, copy: bool) -> Future[Any]:
+def _start_call(to: Any, func: Any, args: Any, kwargs: Any, timeout: float, copy: bool) -> Future[Any]:
     agent = current_agent()
     if not callable(func):
         raise TypeError("function should be callable. [nd-type]")

@@ -25,8 +25,8 @@ def async_execution(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(fn)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)
 
-    called.runs_asynchronously = True  # type: ignore[attr-defined]  # what the agent asks
-    return called
+    call.runs_asynchronously = True  # type: ignore[attr-defined]  # what the agent asks
+    return call

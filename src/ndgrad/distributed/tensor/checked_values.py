@@ -31,60 +31,60 @@ class CheckedValues:
     def itemsize(self) -> int:
         return self._local.dtype.itemsize
 
-    def _made(self, local: Any) -> CheckedValues:
+    def _wrap(self, local: Any) -> CheckedValues:
         return CheckedValues(local, self._groups, self.size)
 
-    def _with(self, compute: Callable[[Any, Any], Any], other: Any) -> CheckedValues:
-        return self._made(compute(self._local, other._local if isinstance(other, CheckedValues) else other))
+    def _combine(self, compute: Callable[[Any, Any], Any], other: Any) -> CheckedValues:
+        return self._wrap(compute(self._local, other._local if isinstance(other, CheckedValues) else other))
 
     def view(self, dtype: Any) -> CheckedValues:
-        return self._made(np.ascontiguousarray(self._local).view(dtype))
+        return self._wrap(np.ascontiguousarray(self._local).view(dtype))
 
     def __lt__(self, other: Any) -> CheckedValues:
-        return self._with(np.less, other)
+        return self._combine(np.less, other)
 
     def __le__(self, other: Any) -> CheckedValues:
-        return self._with(np.less_equal, other)
+        return self._combine(np.less_equal, other)
 
     def __gt__(self, other: Any) -> CheckedValues:
-        return self._with(np.greater, other)
+        return self._combine(np.greater, other)
 
     def __ge__(self, other: Any) -> CheckedValues:
-        return self._with(np.greater_equal, other)
+        return self._combine(np.greater_equal, other)
 
     def __eq__(self, other: object) -> CheckedValues:  # type: ignore[override]  # as arrays do
-        return self._with(np.equal, other)
+        return self._combine(np.equal, other)
 
     def __ne__(self, other: object) -> CheckedValues:  # type: ignore[override]
-        return self._with(np.not_equal, other)
+        return self._combine(np.not_equal, other)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __and__(self, other: Any) -> CheckedValues:
-        return self._with(np.logical_and, other)
+        return self._combine(np.logical_and, other)
 
     def __or__(self, other: Any) -> CheckedValues:
-        return self._with(np.logical_or, other)
+        return self._combine(np.logical_or, other)
 
     def __invert__(self) -> CheckedValues:
-        return self._made(~self._local)
+        return self._wrap(~self._local)
 
     def isfinite(self) -> CheckedValues:
-        return self._made(np.isfinite(self._local))
+        return self._wrap(np.isfinite(self._local))
 
     # ----- answers, which are the same on all ranks -----
 
-    def _reduced(self, mine: Any, op: ReduceOp, dtype: Any) -> Any:
+    def _reduce(self, mine: Any, op: ReduceOp, dtype: Any) -> Any:
         found = np.array([mine], dtype)
         for group in self._groups:
             transport.all_reduce(group, found, op).wait()
         return found[0]
 
     def any(self) -> bool:
-        return bool(self._reduced(bool(self._local.any()), ReduceOp.MAX, np.uint8))
+        return bool(self._reduce(bool(self._local.any()), ReduceOp.MAX, np.uint8))
 
     def all(self) -> bool:
-        return bool(self._reduced(bool(self._local.all()), ReduceOp.MIN, np.uint8))
+        return bool(self._reduce(bool(self._local.all()), ReduceOp.MIN, np.uint8))
 
     def _extreme(self, op: ReduceOp) -> Any:
         kind = self._local.dtype.kind
@@ -93,7 +93,7 @@ class CheckedValues:
         )
         none = False if info is None else info.min if op is ReduceOp.MAX else info.max
         mine = none if not self._local.size else self._local.max() if op is ReduceOp.MAX else self._local.min()
-        return self._reduced(mine, op, np.uint8 if info is None else self._local.dtype)
+        return self._reduce(mine, op, np.uint8 if info is None else self._local.dtype)
 
     def max(self) -> Any:
         return self._extreme(ReduceOp.MAX)
@@ -106,8 +106,8 @@ class CheckedValues:
         ranks.
         """
         if isinstance(chosen, CheckedValues):
-            return self._made(self._local[chosen._local])
+            return self._wrap(self._local[chosen._local])
         return self.max()
 
     def reshape(self, *shape: Any) -> CheckedValues:
-        return self._made(self._local.reshape(-1))
+        return self._wrap(self._local.reshape(-1))

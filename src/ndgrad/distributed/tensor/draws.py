@@ -56,11 +56,11 @@ class _Source:
     def __getattr__(self, name: str) -> Any:
         draw, at = getattr(self._source, name), _SHAPES[name]
 
-        def drawn(*args: Any, **kwargs: Any) -> Any:
+        def draw_piece(*args: Any, **kwargs: Any) -> Any:
             whole, index = self._piece.whole(args[at])
             return draw(*args[:at], whole, *args[at + 1 :], **kwargs)[index]
 
-        return drawn
+        return draw_piece
 
     def permuted(self, array: Any, axis: int) -> Any:
         whole, index = self._piece.whole(array.shape)

@@ -34,7 +34,7 @@ from ndgrad.distributed.tensor.placements import (
     Shard,
     Spec,
     chunk_sizes,
-    normalised,
+    normalize_placements,
     spec_of,
 )
 from ndgrad.distributed.tensor.planning import Plan, plan_for
@@ -87,9 +87,9 @@ class DTensor(Tensor):
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
             raise RuntimeError(
-                f"DTensor.from_local takes a plain tensor, and got {type(local_tensor).__name__}. [nd-dtensor]"
+                f"DTensor.from_local takes a plain tensor, but got {type(local_tensor).__name__}. [nd-dtensor]"
             )
-        given = normalised(placements, mesh, local_tensor.ndim, "DTensor.from_local")
+        given = normalize_placements(placements, mesh, local_tensor.ndim, "DTensor.from_local")
         if shape is None:
             whole = list(local_tensor.shape)
             for i, p in enumerate(given):
@@ -113,13 +113,13 @@ class DTensor(Tensor):
                     raise RuntimeError(
                         f"DTensor.from_local: the ranks disagree on the shape: {lengths.tolist()}. [nd-dtensor]"
                     )
-        return _wrap(_viewed(local_tensor), spec)
+        return _wrap(_detach_view(local_tensor), spec)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return this rank's tensor. Its gradients are placed like gradients of the DTensor: sharded alike, or
         replicated.
         """
-        return _viewed(self._local)
+        return _detach_view(self._local)
 
     def redistribute(
         self,
@@ -145,10 +145,10 @@ class DTensor(Tensor):
                 f"redistribute: from {self.spec.mesh!r} to {device_mesh!r}: a DTensor stays on its mesh. Take "
                 "full_tensor() and distribute it. [nd-dtensor]"
             )
-        target = normalised(placements, self.spec.mesh, self.ndim, "redistribute")
-        return self._moved(target)
+        target = normalize_placements(placements, self.spec.mesh, self.ndim, "redistribute")
+        return self._redistribute_to(target)
 
-    def _moved(self, target: tuple[Placement, ...]) -> DTensor:
+    def _redistribute_to(self, target: tuple[Placement, ...]) -> DTensor:
         if target == self.spec.placements:
             return self
         local: Any = self._local
@@ -158,7 +158,7 @@ class DTensor(Tensor):
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return the whole tensor on every rank, as a plain tensor; differentiable."""
-        return _viewed(self._moved((REPLICATE,) * self.spec.mesh.ndim)._local)
+        return _detach_view(self._redistribute_to((REPLICATE,) * self.spec.mesh.ndim)._local)
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -212,7 +212,7 @@ class DTensor(Tensor):
                 f"the gradient of a DTensor is a DTensor, and {type(value).__name__} was assigned. "
                 "Distribute it first. [nd-grad-mismatch]"
             )
-        self._local.grad = value._moved(self._gradient_spec().placements)._local
+        self._local.grad = value._redistribute_to(self._gradient_spec().placements)._local
 
     @grad.deleter
     def grad(self) -> None:
@@ -236,7 +236,7 @@ class DTensor(Tensor):
             local = np.ones(self._local.shape, self.spec.dtype)
             given = make_tensor(local, dtype=self._local.dtype)
         elif isinstance(gradient, DTensor):
-            given = gradient._moved(self._gradient_spec().placements)._local
+            given = gradient._redistribute_to(self._gradient_spec().placements)._local
         else:
             raise RuntimeError(
                 "backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is. [nd-grad-mismatch]"
@@ -252,7 +252,7 @@ class DTensor(Tensor):
 
         def on_local(gradient: Tensor) -> Any:
             answer = hook(_wrap(gradient, spec))
-            return None if answer is None else answer._moved(spec.placements)._local
+            return None if answer is None else answer._redistribute_to(spec.placements)._local
 
         return self._local.register_hook(on_local)
 
@@ -280,7 +280,7 @@ class DTensor(Tensor):
 
     @data.setter
     def data(self, value: Any) -> None:
-        moved = value._moved(self.spec.placements)
+        moved = value._redistribute_to(self.spec.placements)
         self._local.data = moved._local
         if moved.spec is not self.spec:  # the dtype or shape has changed
             self.spec, self._array, self.shared_forms = moved.spec, moved.spec.payload, {}
@@ -365,7 +365,7 @@ class DTensor(Tensor):
         if isinstance(value, DTensor):
             if value.shape != self.shape:
                 value = value.expand(self.shape)
-            value = value._moved(self.spec.placements)._local
+            value = value._redistribute_to(self.spec.placements)._local
         self._local.copy_(value)
         self.shared_forms = {}
         return self
@@ -404,7 +404,7 @@ class DTensor(Tensor):
 
     def checked_values(self) -> CheckedValues:
         """Return the values for argument checks. Answers are the same on all ranks, so all ranks must ask."""
-        whole = self._moved(self._gradient_spec().placements)  # terms are not values
+        whole = self._redistribute_to(self._gradient_spec().placements)  # terms are not values
         mesh = self.spec.mesh
         groups = [mesh.get_group(i) for i, p in enumerate(whole.spec.placements) if p.is_shard() and mesh.size(i) > 1]
         return CheckedValues(whole._local._array, groups, self.spec.payload.size)
@@ -437,7 +437,7 @@ class DTensor(Tensor):
 _OWN = frozenset("copy_ zero_ fill_ requires_grad_ detach_".split())
 
 
-def _in_place(name: str) -> Any:
+def _make_in_place(name: str) -> Any:
     """Return the in-place form of a method: copy its result into the tensor."""
 
     def method(self: DTensor, *args: Any, **kwargs: Any) -> DTensor:
@@ -469,7 +469,7 @@ def _filler(name: str) -> Any:
         given = dict(zip(defaults, args, strict=False)) | {_RENAMED.get(k, k): v for k, v in kwargs.items()}
         if len(args) > len(defaults) or given.keys() - defaults.keys():
             raise TypeError(
-                f"{name}() takes {', '.join(defaults)} and generator, and got {args} {kwargs}. [nd-arguments]"
+                f"{name}() takes {', '.join(defaults)} and generator, but got {args} {kwargs}. [nd-arguments]"
             )
         return self._assign(getattr(tensor_ops, op)(self.detach(), **defaults | given, generator=generator))
 
@@ -482,10 +482,10 @@ for _name in _FILLERS:
 
 for _name in {*dir(Tensor), *" ".join(METHODS.values()).split()}:
     if _name[-1] == "_" and _name[0] != "_" and _name not in _OWN and _name not in _FILLERS:
-        setattr(DTensor, _name, _in_place(_name))
+        setattr(DTensor, _name, _make_in_place(_name))
 
 
-def _augmented(compute: Callable[[Any, Any], Any]) -> Any:
+def _make_augmented(compute: Callable[[Any, Any], Any]) -> Any:
     return lambda self, other: self._assign(compute(self, other))
 
 
@@ -494,7 +494,7 @@ for _name, _compute in {
     "__ipow__": operator.pow, "__ifloordiv__": operator.floordiv, "__imod__": operator.mod, "__iand__": operator.and_,
     "__ior__": operator.or_, "__ixor__": operator.xor,
 }.items():  # fmt: skip
-    setattr(DTensor, _name, _augmented(_compute))
+    setattr(DTensor, _name, _make_augmented(_compute))
 
 KNOWN.add(DTensor)  # functions need not check for it: its ops dispatch themselves
 
@@ -506,7 +506,7 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
     return made
 
 
-def _viewed(t: Any) -> Any:
+def _detach_view(t: Any) -> Any:
     """Return the tensor itself if it has a history, else another one over the same memory. So `requires_grad_` of one
     does not affect the other.
     """
@@ -539,7 +539,7 @@ def distribute_tensor(
     >>> ndgrad.distributed.destroy_process_group()
     """
     mesh = current_mesh() if device_mesh is None else device_mesh
-    given = normalised(placements, mesh, tensor.ndim, "distribute_tensor")
+    given = normalize_placements(placements, mesh, tensor.ndim, "distribute_tensor")
     if isinstance(tensor, DTensor):
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
             raise ValueError(
@@ -562,7 +562,7 @@ def distribute_tensor(
                 transport.broadcast(mesh.get_group(dim), array, 0).wait()
             whole = make_tensor(array, dtype=whole.dtype)
         spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, tuple(whole.shape), np.dtype(whole._array.dtype))
-        made = _wrap(whole, spec)._moved(given)
+        made = _wrap(whole, spec)._redistribute_to(given)
         made = _wrap(made._local.detach(), made.spec)
     made.requires_grad_(tensor.requires_grad)
     if tensor.__dict__.get("_is_param") or type(tensor).__name__ == "Parameter":
@@ -645,7 +645,7 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
     ) -> DTensor:
         mesh = current_mesh() if device_mesh is None else device_mesh
         shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
-        given = normalised(placements, mesh, len(shape), function.__name__)
+        given = normalize_placements(placements, mesh, len(shape), function.__name__)
         if any(p.is_partial() for p in given):
             raise ValueError(
                 f"{function.__name__}: a new tensor is whole or sharded, and no sum of terms: {list(given)}. "
@@ -655,7 +655,7 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
         if random:  # all ranks draw the whole from the same generator and keep their part, as one process does
             whole = function(*shape, **kwargs)
             spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, shape, np.dtype(whole._array.dtype))
-            return _wrap(whole, spec)._moved(given).detach().requires_grad_(requires_grad)
+            return _wrap(whole, spec)._redistribute_to(given).detach().requires_grad_(requires_grad)
         probe = function(*(0,) * max(len(shape), 1), **kwargs)
         spec = spec_of(mesh, given, shape, np.dtype(probe._array.dtype))
         return _wrap(function(*spec.local_shape(), **kwargs), spec).requires_grad_(requires_grad)

@@ -38,7 +38,7 @@ def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
         groups: tuple[Any, ...] = ()
         if isinstance(t, DTensor):
             whole_terms = tuple(REPLICATE if p.is_partial() else p for p in t.placements)
-            t = t.detach()._moved(whole_terms)
+            t = t.detach()._redistribute_to(whole_terms)
             groups = tuple(
                 t.device_mesh.get_group(i)
                 for i, p in enumerate(t.placements)
@@ -50,16 +50,16 @@ def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
     found = []
     for groups, alike in by_groups.items():
         norms = [float(vector_norm(t, order)) for t in alike if t.numel()]
-        part = _joined(np.array(norms, np.float64), order)
+        part = _combine_norms(np.array(norms, np.float64), order)
         for group in groups:
             parts = np.empty(group.size(), np.float64)
             transport.all_gather(group, parts, np.array([part])).wait()
-            part = _joined(parts, order)
+            part = _combine_norms(parts, order)
         found.append(part)
-    return make_tensor(np.asarray(_joined(np.array(found), order), dtype))
+    return make_tensor(np.asarray(_combine_norms(np.array(found), order), dtype))
 
 
-def _joined(norms: Any, order: float) -> float:
+def _combine_norms(norms: Any, order: float) -> float:
     """Return the norm of everything, from the norms of parts."""
     if not norms.size:
         return 0.0 if order >= 0 else float("inf")

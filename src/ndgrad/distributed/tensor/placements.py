@@ -218,7 +218,7 @@ def spec_of(mesh: DeviceMesh, placements: tuple[Placement, ...], shape: tuple[in
     return found
 
 
-def normalised(placements: Any, mesh: DeviceMesh, ndim: int, name: str) -> tuple[Placement, ...]:
+def normalize_placements(placements: Any, mesh: DeviceMesh, ndim: int, name: str) -> tuple[Placement, ...]:
     """Normalise given placements: one for each dimension of the mesh, tensor dimensions counted from the front."""
     given = [REPLICATE] * mesh.ndim if placements is None else list(placements)
     if len(given) != mesh.ndim:

@@ -96,14 +96,14 @@ class Plan:
             if self.sharing:
                 for i, dims in enumerate(self.shares):
                     if dims and locals_[i].requires_grad:
-                        locals_[i] = self._shared(args[i], locals_[i], i, dims)
+                        locals_[i] = self._share(args[i], locals_[i], i, dims)
         if self.random:
             agree_on_state(self.op, self.spec.mesh, settings.get("generator"))
             if self.draws is not None:
                 settings = {**settings, "generator": PieceGenerator(settings.get("generator"), self.draws)}
         return self.op.eager(*locals_, **settings) if self.local is None else self.local(locals_, settings)
 
-    def _shared(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
+    def _share(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
         """Return a tensor whose gradient is summed over the ranks that share it: once for all its uses, if it was not
         redistributed.
         """
@@ -161,7 +161,7 @@ def _local(rule: Any, sizes: dict[int, int], args: Sequence[Any], settings: dict
 
 def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], settings: dict[str, Any]) -> Plan:
     """Make the plan for arguments of these specs (None: no tensor; `numbers` marks numbers)."""
-    first = _on_one_mesh(op, specs)
+    first = _check_one_mesh(op, specs)
     mesh = first.mesh
     sig = signature(op, [None if s is None else s.shape for s in specs], settings)
     if sig is None:
@@ -195,7 +195,7 @@ def _drawn_piece(sig: Signature, spec: Spec, out: tuple[Placement, ...], lengths
     return Piece(len(sig.outputs), bounds)
 
 
-def _on_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
+def _check_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
     given = [s for s in specs if s is not None]
     mesh = given[0].mesh
     for s in given[1:]:
@@ -289,10 +289,10 @@ def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iter
         reduction = sig.reductions.get(label)
         if (where is not None or reduction is not None) and _can_divide(sig, specs, label, where, reduction, count):
             result: Placement = Shard(where) if where is not None else Partial(reduction or "sum")
-            yield _divided(sig, specs, label, where), result, True
+            yield _divide_label(sig, specs, label, where), result, True
 
 
-def _divided(sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None) -> list[Placement]:
+def _divide_label(sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None) -> list[Placement]:
     """Return the placements of the arguments for dividing a label."""
     wanted: list[Placement] = []
     for i, (s, found) in enumerate(zip(specs, sig.inputs, strict=True)):

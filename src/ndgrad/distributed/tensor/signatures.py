@@ -81,37 +81,6 @@ class Labeller:
 
 signature_rule: RulesOfOps[Callable[..., Signature | None]] = RulesOfOps("signatures")
 
-#: Linear elementwise ops, with the sets of arguments in which they are jointly linear.
-_LINEAR_ELEMENTWISE: dict[str, tuple[tuple[int, ...], ...]] = {
-    "add": ((0, 1),), "sub": ((0, 1),), "neg": ((0,),), "mul": ((0,), (1,)), "div": ((0,),), "conj": ((0,),),
-    "real": ((0,),), "imag": ((0,),), "where": ((1, 2),), "complex": ((0, 1),), "deg2rad": ((0,),),
-    "rad2deg": ((0,),), "keep": ((0,),), "native_dropout": ((0,),), "to_device": ((0,),),
-    "fill_with": ((0, 1),),
-}  # fmt: skip
-#: Ops of the batching rule "leading" that treat every element alike.
-_EVERY_ELEMENT = frozenset("cast clone zeros_like fill zero alias detach clone_ordered".split())
-#: Ops that act on the last two dimensions, matrix by matrix.
-_MATRIX = frozenset(
-    "inv cholesky det slogdet matrix_exp svdvals eigvalsh eigh qr svd eig lu_factor matrix_sqrt matrix_log tril triu "
-    "trace cofactor "
-    "polar_unitary scale_diagonal ldl_factor".split()
-)
-#: Ops of the batching rule "dims" that are reductions without a setting `keepdim`, or that deviate from the rule.
-_REDUCED = {
-    "sum": "sum",
-    "count_nonzero": "sum",
-    "nansum": "sum",
-    "amax": "max",
-    "amin": "min",
-    "any": "max",
-    "all": "min",
-}
-_NOT_ALONG = frozenset(
-    "unsqueeze squeeze squeeze_dim squeeze_dims transpose cat stack select unbind unfold diagonal diag_embed gather "
-    "scatter scatter_add "
-    "scatter_extreme pick_along place_along max_at min_at softmax_cross_entropy line_dot mean rot90".split()
-)
-
 
 def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
     """Return the signature of an op for arguments of these shapes, or None."""
@@ -120,12 +89,12 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
         return rule(op, shapes, settings)
     if not _is_local(op):
         return None
-    if op.elementwise or op.name in _EVERY_ELEMENT:
+    if op.elementwise:
         return elementwise(op, shapes)
-    if op.batch == "dims" and op.name not in _NOT_ALONG:
-        return _along(op, shapes, settings)
-    if op.name in _MATRIX and op.batch == "leading":
-        return _matrices(op, shapes)
+    if op.batch == "dims":
+        return _sign_along(op, shapes, settings)
+    if op.core_dims is not None:
+        return _sign_batches(op, shapes) if any(op.core_dims) else elementwise(op, shapes)
     return None
 
 
@@ -138,22 +107,10 @@ def has_signature(op: Op) -> bool:
     """True if an op accepts spread tensors."""
     if signature_rule.get(op.name) is not None:
         return True
-    return _is_local(op) and (
-        op.elementwise or op.name in _EVERY_ELEMENT or op.name in _MATRIX
-        or (op.batch == "dims" and op.name not in _NOT_ALONG)
-    )  # fmt: skip
+    return _is_local(op) and (op.elementwise or op.batch == "dims" or op.core_dims is not None)
 
 
 # ----- kinds ----------------------------------------------------------------------------------------------------------
-
-
-def linear_in(op: Op, count: int) -> tuple[frozenset[int], ...]:
-    """Return the arguments in which an op is linear, according to its forward-mode rule."""
-    if op.jvp == "linear":
-        return (frozenset(range(count)),)
-    if op.jvp == "multilinear":
-        return tuple(frozenset((i,)) for i in range(count))
-    return ()
 
 
 def elementwise(op: Op, shapes: Sequence[Shape | None]) -> Signature:
@@ -169,10 +126,7 @@ def elementwise(op: Op, shapes: Sequence[Shape | None]) -> Signature:
         None if s is None else tuple(labels[i] if n == sizes[i] else None for i, n in enumerate(s, ndim - len(s)))
         for s in shapes
     ]
-    linear = [frozenset(group) for group in _LINEAR_ELEMENTWISE.get(op.name, ())]
-    if op.name in ("clone", "zero", "alias", "copy") and op.jvp == "linear":
-        linear = [frozenset(range(len(shapes)))]
-    return Signature(inputs, labels, linear=linear)
+    return Signature(inputs, labels, linear=op.linear_in(len(shapes)))
 
 
 def _dims_of(settings: dict[str, Any], ndim: int) -> tuple[int, ...]:
@@ -186,14 +140,14 @@ def _dims_of(settings: dict[str, Any], ndim: int) -> tuple[int, ...]:
     return tuple(d % ndim for d in found) if ndim else ()
 
 
-def _along(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
+def _sign_along(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
     """Return the signature of an op that acts along some dimensions, on each line separately."""
     arrays = [s for s in shapes if s is not None]
     if not arrays or any(len(s) != len(arrays[0]) for s in arrays):
         return None
     ndim = len(arrays[0])
     dims = _dims_of(settings, ndim)
-    reduction = _REDUCED.get(op.name)
+    reduction = op.joins_pieces_by
     reductions: dict[int, str] = {}
     labels: list[int | None] = []
     for i in range(ndim):
@@ -203,7 +157,7 @@ def _along(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> 
     out: Labels = tuple(None if i in dims else label for i, label in enumerate(labels))
     if "keepdim" in settings and not settings["keepdim"]:
         out = tuple(label for i, label in enumerate(out) if i not in dims)
-    linear = linear_in(op, len(shapes)) if _keeps_floats(settings) else ()
+    linear = op.linear_in(len(shapes)) if _keeps_floats(settings) else ()
     return Signature([None if s is None else tuple(labels) for s in shapes], out, reductions=reductions, linear=linear)
 
 
@@ -212,12 +166,16 @@ def _keeps_floats(settings: dict[str, Any]) -> bool:
     return dtype is None or getattr(dtype, "kind", "f") in "fc"
 
 
-def _matrices(op: Op, shapes: Sequence[Shape | None]) -> Signature | None:
-    (shape,) = shapes
-    if shape is None or len(shape) < 2:
+def _sign_batches(op: Op, shapes: Sequence[Shape | None]) -> Signature | None:
+    """Return the signature of an op on a batch of problems, each of them the last dimensions (`core_dims`)."""
+    cores = op.core_dims or ()
+    cores = cores if len(cores) == len(shapes) else [*cores] * len(shapes)
+    given = [s for s in shapes if s is not None]
+    if len(given) < len(shapes) or any(len(s) < core for s, core in zip(given, cores, strict=True)):
         return None
-    batch = tuple(range(len(shape) - 2))
-    return Signature([(*batch, None, None)], batch, linear=linear_in(op, 1))
+    labels, batch = batch_labels([s[: len(s) - core] for s, core in zip(given, cores, strict=True)], Labeller())
+    inputs = [(*found, *(None,) * core) for found, core in zip(labels, cores, strict=True)]
+    return Signature(inputs, batch, linear=op.linear_in(len(shapes)))
 
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
@@ -228,7 +186,7 @@ def _unsqueeze(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
     ndim = len(shapes[0])
     labels = tuple(range(ndim))
     at = settings["dim"]
-    return Signature([labels], (*labels[:at], None, *labels[at:]), linear=linear_in(op, 1))
+    return Signature([labels], (*labels[:at], None, *labels[at:]), linear=op.linear_in(1))
 
 
 @signature_rule("squeeze", "squeeze_dim", "squeeze_dims")
@@ -238,7 +196,7 @@ def _squeeze(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
     dims = (dims,) if isinstance(dims, int) else dims
     gone = {d % len(shape) for d in dims if shape[d] == 1} if shape else set()
     labels = tuple(None if i in gone else i for i in range(len(shape)))
-    return Signature([labels], tuple(i for i in range(len(shape)) if i not in gone), linear=linear_in(op, 1))
+    return Signature([labels], tuple(i for i in range(len(shape)) if i not in gone), linear=op.linear_in(1))
 
 
 @signature_rule("transpose")
@@ -248,19 +206,19 @@ def _transpose(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
     out = labels.copy()
     if labels:
         out[a], out[b] = out[b], out[a]
-    return Signature([tuple(labels)], tuple(out), linear=linear_in(op, 1))
+    return Signature([tuple(labels)], tuple(out), linear=op.linear_in(1))
 
 
 @signature_rule("t")
 def _t(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
-    return Signature([labels], labels[::-1], linear=linear_in(op, 1))
+    return Signature([labels], labels[::-1], linear=op.linear_in(1))
 
 
 @signature_rule("permute")
 def _permute(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
-    return Signature([labels], tuple(labels[d] for d in settings["dims"]), linear=linear_in(op, 1))
+    return Signature([labels], tuple(labels[d] for d in settings["dims"]), linear=op.linear_in(1))
 
 
 def _with_local_shape(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
@@ -278,7 +236,7 @@ def _expand(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
         same = to[first + i] == n
         labels.append(i if same else None)
         out[first + i] = i if same else None
-    return Signature([tuple(labels)], tuple(out), linear=linear_in(op, 1), result_shape=to, local=_expanded_locally)
+    return Signature([tuple(labels)], tuple(out), linear=op.linear_in(1), result_shape=to, local=_expanded_locally)
 
 
 def _expanded_locally(ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: dict[int, int]) -> Any:
@@ -319,7 +277,7 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
     return Signature(
         [tuple(labels)],
         tuple(out),
-        linear=linear_in(op, 1),
+        linear=op.linear_in(1),
         even=frozenset(even),
         result_shape=to,
         local=_with_local_shape,
@@ -329,20 +287,20 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
 @signature_rule("select", "unbind")
 def _select(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(None if i == settings["dim"] else i for i in range(len(shapes[0])))
-    return Signature([labels], tuple(i for i in labels if i is not None), linear=linear_in(op, 1))
+    return Signature([labels], tuple(i for i in labels if i is not None), linear=op.linear_in(1))
 
 
 @signature_rule("unfold")
 def _unfold(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(None if i == settings["dim"] else i for i in range(len(shapes[0])))
-    return Signature([labels], labels, linear=linear_in(op, 1))
+    return Signature([labels], labels, linear=op.linear_in(1))
 
 
 @signature_rule("diagonal")
 def _diagonal(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     dims = _dims_of(settings, len(shapes[0]))
     labels = tuple(None if i in dims else i for i in range(len(shapes[0])))
-    return Signature([labels], tuple(i for i in labels if i is not None), linear=linear_in(op, 1))
+    return Signature([labels], tuple(i for i in labels if i is not None), linear=op.linear_in(1))
 
 
 @signature_rule("cat")
@@ -351,26 +309,26 @@ def _cat(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature
     if any(len(s) != ndim for s in shapes):
         return None
     labels = tuple(None if i == settings["dim"] else i for i in range(ndim))
-    return Signature([labels] * len(shapes), labels, linear=linear_in(op, len(shapes)))
+    return Signature([labels] * len(shapes), labels, linear=op.linear_in(len(shapes)))
 
 
 @signature_rule("stack")
 def _stack(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels, at = tuple(range(len(shapes[0]))), settings["dim"]
-    return Signature([labels] * len(shapes), (*labels[:at], None, *labels[at:]), linear=linear_in(op, len(shapes)))
+    return Signature([labels] * len(shapes), (*labels[:at], None, *labels[at:]), linear=op.linear_in(len(shapes)))
 
 
 @signature_rule("roll")
 def _roll(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     dims = _dims_of(settings, len(shapes[0])) or tuple(range(len(shapes[0])))
     labels = tuple(None if i in dims else i for i in range(len(shapes[0])))
-    return Signature([labels], labels, linear=linear_in(op, 1))
+    return Signature([labels], labels, linear=op.linear_in(1))
 
 
 @signature_rule("getitem")
 def _getitem(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
     found = getitem_labels(shapes[0], settings["index"])
-    return None if found is None else Signature([found[0]], found[1], linear=linear_in(op, 1))
+    return None if found is None else Signature([found[0]], found[1], linear=op.linear_in(1))
 
 
 def getitem_labels(shape: Shape, index: Any) -> tuple[Labels, Labels] | None:
@@ -406,8 +364,8 @@ def getitem_labels(shape: Shape, index: Any) -> tuple[Labels, Labels] | None:
 @signature_rule("sum_all", "max_all", "min_all")
 def _whole_reduction(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
-    reductions = dict.fromkeys(labels, {"sum_all": "sum", "max_all": "max", "min_all": "min"}[op.name])
-    return Signature([labels], (), reductions=reductions, linear=linear_in(op, 1) if _keeps_floats(settings) else ())
+    reductions = dict.fromkeys(labels, op.joins_pieces_by or "sum")
+    return Signature([labels], (), reductions=reductions, linear=op.linear_in(1) if _keeps_floats(settings) else ())
 
 
 @signature_rule("mean", "mean_all")
@@ -427,7 +385,7 @@ def _mean(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
             return getattr(ops, op.name)(x, **settings)
         return ops.sum(x, dim=dims, keepdim=settings.get("keepdim", False), dtype=settings["dtype"]) / float(count)
 
-    return Signature([labels], out, reductions=dict.fromkeys(dims, "sum"), linear=linear_in(op, 1), local=local)
+    return Signature([labels], out, reductions=dict.fromkeys(dims, "sum"), linear=op.linear_in(1), local=local)
 
 
 @signature_rule("line_dot")
@@ -440,7 +398,7 @@ def _line_dot(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
         tuple(i if n == m else None for i, (n, m) in enumerate(zip(s, o, strict=True))) for s, o in ((x, y), (y, x))
     ]
     out = tuple(i if i != dim and x[i] == y[i] else None for i in range(len(x)))
-    return Signature(labels, out, reductions={dim: "sum"}, linear=linear_in(op, 2))
+    return Signature(labels, out, reductions={dim: "sum"}, linear=op.linear_in(2))
 
 
 def batch_labels(shapes: Sequence[Shape], names: Labeller) -> tuple[list[Labels], Labels]:
@@ -463,7 +421,7 @@ def _matmul(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
     lx = (k,) if len(x) == 1 else (*bx, m, k)
     ly = (k,) if len(y) == 1 else (*by, k, n)
     out = (*batch, *((m,) if len(x) > 1 else ()), *((n,) if len(y) > 1 else ()))
-    return Signature([lx, ly], out, reductions={k: "sum"}, linear=linear_in(op, 2))
+    return Signature([lx, ly], out, reductions={k: "sum"}, linear=op.linear_in(2))
 
 
 @signature_rule("linear")
@@ -538,7 +496,7 @@ def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
     label = {letter: names[letter] if len(found) == 1 else None for letter, found in sizes.items()}
     return Signature(
         [tuple(label[c] for c in term) for term in terms], tuple(label[c] for c in out),
-        reductions={names[c]: "sum" for c in sizes if c not in out}, linear=linear_in(op, len(shapes)),
+        reductions={names[c]: "sum" for c in sizes if c not in out}, linear=op.linear_in(len(shapes)),
     )  # fmt: skip
 
 
@@ -552,7 +510,7 @@ def _embedding(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
     names = Labeller()
     width = names.one()
     batch = names.some(len(index))
-    return Signature([(None, width), batch], (*batch, width), linear=[frozenset((0,))])
+    return Signature([(None, width), batch], (*batch, width), linear=op.linear_in(2))
 
 
 @signature_rule("rows")
@@ -560,7 +518,7 @@ def _rows(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
     x, index = shapes
     names = Labeller()
     rest, batch = names.some(len(x) - 1), names.some(len(index))
-    return Signature([(None, *rest), batch], (*batch, *rest), linear=[frozenset((0,))])
+    return Signature([(None, *rest), batch], (*batch, *rest), linear=op.linear_in(2))
 
 
 @signature_rule("index_select")
@@ -571,7 +529,7 @@ def _index_select(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> 
     dim = settings["dim"]
     labels = tuple(None if i == dim else i for i in range(len(x)))
     return Signature(
-        [labels, (len(x),)], tuple(len(x) if i == dim else i for i in range(len(x))), linear=[frozenset((0,))]
+        [labels, (len(x),)], tuple(len(x) if i == dim else i for i in range(len(x))), linear=op.linear_in(2)
     )
 
 
@@ -583,7 +541,7 @@ def _gather(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
     dim = settings["dim"]
     labels = tuple(i if i != dim and x[i] == index[i] else None for i in range(len(x)))
     along = tuple(len(x) if i == dim else label for i, label in enumerate(labels))
-    return Signature([labels, along], along, linear=[frozenset((0,))])
+    return Signature([labels, along], along, linear=op.linear_in(2))
 
 
 @signature_rule("pick_along")
@@ -593,7 +551,7 @@ def _pick_along(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Si
         return None
     labels = tuple(None if i == settings["dim"] else i for i in range(len(x)))
     rest = tuple(i for i in labels if i is not None)
-    return Signature([labels, rest], rest, linear=[frozenset((0,))])
+    return Signature([labels, rest], rest, linear=op.linear_in(2))
 
 
 @signature_rule("softmax_cross_entropy")
@@ -687,7 +645,7 @@ def _pool(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatur
     size = settings.get("kernel", settings.get("sizes"))
     space = len(size) if isinstance(size, (tuple, list)) else len(shape) - 2
     labels = (*range(len(shape) - space), *(None,) * space)
-    return Signature([labels], labels[: len(shape) - space], linear=linear_in(op, 1))
+    return Signature([labels], labels[: len(shape) - space], linear=op.linear_in(1))
 
 
 def output_count(op: Op) -> int | None:

@@ -15,7 +15,6 @@ from ndgrad.distributed.tensor.signatures import (
     Shape,
     Signature,
     batch_labels,
-    linear_in,
     normalised_labels,
     signature_rule,
 )
@@ -37,7 +36,7 @@ def _convolution_input(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]
     n, out, into = 0, 1 if single else None, 2 if single else None
     return Signature(
         [(n, out, *space), (out, into, *space)], (n, into), reductions={1: "sum"} if single else {},
-        linear=linear_in(op, 2), result_shape=tuple(settings["x_shape"]), local=_with_local_shape(op, "x_shape"),
+        linear=op.linear_in(2), result_shape=tuple(settings["x_shape"]), local=_with_local_shape(op, "x_shape"),
     )  # fmt: skip
 
 
@@ -49,17 +48,17 @@ def _convolution_weight(op: Op, shapes: Sequence[Shape], settings: dict[str, Any
     n, out, into = 0, 1 if single else None, 2 if single else None
     return Signature(
         [(n, out, *space), (n, into, *space)], (out, into), reductions={n: "sum"},
-        linear=linear_in(op, 2), result_shape=tuple(settings["w_shape"]), local=_with_local_shape(op, "w_shape"),
+        linear=op.linear_in(2), result_shape=tuple(settings["w_shape"]), local=_with_local_shape(op, "w_shape"),
     )  # fmt: skip
 
 
 @signature_rule("im2col", "col2im")
 def _windows(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    return Signature([(0, *(None,) * (len(shapes[0]) - 1))], (0,), linear=linear_in(op, 1))
+    return Signature([(0, *(None,) * (len(shapes[0]) - 1))], (0,), linear=op.linear_in(1))
 
 
 @signature_rule("take_pooled", "max_unpool", "fractional_max_pool")
-def _pooled(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
+def _sign_pooling(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
     """Pooling divides by samples and channels, and so does its index or its random numbers."""
     if any(len(s) < 3 or s[:2] != shapes[0][:2] for s in shapes):
         return None
@@ -71,7 +70,7 @@ def _pooled(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
 def _pool_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     space = len(settings["sizes"])
     labels = tuple(range(len(shapes[0]) - space))
-    return Signature([(*labels, *(None,) * space)], labels, linear=linear_in(op, 1))
+    return Signature([(*labels, *(None,) * space)], labels, linear=op.linear_in(1))
 
 
 @signature_rule("native_batch_norm")

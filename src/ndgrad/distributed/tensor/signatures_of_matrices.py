@@ -1,8 +1,7 @@
-"""Signatures of ops on batches of matrices and lines, and of products with an added term.
+"""Signatures of linear systems, and of products with an added term.
 
-`CORES` gives the number of trailing dimensions of each argument that belong to one problem. The dimensions before them
-are a batch, which broadcasts and can be divided. An op treats each column of a right-hand side separately, so these can
-be divided too.
+The dimensions before those of one problem are a batch, which broadcasts and can be divided. An op treats each column of
+a right-hand side separately, so these can be divided too.
 """
 
 from __future__ import annotations
@@ -17,34 +16,12 @@ from ndgrad.distributed.tensor.signatures import (
     Shape,
     Signature,
     batch_labels,
-    linear_in,
     signature_rule,
 )
-
-#: op -> number of dimensions of one problem, for each argument
-CORES: dict[str, tuple[int, ...]] = {
-    "block_diag": (2,), "cholesky_banded": (2,), "cholesky_change": (2, 2), "cholesky_pull": (2, 2),
-    "cofactor_push": (2, 2), "continuous_riccati": (2, 2, 2, 2), "discrete_riccati": (2, 2, 2, 2), "from_pairs": (1,),
-    "ldl_blocks": (1,), "ldl_rows": (1,), "pairs": (2,), "pinv": (2, 0, 0), "solve_banded": (2, 2),
-    "solve_toeplitz": (1, 2), "spectral_gaps": (1,), "stein": (2, 2), "sylvester": (2, 2, 2), "toeplitz_sums": (2, 2),
-    "toeplitz_times": (1, 2), "view_as_complex": (1,), "view_dtype": (1,),
-}  # fmt: skip
 
 
 def _split(shape: Shape, core: int) -> Shape:
     return shape[: len(shape) - core]
-
-
-@signature_rule(*CORES)
-def _in_batches(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature | None:
-    cores = CORES[op.name] if len(shapes) == len(CORES[op.name]) else CORES[op.name] * len(shapes)
-    if any(s is None or len(s) < core for s, core in zip(shapes, cores, strict=True)):
-        return None
-    labels, batch = batch_labels([_split(s, core) for s, core in zip(shapes, cores, strict=True)], Labeller())
-    if not batch:
-        return None  # a single problem cannot be divided
-    inputs = [(*found, *(None,) * core) for found, core in zip(labels, cores, strict=True)]
-    return Signature(inputs, batch, linear=linear_in(op, len(shapes)))
 
 
 def _with_columns(op: Op, shapes: Sequence[Shape], first: int) -> Signature | None:
@@ -55,7 +32,7 @@ def _with_columns(op: Op, shapes: Sequence[Shape], first: int) -> Signature | No
     names = Labeller()
     (la, lb), batch = batch_labels([_split(a, first), _split(b, 2)], names)
     column = names.one()
-    linear = linear_in(op, 2) or (frozenset((1,)),)  # linear in the right-hand side
+    linear = op.linear_in(2) or (frozenset((1,)),)  # linear in the right-hand side
     return Signature([(*la, *(None,) * first), (*lb, None, column)], (*batch, None, column), linear=linear)
 
 
@@ -76,7 +53,7 @@ def _sparse_sample(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) ->
     labels, batch = batch_labels([_split(s, 2) for s in shapes], names)
     k = names.one()
     return Signature(
-        [(*found, None, k) for found in labels], batch, reductions={k: "sum"}, linear=linear_in(op, len(shapes))
+        [(*found, None, k) for found in labels], batch, reductions={k: "sum"}, linear=op.linear_in(len(shapes))
     )
 
 
@@ -117,7 +94,7 @@ def _cdist(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatu
 # ----- products with something added ----------------------------------------------------------------------------------
 
 
-def _added(shape: Shape, whole: Shape, labels: Labels) -> Labels:
+def _label_term(shape: Shape, whole: Shape, labels: Labels) -> Labels:
     """Return the labels of a term that broadcasts against the result's shape `whole`."""
     first = len(whole) - len(shape)
     return tuple(labels[first + i] if n == whole[first + i] else None for i, n in enumerate(shape))
@@ -131,7 +108,7 @@ def _addmv(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatu
     x, a, _ = shapes
     m, k = 0, 1
     return Signature(
-        [_added(x, a[:1], (m,)), (m, k), (k,)], (m,), reductions={k: "sum"}, linear=_TERMS, added=frozenset((0,))
+        [_label_term(x, a[:1], (m,)), (m, k), (k,)], (m,), reductions={k: "sum"}, linear=_TERMS, added=frozenset((0,))
     )
 
 
@@ -139,7 +116,7 @@ def _addmv(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatu
 def _addr(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     x, a, b = shapes
     m, n = 0, 1
-    return Signature([_added(x, (*a, *b), (m, n)), (m,), (n,)], (m, n), linear=_TERMS)
+    return Signature([_label_term(x, (*a, *b), (m, n)), (m,), (n,)], (m, n), linear=_TERMS)
 
 
 @signature_rule("addbmm")
@@ -147,6 +124,6 @@ def _addbmm(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
     x, a, b = shapes
     i, m, k, n = 0, 1, 2, 3
     return Signature(
-        [_added(x, (a[1], b[2]), (m, n)), (i, m, k), (i, k, n)], (m, n), reductions={i: "sum", k: "sum"},
+        [_label_term(x, (a[1], b[2]), (m, n)), (i, m, k), (i, k, n)], (m, n), reductions={i: "sum", k: "sum"},
         linear=_TERMS, added=frozenset((0,)),
     )  # fmt: skip

@@ -16,9 +16,7 @@ from ndgrad.distributed.tensor.signatures import (
     Shape,
     Signature,
     batch_labels,
-    elementwise,
     getitem_labels,
-    linear_in,
     signature_rule,
 )
 
@@ -35,8 +33,9 @@ def _alike(shape: Shape, other: Shape, dim: int) -> Labels:
     return tuple(i if i != dim and n == m else None for i, (n, m) in enumerate(zip(shape, other, strict=True)))
 
 
-def _of_shape(op: Op, inputs: Sequence[Labels | None], outputs: Labels, settings: dict[str, Any], name: str = "shape",
-              **rest: Any) -> Signature:  # fmt: skip
+def _sign_shaped(
+    op: Op, inputs: Sequence[Labels | None], outputs: Labels, settings: dict[str, Any], name: str = "shape", **rest: Any
+) -> Signature:
     """Return the signature of an op whose settings contain the shape of its result."""
 
     def local(ops: Any, args: Sequence[Any], given: dict[str, Any], sizes: dict[int, int]) -> Any:
@@ -46,18 +45,13 @@ def _of_shape(op: Op, inputs: Sequence[Labels | None], outputs: Labels, settings
     return Signature(inputs, outputs, result_shape=tuple(settings[name]), local=local, **rest)
 
 
-# ----- every element --------------------------------------------------------------------------------------------------
-
-
-@signature_rule("real", "imag", "keep", "refuse_phase", "fill_with", "to_device", "wrap_index", "native_dropout")
-def _every_element(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature:
-    return elementwise(op, shapes)
+# ----- numbers of another form ----------------------------------------------------------------------------------------
 
 
 @signature_rule("view_as_real")
 def _view_as_real(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = tuple(range(len(shapes[0])))
-    return Signature([labels], labels, linear=linear_in(op, 1))
+    return Signature([labels], labels, linear=op.linear_in(1))
 
 
 @signature_rule("isin")
@@ -81,7 +75,7 @@ def _searchsorted(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> 
 def _rot90(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     ndim = len(shapes[0])
     labels = _but(ndim, *(d % ndim for d in settings["dims"]))
-    return Signature([labels], labels, linear=linear_in(op, 1))
+    return Signature([labels], labels, linear=op.linear_in(1))
 
 
 @signature_rule("repeat")
@@ -89,7 +83,7 @@ def _repeat(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signat
     repeats, ndim = settings["repeats"], len(shapes[0])
     first = len(repeats) - ndim
     labels = tuple(i if repeats[first + i] == 1 else None for i in range(ndim))
-    return Signature([labels], (*(None,) * first, *labels), linear=linear_in(op, 1))
+    return Signature([labels], (*(None,) * first, *labels), linear=op.linear_in(1))
 
 
 @signature_rule("constant_pad_nd")
@@ -112,12 +106,12 @@ def _diag_embed(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Si
     rest = iter(range(ndim - 1))
     dims = {settings["dim0"] % (ndim + 1), settings["dim1"] % (ndim + 1)}
     out = tuple(None if i in dims else next(rest) for i in range(ndim + 1))
-    return Signature([(*range(ndim - 1), None)], out, linear=linear_in(op, 1))
+    return Signature([(*range(ndim - 1), None)], out, linear=op.linear_in(1))
 
 
 @signature_rule("element")
 def _element(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    return Signature([(None,) * len(shapes[0])], (), linear=linear_in(op, 1))
+    return Signature([(None,) * len(shapes[0])], (), linear=op.linear_in(1))
 
 
 @signature_rule("embed")
@@ -127,7 +121,7 @@ def _embed(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signatu
     if found is None:
         return None
     whole, part = found
-    return _of_shape(op, [part], whole, settings, linear=linear_in(op, 1))
+    return _sign_shaped(op, [part], whole, settings, linear=op.linear_in(1))
 
 
 @signature_rule("slice_scatter")
@@ -152,19 +146,19 @@ def _slice_scatter(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) ->
 def _select_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     ndim, dim = len(settings["shape"]), settings["dim"]
     out = _but(ndim, dim)
-    return _of_shape(op, [tuple(i for i in out if i is not None)], out, settings, linear=linear_in(op, 1))
+    return _sign_shaped(op, [tuple(i for i in out if i is not None)], out, settings, linear=op.linear_in(1))
 
 
 @signature_rule("slice_backward")
 def _slice_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = _but(len(settings["shape"]), settings["dim"])
-    return _of_shape(op, [labels], labels, settings, linear=linear_in(op, 1))
+    return _sign_shaped(op, [labels], labels, settings, linear=op.linear_in(1))
 
 
 @signature_rule("unfold_backward")
 def _unfold_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     labels = _but(len(settings["shape"]), settings["dim"])
-    return _of_shape(op, [(*labels, None)], labels, settings, linear=linear_in(op, 1))
+    return _sign_shaped(op, [(*labels, None)], labels, settings, linear=op.linear_in(1))
 
 
 @signature_rule("diagonal_backward")
@@ -172,7 +166,7 @@ def _diagonal_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]
     ndim = len(settings["shape"])
     out = _but(ndim, settings["dim0"] % ndim, settings["dim1"] % ndim)
     rest = tuple(i for i in out if i is not None)
-    return _of_shape(op, [(*rest, None)], out, settings, linear=linear_in(op, 1))
+    return _sign_shaped(op, [(*rest, None)], out, settings, linear=op.linear_in(1))
 
 
 # ----- an index along one dimension -----------------------------------------------------------------------------------
@@ -223,7 +217,7 @@ def _gather_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) 
     labels = _alike(whole, x, dim)
     adds = op.name == "gather_backward"
     along = tuple(len(whole) if i == dim and adds else label for i, label in enumerate(labels))
-    return _of_shape(
+    return _sign_shaped(
         op, [along, along], labels, settings, linear=_FIRST if adds else (),
         reductions={len(whole): "sum"} if adds else {},
     )  # fmt: skip
@@ -297,7 +291,7 @@ def _index_add_zeros(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) 
     sizes = _broadcast(indices)
     if tuple(x) != (*sizes, *whole[len(indices) :]):
         found, batch = [(None,) * len(s) for s in indices], (None,) * len(batch)
-    return _of_shape(
+    return _sign_shaped(
         op, [(*batch, *rest), *found], (*(None,) * len(indices), *rest), settings, linear=_FIRST,
         reductions={label: "sum" for label in batch if label is not None},
     )  # fmt: skip

@@ -36,7 +36,7 @@ class CausalBias(Tensor):
 
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Self:
         if not isinstance(variant, CausalVariant):
-            raise AssertionError(f"variant must be a CausalVariant, and is {type(variant).__name__}. [nd-type]")
+            raise AssertionError(f"variant must be a CausalVariant, but is {type(variant).__name__}. [nd-type]")
         offset = 0 if variant is CausalVariant.UPPER_LEFT else seq_len_kv - seq_len_q
         made = Tensor._make_subclass(cls, ones(seq_len_q, seq_len_kv, dtype=bool_).tril(offset))
         made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv

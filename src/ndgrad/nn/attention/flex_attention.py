@@ -38,7 +38,9 @@ class AuxOutput(NamedTuple):
     max_scores: Tensor | None = None
 
 
-def _on_all(f: Callable[..., Any], sizes: tuple[int, int, int, int], scores: Tensor | None, device: Any) -> Tensor:
+def _evaluate_on_grid(
+    f: Callable[..., Any], sizes: tuple[int, int, int, int], scores: Tensor | None, device: Any
+) -> Tensor:
     """Run a function of single numbers on all batches, heads, queries and keys."""
     first: tuple[Any, ...] = () if scores is None else (0,)
     for place in (3, 2, 1, 0):
@@ -115,7 +117,7 @@ def create_mask(
     tensor([[ True, False],
             [ True,  True]])
     """
-    return _on_all(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN), None, device)
+    return _evaluate_on_grid(mod_fn, (B or 1, H or 1, Q_LEN, KV_LEN), None, device)
 
 
 class BlockMask:
@@ -140,8 +142,8 @@ class BlockMask:
         whole[:, :, :queries, :keys] = mask
         blocks = whole.reshape(batch, heads, rows, block_size[0], columns, block_size[1])
         some, every = blocks.any(5).any(3), blocks.all(5).all(3)
-        self.kv_num_blocks, self.kv_indices = _listed(some & ~every)
-        self.full_kv_num_blocks, self.full_kv_indices = _listed(every)
+        self.kv_num_blocks, self.kv_indices = _list_blocks(some & ~every)
+        self.full_kv_num_blocks, self.full_kv_indices = _list_blocks(every)
         self._blocks = some
 
     def to_dense(self) -> Tensor:
@@ -161,7 +163,7 @@ class BlockMask:
         return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, BLOCK_SIZE={self.BLOCK_SIZE})"
 
 
-def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
+def _list_blocks(blocks: Tensor) -> tuple[Tensor, Tensor]:
     """Return the number of nonempty blocks in each row, and the column indices with those of nonempty blocks first."""
     present = blocks.to(int32)
     return present.sum(-1).to(int32), (-present).argsort(dim=-1, stable=True).to(int32)
@@ -236,15 +238,15 @@ def flex_attention(
     scores = (query @ key.mT) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     batch, _, queries, keys = scores.shape
     if score_mod is not None:
-        scores = _on_all(score_mod, (batch, heads, queries, keys), scores, query.device)
+        scores = _evaluate_on_grid(score_mod, (batch, heads, queries, keys), scores, query.device)
     if block_mask is not None:
         if block_mask.shape[-2] < queries or block_mask.shape[-1] < keys:
             raise ValueError(
-                f"block_mask was made for {block_mask.shape[-2:]} queries and keys, and there are {(queries, keys)}. "
+                f"block_mask was made for {block_mask.shape[-2:]} queries and keys, but there are {(queries, keys)}. "
                 "Make it for these lengths. [nd-shape]"
             )
         sizes = (block_mask.shape[0], block_mask.shape[1], queries, keys)
-        scores = scores.masked_fill(~_on_all(block_mask.mask_mod, sizes, None, query.device), -math.inf)
+        scores = scores.masked_fill(~_evaluate_on_grid(block_mask.mask_mod, sizes, None, query.device), -math.inf)
     lse = scores.logsumexp(-1)
     nothing = (lse == -math.inf).unsqueeze(-1)
     weights = (scores - lse.masked_fill(nothing.squeeze(-1), 0.0).unsqueeze(-1)).exp()

@@ -125,7 +125,7 @@ def rrelu(
     """
     if lower > upper:
         raise RuntimeError(
-            f"rrelu: Lower bound should be less than or equal to the upper bound, and they are {lower} and "
+            f"rrelu: Lower bound should be less than or equal to the upper bound, but they are {lower} and "
             f"{upper}. Exchange them. [nd-range]"
         )
     if not training:
@@ -325,7 +325,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError(
-            f"gelu: approximate argument must be either none or tanh, and is {approximate!r}. [nd-option]"
+            f"gelu: approximate argument must be either none or tanh, but is {approximate!r}. [nd-option]"
         )
     result = activation.gelu.eager(input, approximate=approximate)
     return result if out is None else deliver("gelu", result, out, input)
@@ -443,7 +443,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 # ----- softmax -------------------------------------------------------------------------------------------------------
 
 
-def _along(op: Op, name: str, input: Tensor, dim: int | None, dtype: Dtype, stacklevel: int) -> Tensor:
+def _normalize_along(op: Op, name: str, input: Tensor, dim: int | None, dtype: Dtype, stacklevel: int) -> Tensor:
     ndim = len(input.shape)
     if dim is None:
         warnings.warn(
@@ -470,7 +470,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> ndgrad.nn.functional.softmax(ndgrad.tensor([0.0, 1.0]), dim=0)
     tensor([0.2689, 0.7311])
     """
-    return _along(softmax_ops.softmax, "softmax", input, dim, dtype, _stacklevel)
+    return _normalize_along(softmax_ops.softmax, "softmax", input, dim, dtype, _stacklevel)
 
 
 @both_worlds
@@ -481,7 +481,7 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     >>> ndgrad.nn.functional.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
     tensor([-1000.,     0.])
     """
-    return _along(softmax_ops.log_softmax, "log_softmax", input, dim, dtype, _stacklevel)
+    return _normalize_along(softmax_ops.log_softmax, "log_softmax", input, dim, dtype, _stacklevel)
 
 
 @both_worlds
@@ -492,7 +492,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     >>> ndgrad.nn.functional.softmin(ndgrad.tensor([0.0, 1.0]), dim=0)
     tensor([0.7311, 0.2689])
     """
-    return _along(softmax_ops.softmax, "softmin", -input, dim, dtype, _stacklevel)
+    return _normalize_along(softmax_ops.softmax, "softmin", -input, dim, dtype, _stacklevel)
 
 
 @both_worlds

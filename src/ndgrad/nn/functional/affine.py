@@ -31,7 +31,7 @@ def linear(
     except AttributeError:
         kinds = f"{type(input).__name__} and {type(weight).__name__}"
         raise TypeError(
-            f"linear(): input and weight must be tensors, and are {kinds}. Wrap them with ndgrad.as_tensor(...). "
+            f"linear(): input and weight must be tensors, but are {kinds}. Wrap them with ndgrad.as_tensor(...). "
             "[nd-type]"
         ) from None
     if len(w_shape) not in (1, 2) or not shape or shape[-1] != w_shape[-1]:

@@ -12,7 +12,7 @@ from ndgrad._src.ops import alignment  # noqa: F401  # the op is known to the vo
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.tensor.storage import values_to_check
-from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.nn.functional.reduction import read_reduction, reduce_loss
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -60,11 +60,11 @@ def ctc_loss(
         raise RuntimeError(f"blank must be in label range: it is {blank}, and there are {classes} classes. [nd-target]")
     read = _lengths("input_lengths", input_lengths, samples, steps, log_probs)
     written = _lengths("target_lengths", target_lengths, samples, None, log_probs)
-    states, skips, ends = _states(_padded(targets, written, samples), written, blank, classes)
+    states, skips, ends = _states(_pad_targets(targets, written, samples), written, blank, classes)
     loss: Tensor = ops.ctc_loss(log_probs, states, skips, ends, read, zero_infinity=bool(zero_infinity))
     if reduction == "mean":
         loss = loss / ops.clamp_min(written, 1).to(loss.dtype)
-    loss = reduced(loss, reduction)
+    loss = reduce_loss(loss, reduction)
     return loss.reshape(()) if one and reduction == "none" else loss
 
 
@@ -97,7 +97,7 @@ def _lengths(name: str, given: Any, samples: int, most: int | None, like: Tensor
     return given.to(like.device).long()
 
 
-def _padded(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
+def _pad_targets(targets: Tensor, lengths: Tensor, samples: int) -> Tensor:
     """Return the targets as (N, S), with S at least one."""
     if np_dtype(targets).kind not in "iufb":
         raise RuntimeError(f"ctc_loss: targets are class numbers, and their dtype is {targets.dtype}. [nd-target]")

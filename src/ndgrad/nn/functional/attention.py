@@ -49,7 +49,7 @@ def scaled_dot_product_attention(
     q, k, v = (tuple(t.shape) for t in (query, key, value))
     if min(len(q), len(k), len(v)) < 2:
         raise RuntimeError(
-            f"{name}: query, key and value must have at least 2 dimensions, and have shapes {q}, {k}, {v}. [nd-ndim]"
+            f"{name}: query, key and value must have at least 2 dimensions, but have shapes {q}, {k}, {v}. [nd-ndim]"
         )
     if q[-1] != k[-1] or k[-2] != v[-2]:
         raise RuntimeError(
@@ -63,7 +63,7 @@ def scaled_dot_product_attention(
         )
     if attn_mask is not None and np_dtype(attn_mask).kind not in "b" + FLOATING:
         raise RuntimeError(
-            f"{name}: Expected attn_mask dtype to be bool or float, and it is {np_dtype(attn_mask)}. "
+            f"{name}: Expected attn_mask dtype to be bool or float, but it is {np_dtype(attn_mask)}. "
             "Convert it with .bool(). [nd-dtype]"
         )
     if not enable_gqa:
@@ -123,7 +123,7 @@ def _grouped_heads(
     if value.shape[-3] != shared or not shared or heads % shared:
         raise RuntimeError(
             f"{name}: Number of heads in key and value must divide the number of heads in query, "
-            f"and they are {shared}, {value.shape[-3]} and {heads}. [nd-divisible]"
+            f"but they are {shared}, {value.shape[-3]} and {heads}. [nd-divisible]"
         )
     each = heads // shared
     query = ops.reshape(query, shape=(*query.shape[:-3], shared, each, *query.shape[-2:]))
@@ -193,7 +193,7 @@ def multi_head_attention_forward(
             f"{name}: Need attn_mask if specifying the is_causal hint. Give the causal mask. [nd-arguments]"
         )
     head = embed // num_heads
-    q, k, v = _projected(
+    q, k, v = _project_inputs(
         query,
         key,
         value,
@@ -222,7 +222,7 @@ def multi_head_attention_forward(
         zeros = ops.zeros_like(ops.detach(ops.slice(k, dim=2, start=0, stop=1, step=1)))
         k, v = ops.cat(k, zeros, dim=2), ops.cat(v, zeros, dim=2)
         extra += 1
-    mask = _joined_mask(attn_mask, key_padding_mask, batch, num_heads, extra, np_dtype(q))
+    mask = _join_masks(attn_mask, key_padding_mask, batch, num_heads, extra, np_dtype(q))
     rate = dropout_p if training else 0.0
     scale = 1.0 / math.sqrt(head)
     weights = None
@@ -246,7 +246,7 @@ def _thirds(t: Tensor, dim: int) -> list[Tensor]:
     return [ops.slice(t, dim=dim, start=i * each, stop=(i + 1) * each, step=1) for i in range(3)]
 
 
-def _projected(
+def _project_inputs(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -268,7 +268,7 @@ def _heads(t: Tensor, heads: int) -> Tensor:
     return ops.permute(ops.reshape(t, shape=(length, batch, heads, embed // heads)), dims=(1, 2, 0, 3))
 
 
-def _joined_mask(
+def _join_masks(
     attn_mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, extra: int, dtype: np.dtype[Any]
 ) -> Tensor | None:
     """Return the sum of both masks, broadcast to (N, heads, L, S), to be added to the scores; None if there is

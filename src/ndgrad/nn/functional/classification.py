@@ -21,7 +21,7 @@ from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import values_to_check
 from ndgrad.nn.functional.affine import linear
-from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.nn.functional.reduction import read_reduction, reduce_loss
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload, Sizes, Tensor
@@ -32,7 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _unsqueezed(t: Tensor, dim: int) -> Tensor:
+def _unsqueeze(t: Tensor, dim: int) -> Tensor:
     return ops.unsqueeze(t, dim=dim)
 
 
@@ -83,24 +83,24 @@ class _Targets:
         #: The weight of each sample's class, 0 for ignored ones; None if all are 1.
         self.weights: Tensor | None = None
         if weight is not None:
-            self.weights = self.masked(ops.index(weight, target))
+            self.weights = self.mask(ops.index(weight, target))
 
-    def masked(self, per_sample: Tensor) -> Tensor:
+    def mask(self, per_sample: Tensor) -> Tensor:
         return per_sample if self.counted is None else ops.keep(per_sample, self.counted)
 
     def pick(self, scores: Tensor) -> Tensor:
         """Return the score of each sample's class."""
         return ops.reshape(
-            ops.gather(scores, _unsqueezed(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape)
+            ops.gather(scores, _unsqueeze(self.target, self.dim), dim=self.dim), shape=tuple(self.target.shape)
         )
 
-    def weighed(self, per_sample: Tensor) -> Tensor:
-        return self.masked(per_sample) if self.weights is None else per_sample * self.weights
+    def apply_weights(self, per_sample: Tensor) -> Tensor:
+        return self.mask(per_sample) if self.weights is None else per_sample * self.weights
 
-    def reduced(self, per_sample: Tensor, reduction: str) -> Tensor:
+    def reduce(self, per_sample: Tensor, reduction: str) -> Tensor:
         """Reduce the losses. The mean divides by the weights of the samples that count, not by their number."""
         if reduction != "mean" or (self.weights is None and self.counted is None):
-            return reduced(per_sample, reduction)
+            return reduce_loss(per_sample, reduction)
         dtype = np_dtype(per_sample)
         if self.weights is None and self.is_on_device and not is_half(dtype):  # two kernels instead of three
             return ops.sum_all(per_sample) / ops.sum_all(self.counted, dtype=dtype)
@@ -168,7 +168,7 @@ def nll_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     targets = _Targets("nll_loss", input, target, weight, ignore_index)
-    return targets.reduced(-targets.weighed(targets.pick(input)), reduction)
+    return targets.reduce(-targets.apply_weights(targets.pick(input)), reduction)
 
 
 def cross_entropy(
@@ -207,14 +207,14 @@ def cross_entropy(
     targets = _Targets("cross_entropy", input, target, weight, ignore_index)
     if not label_smoothing:
         per_sample = loss_ops.softmax_cross_entropy.eager(input, targets.target, dim=targets.dim)
-        return targets.reduced(targets.weighed(per_sample), reduction)
+        return targets.reduce(targets.apply_weights(per_sample), reduction)
     # A share of the target goes equally to all classes. Both parts are divided by the same total, so they can be added
     # first.
     log_p = ops.log_softmax(input, dim=targets.dim)
     every = log_p if weight is None else log_p * _along_classes(weight, log_p, targets.dim)
-    spread = targets.masked(ops.sum(every, dim=(targets.dim,), keepdim=False))
-    chosen = targets.weighed(targets.pick(log_p))
-    return targets.reduced(chosen * (label_smoothing - 1.0) - spread * (label_smoothing / targets.classes), reduction)
+    spread = targets.mask(ops.sum(every, dim=(targets.dim,), keepdim=False))
+    chosen = targets.apply_weights(targets.pick(log_p))
+    return targets.reduce(chosen * (label_smoothing - 1.0) - spread * (label_smoothing / targets.classes), reduction)
 
 
 def _is_one_kernel(input: Tensor, target: Tensor, weight: Tensor | None) -> bool:
@@ -332,7 +332,7 @@ def binary_cross_entropy(
             f"and {p.max()}. Apply sigmoid first, or use binary_cross_entropy_with_logits. [nd-values]"
         )
     loss = loss_ops.binary_cross_entropy.eager(input, target)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -358,7 +358,7 @@ def binary_cross_entropy_with_logits(
     else:
         # The formula is (1 - y) (x + s) + w y s with s = softplus(-x) = -logsigmoid(x).
         loss = (1.0 - target) * input - ((pos_weight - 1.0) * target + 1.0) * ops.log_sigmoid(input)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
 def soft_margin_loss(
@@ -371,7 +371,7 @@ def soft_margin_loss(
     tensor([0.6931, 2.1269])
     """
     reduction = read_reduction(reduction, size_average, reduce)
-    return reduced(-ops.log_sigmoid(target * input), reduction)
+    return reduce_loss(-ops.log_sigmoid(target * input), reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -392,7 +392,7 @@ def multilabel_soft_margin_loss(
     loss = loss_ops.binary_cross_entropy_with_logits.eager(input, target)
     if weight is not None:
         loss = loss * weight
-    return reduced(ops.mean(loss, dim=(len(loss.shape) - 1,), keepdim=False) if loss.shape else loss, reduction)
+    return reduce_loss(ops.mean(loss, dim=(len(loss.shape) - 1,), keepdim=False) if loss.shape else loss, reduction)
 
 
 # ----- distributions -------------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def kl_div(
     if reduction == "batchmean":
         shape = tuple(input.shape)
         return ops.sum_all(loss) / shape[0] if shape else ops.sum_all(loss)
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 # ----- margins -------------------------------------------------------------------------------------------------------
@@ -434,7 +434,7 @@ def _as_batch(name: str, input: Tensor) -> Tensor:
     ndim = len(input.shape)
     if ndim > 2:
         raise RuntimeError(
-            f"{name}: Expected non-empty vector or matrix, and got a tensor of shape {tuple(input.shape)}. "
+            f"{name}: Expected non-empty vector or matrix, but got a tensor of shape {tuple(input.shape)}. "
             "Flatten the leading dimensions. [nd-ndim]"
         )
     return input if ndim == 2 else ops.reshape(input, shape=(1, -1 if ndim else 1))
@@ -461,20 +461,20 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, and p is {p}. [nd-option]")
     if weight is not None and len(weight.shape) != 1:
         raise ValueError(
-            f"multi_margin_loss: weight must be one-dimensional, and has shape {tuple(weight.shape)}. "
+            f"multi_margin_loss: weight must be one-dimensional, but has shape {tuple(weight.shape)}. "
             "Give one weight per class. [nd-ndim]"
         )
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
         target = ops.reshape(target, shape=(1,))
     targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=-1 - rows.shape[1])
-    column = _unsqueezed(targets.target, 1)
+    column = _unsqueeze(targets.target, 1)
     over = ops.relu(margin - ops.gather(rows, column, dim=1) + rows)
     over = over if p == 1 else over * over
     if targets.weights is not None:
-        over = over * _unsqueezed(targets.weights, 1)
+        over = over * _unsqueeze(targets.weights, 1)
     loss = ops.mean(ops.scatter(over, column, 0.0, dim=1), dim=(1,), keepdim=False)
-    return reduced(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)
+    return reduce_loss(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)
 
 
 def multilabel_margin_loss(
@@ -505,7 +505,7 @@ def multilabel_margin_loss(
     given = ops.cumprod(ops.cast(labels >= 0, dtype=np_dtype(rows)), dim=1, reverse=False, dtype=None)
     safe = ops.clamp_min(labels, 0)
     is_target = ops.clamp_max(ops.scatter_add(ops.zeros_like(ops.detach(rows)), safe, given, dim=1), 1.0)
-    pairs = ops.relu(1.0 - (_unsqueezed(ops.gather(rows, safe, dim=1), 2) - _unsqueezed(rows, 1)))
-    pairs = pairs * _unsqueezed(given, 2) * (1.0 - _unsqueezed(is_target, 1))
+    pairs = ops.relu(1.0 - (_unsqueeze(ops.gather(rows, safe, dim=1), 2) - _unsqueeze(rows, 1)))
+    pairs = pairs * _unsqueeze(given, 2) * (1.0 - _unsqueeze(is_target, 1))
     loss = ops.sum(pairs, dim=(1, 2), keepdim=False) / classes
-    return reduced(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)
+    return reduce_loss(loss if len(input.shape) == 2 else ops.reshape(loss, shape=()), reduction)

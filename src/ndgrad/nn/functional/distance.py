@@ -12,7 +12,7 @@ from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.norm import vector_norm
-from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.nn.functional.reduction import read_reduction, reduce_loss
 
 if TYPE_CHECKING:
     from ndgrad._typing import Sizes, Tensor
@@ -120,7 +120,7 @@ def cosine_embedding_loss(
     )
     cosine = product / ops.sqrt((size1 + 1e-12) * (size2 + 1e-12))
     loss = ops.where(target == 1, 1.0 - cosine, 0.0) + ops.where(target == -1, ops.clamp_min(cosine - margin, 0.0), 0.0)
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def margin_ranking_loss(
@@ -146,7 +146,7 @@ def margin_ranking_loss(
             f"{tuple(input1.shape)}, input2: {tuple(input2.shape)}, target: {tuple(target.shape)}. [nd-target]"
         )
     _broadcast("margin_ranking_loss", input1, input2, target)
-    return reduced(ops.clamp_min(margin - target * (input1 - input2), 0.0), reduction)
+    return reduce_loss(ops.clamp_min(margin - target * (input1 - input2), 0.0), reduction)
 
 
 def hinge_embedding_loss(
@@ -165,7 +165,7 @@ def hinge_embedding_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     far = ops.where(target != 1, ops.clamp_min(margin - input, 0.0), 0.0)
-    return reduced(far + ops.where(target != -1, input, 0.0), reduction)
+    return reduce_loss(far + ops.where(target != -1, input, 0.0), reduction)
 
 
 def triplet_margin_loss(
@@ -243,4 +243,4 @@ def _triplet(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = ops.minimum(far, distance(positive, negative))
-    return reduced(ops.clamp_min(near - far + margin, 0.0), reduction)
+    return reduce_loss(ops.clamp_min(near - far + margin, 0.0), reduction)

@@ -46,7 +46,7 @@ def _pool(
         ratios: Any = output_ratio if isinstance(output_ratio, Sequence) else (output_ratio,) * axes
         if len(ratios) != axes:
             raise ValueError(
-                f"{name} requires output_ratio to be one number or {axes}, and it is {output_ratio}. [nd-shape]"
+                f"{name} requires output_ratio to be one number or {axes}, but it is {output_ratio}. [nd-shape]"
             )
         output_size = tuple(int(n * ratio) for n, ratio in zip(shape[2:], ratios, strict=True))
     sizes = per_axis(name, "output_size", output_size, axes)
@@ -64,14 +64,14 @@ def _pool(
         corner = x[(slice(None), slice(None), *(slice(1) for _ in range(axes)))]
         samples = uniform_like(ops.expand(corner.reshape(*shape[:2], 1), shape=(*shape[:2], axes)))
     else:
-        samples = _checked(name, samples, x, axes)
+        samples = _check_samples(name, samples, x, axes)
     if axes == 2:  # in torch's order the first number is that of the width
         samples = ops.flip(samples, dims=(2,))
     out, indices = pooling_ops.fractional_max_pool(x, samples, kernel=kernel, sizes=sizes)
     return without_batch(out, batched), without_batch(indices, batched)
 
 
-def _checked(name: str, samples: Tensor, x: Tensor, axes: int) -> Tensor:
+def _check_samples(name: str, samples: Tensor, x: Tensor, axes: int) -> Tensor:
     if samples.dtype != x.dtype:
         raise RuntimeError(
             f"{name}: Expect _random_samples to have the same dtype as input: {samples.dtype} and {x.dtype}. "

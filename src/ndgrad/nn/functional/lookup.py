@@ -131,7 +131,7 @@ def embedding_bag(
             f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {len(weight.shape)}. [nd-ndim]"
         )
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"{name}: mode has to be one of sum, mean or max, and is {mode!r}. [nd-option]")
+        raise ValueError(f"{name}: mode has to be one of sum, mean or max, but is {mode!r}. [nd-option]")
     if mode == "max" and (scale_grad_by_freq or sparse):
         raise ValueError(
             f"{name}: max mode does not support "
@@ -157,7 +157,7 @@ def embedding_bag(
         rows = rows * ops.unsqueeze(per_sample_weights, dim=len(input.shape))
     counted: Tensor | None = None if padding_idx is None else input != padding_idx
     if bags is not None:
-        rows, counted = _in_rows(rows, counted, bags)
+        rows, counted = _pad_bags(rows, counted, bags)
     return _reduced_bags(rows, counted, mode)
 
 
@@ -197,7 +197,7 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
     return np.where(places < stops[:, None], places, -1)
 
 
-def _in_rows(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tuple[Tensor, Tensor]:
+def _pad_bags(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tuple[Tensor, Tensor]:
     """Return the entries of ragged bags in rows of equal length, and a mask of real entries."""
     if not rows.shape[0]:
         rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
@@ -240,7 +240,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if np_dtype(tensor).kind not in "iu":
         raise RuntimeError(
-            f"one_hot is only applicable to index tensors of integer dtype, and got {np_dtype(tensor)}. "
+            f"one_hot is only applicable to index tensors of integer dtype, but got {np_dtype(tensor)}. "
             "Convert it with .long(). [nd-dtype]"
         )
     numbers: Payload = values_to_check(tensor)
@@ -254,7 +254,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             )
         num_classes = int(numbers.max()) + 1
     elif num_classes < 1 and not size:
-        raise RuntimeError(f"one_hot: num_classes should be positive, and is {num_classes}. [nd-range]")
+        raise RuntimeError(f"one_hot: num_classes should be positive, but is {num_classes}. [nd-range]")
     elif size and numbers.max() >= num_classes:
         raise RuntimeError(
             f"one_hot: Class values must be smaller than num_classes, {num_classes}, "

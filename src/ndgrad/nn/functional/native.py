@@ -225,7 +225,7 @@ def grid_sampler(
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     if not (0 <= interpolation_mode < 3 and 0 <= padding_mode < 3):
         raise RuntimeError(
-            f"grid_sampler: modes are 0, 1 or 2, and got interpolation_mode={interpolation_mode}, "
+            f"grid_sampler: modes are 0, 1 or 2, but got interpolation_mode={interpolation_mode}, "
             f"padding_mode={padding_mode}. [nd-option]"
         )
     return vision.grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)

@@ -136,7 +136,7 @@ def batch_norm(
         return input * 1.0
     if len(shape) < 2:
         raise RuntimeError(
-            f"batch_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension. [nd-ndim]"
+            f"batch_norm: expected an input (N, C, ...), but got shape {shape}. Add a batch dimension. [nd-ndim]"
         )
     channels, count = shape[1], math.prod(shape) // max(shape[1], 1)
     _check_channels(
@@ -223,7 +223,7 @@ def instance_norm(
     shape = tuple(input.shape)
     if len(shape) < 2:
         raise RuntimeError(
-            f"instance_norm: expected an input (N, C, ...), and got shape {shape}. Add a batch dimension. [nd-ndim]"
+            f"instance_norm: expected an input (N, C, ...), but got shape {shape}. Add a batch dimension. [nd-ndim]"
         )
     if not use_input_stats:
         if running_mean is None or running_var is None:

@@ -51,7 +51,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
             f"pad: mode is {mode!r}. Choose constant, reflect, replicate or circular. [nd-option]"
         )
     if value is not None and value != 0:
-        raise RuntimeError(f"pad: mode {mode!r} takes no value, and it is {value!r}. Leave it out. [nd-arguments]")
+        raise RuntimeError(f"pad: mode {mode!r} takes no value, but it is {value!r}. Leave it out. [nd-arguments]")
     count = len(given) // 2
     if count not in (1, 2, 3) or len(shape) not in (count + 1, count + 2):
         raise NotImplementedError(

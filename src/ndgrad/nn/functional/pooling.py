@@ -62,7 +62,7 @@ def _require_windows(
     """Refuse shapes and settings that make no pooling."""
     if min(*steps, *kernel, *spread) < 1:
         raise RuntimeError(
-            f"{name}: kernel_size, stride and dilation must be positive, and are {kernel}, {steps} and {spread}. "
+            f"{name}: kernel_size, stride and dilation must be positive, but are {kernel}, {steps} and {spread}. "
             "[nd-window]"
         )
     for pad, taps, step in zip(pads, kernel, spread, strict=True):
@@ -266,7 +266,7 @@ def _max_unpool(
     """Return zeros with the maxima of a pooling at their indices."""
     name = f"max_unpool{axes}d"
     if np_dtype(indices).kind not in "iu":
-        raise RuntimeError(f"{name}: indices must be integers, and are {np_dtype(indices)}. [nd-dtype]")
+        raise RuntimeError(f"{name}: indices must be integers, but are {np_dtype(indices)}. [nd-dtype]")
     if tuple(indices.shape) != tuple(input.shape):
         raise RuntimeError(
             f"{name}: input and indices have different shapes: {tuple(input.shape)} and {tuple(indices.shape)}. "
@@ -284,7 +284,7 @@ def _max_unpool(
         wanted = tuple(int(n) for n in output_size)[-axes:]
         if len(output_size) not in (axes, axes + 2):
             raise ValueError(
-                f"{name}: output_size must have {axes} or {axes + 2} numbers, and is {tuple(output_size)}. [nd-window]"
+                f"{name}: output_size must have {axes} or {axes + 2} numbers, but is {tuple(output_size)}. [nd-window]"
             )
         for axis, (n, default, step) in enumerate(zip(wanted, sizes, steps, strict=True)):
             if not default - step < n < default + step:
@@ -523,7 +523,7 @@ def _sizes(name: str, axes: int, x: Tensor, output_size: OutputSize) -> Sizes:
         raise RuntimeError(_empty(name, shape))
     given: Sequence[Any] = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * axes
     if len(given) != axes:
-        raise RuntimeError(f"{name}: output_size must be {axes} numbers, and is {output_size}. [nd-window]")
+        raise RuntimeError(f"{name}: output_size must be {axes} numbers, but is {output_size}. [nd-window]")
     sizes = tuple(n if wanted is None else int(wanted) for n, wanted in zip(shape[2:], given, strict=True))
     if min(sizes) < 0:
         raise RuntimeError(f"{name}: output_size is negative: {sizes}. [nd-window]")

@@ -32,7 +32,7 @@ def read_reduction(
     return reduction
 
 
-def reduced(loss: Tensor, reduction: str) -> Tensor:
+def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
     """Return the losses, their mean or their sum."""
     if reduction == "mean":
         return ops.mean_all(loss)

@@ -12,7 +12,7 @@ from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import values_to_check
-from ndgrad.nn.functional.reduction import read_reduction, reduced
+from ndgrad.nn.functional.reduction import read_reduction, reduce_loss
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -39,16 +39,16 @@ def _check_sizes(name: str, input: Tensor, target: Tensor, weight: Tensor | None
             ) from None
     if weight is not None and tuple(weight.shape) != a:
         raise ValueError(
-            f"{name}: Weights and input must have the same size, and have {tuple(weight.shape)} and {a}. [nd-shape]"
+            f"{name}: Weights and input must have the same size, but have {tuple(weight.shape)} and {a}. [nd-shape]"
         )
 
 
-def _weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+def _reduce_weighted(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """Reduce a loss with weights: the mean divides by their sum."""
     if weight is None:
-        return reduced(loss, reduction)
+        return reduce_loss(loss, reduction)
     loss = loss * weight
-    return ops.sum_all(loss) / ops.sum_all(weight) if reduction == "mean" else reduced(loss, reduction)
+    return ops.sum_all(loss) / ops.sum_all(weight) if reduction == "mean" else reduce_loss(loss, reduction)
 
 
 def mse_loss(
@@ -67,7 +67,7 @@ def mse_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     _check_sizes("mse_loss", input, target, weight)
-    return _weighted(ops.square(input - target), weight, reduction)
+    return _reduce_weighted(ops.square(input - target), weight, reduction)
 
 
 def l1_loss(
@@ -86,7 +86,7 @@ def l1_loss(
     """
     reduction = read_reduction(reduction, size_average, reduce)
     _check_sizes("l1_loss", input, target, weight)
-    return _weighted(ops.abs(input - target), weight, reduction)
+    return _reduce_weighted(ops.abs(input - target), weight, reduction)
 
 
 def smooth_l1_loss(
@@ -107,11 +107,11 @@ def smooth_l1_loss(
     _check_sizes("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(
-            f"smooth_l1_loss does not support negative values for beta, and it is {beta}. Give a width of at least 0. "
+            f"smooth_l1_loss does not support negative values for beta, but it is {beta}. Give a width of at least 0. "
             "[nd-range]"
         )
     loss = ops.abs(input - target) if beta == 0 else loss_ops.smooth_l1.eager(input, target, beta=beta)
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def huber_loss(
@@ -127,13 +127,13 @@ def huber_loss(
     _check_sizes("huber_loss", input, target, weight)
     if delta <= 0:
         raise RuntimeError(
-            f"huber_loss does not support non-positive values for delta, and it is {delta}. Give a width above 0. "
+            f"huber_loss does not support non-positive values for delta, but it is {delta}. Give a width above 0. "
             "[nd-range]"
         )
     loss = loss_ops.smooth_l1.eager(input, target, beta=delta)
     if delta != 1:
         loss = loss * delta
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return reduce_loss(loss if weight is None else loss * weight, reduction)
 
 
 def poisson_nll_loss(
@@ -161,7 +161,7 @@ def poisson_nll_loss(
         # Stirling's formula for log(target!).
         safe = ops.where(target > 1, target, 1.0)
         loss = loss + ops.where(target > 1, safe * ops.log(safe) - safe + ops.log(safe * (2 * math.pi)) * 0.5, 0.0)
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def gaussian_nll_loss(
@@ -195,4 +195,4 @@ def gaussian_nll_loss(
             )
     variance = variance + ops.detach(ops.clamp_min(variance, as_number("gaussian_nll_loss", "eps", eps)) - variance)
     loss = (ops.log(variance) + ops.square(input - target) / variance) * 0.5
-    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+    return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -59,7 +59,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return _drop(input, p, training, inplace)
 
 
-def _by_channel(name: str, spatial: int, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+def _drop_channels(name: str, spatial: int, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     _check(name, p)
     ndim = len(input.shape)
     if ndim not in (spatial + 1, spatial + 2):
@@ -96,7 +96,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return _by_channel("dropout1d", 1, input, p, training, inplace)
+    return _drop_channels("dropout1d", 1, input, p, training, inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -106,7 +106,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> ndgrad.nn.functional.dropout2d(ndgrad.ones(1, 1, 1, 3), p=1.0)
     tensor([[[[0., 0., 0.]]]])
     """
-    return _by_channel("dropout2d", 2, input, p, training, inplace)
+    return _drop_channels("dropout2d", 2, input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -116,7 +116,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     >>> ndgrad.nn.functional.dropout3d(ndgrad.ones(1, 1, 1, 3), p=1.0)
     tensor([[[[0., 0., 0.]]]])
     """
-    return _by_channel("dropout3d", 3, input, p, training, inplace)
+    return _drop_channels("dropout3d", 3, input, p, training, inplace)
 
 
 # The limit of selu for large negative input: a value that leaves its mean and variance repairable.

@@ -34,13 +34,13 @@ def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:
             given = tuple(operator.index(v) for v in value)  # type: ignore[union-attr]  # an int has an index
         except TypeError:
             raise TypeError(
-                f"{name}(): {what} must be an int or a tuple of ints, and is {value!r} ({type(value).__name__}). "
+                f"{name}(): {what} must be an int or a tuple of ints, but is {value!r} ({type(value).__name__}). "
                 "[nd-type]"
             ) from None
     if len(given) == 1:
         return given * axes
     if len(given) != axes:
-        raise RuntimeError(f"{name}: {what} must be one int or {axes}, one per axis, and is {given}. [nd-shape]")
+        raise RuntimeError(f"{name}: {what} must be one int or {axes}, one per axis, but is {given}. [nd-shape]")
     return given
 
 

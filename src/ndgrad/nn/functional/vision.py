@@ -198,7 +198,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
         align_corners = False
     if not is_floating(np_dtype(theta)):
-        raise ValueError(f"affine_grid: theta must be floating point, and is {np_dtype(theta)}. [nd-dtype]")
+        raise ValueError(f"affine_grid: theta must be floating point, but is {np_dtype(theta)}. [nd-dtype]")
     sizes = tuple(int(s) for s in size)
     axes = len(sizes) - 2
     if axes not in (2, 3) or len(theta.shape) != 3 or tuple(theta.shape[1:]) != (axes, axes + 1):
@@ -207,7 +207,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             "They are (N, C, H, W) and (N, 2, 3), or (N, C, D, H, W) and (N, 3, 4). [nd-shape]"
         )
     if min(sizes) <= 0:
-        raise ValueError(f"affine_grid: size must be positive, and is {sizes}. [nd-range]")
+        raise ValueError(f"affine_grid: size must be positive, but is {sizes}. [nd-range]")
     lines = [np.linspace(-1, 1, n) if n > 1 else np.zeros(1) for n in sizes[2:]]
     if not align_corners:
         lines = [line * ((n - 1) / n) for line, n in zip(lines, sizes[2:], strict=True)]
@@ -261,7 +261,7 @@ def grid_sample(
     readers = [_Reader(n, padding_mode, align_corners) for n in sizes]
     choose = {"nearest": _nearest_taps, "bilinear": _linear_taps, "bicubic": _cubic_taps}[mode]
     per_axis = [choose(p, reader) for p, reader in zip(positions, readers, strict=True)]
-    return _read(input, per_axis, sizes, places)
+    return _sum_taps(input, per_axis, sizes, places)
 
 
 def _pixel(x: Tensor, size: int, align_corners: bool) -> Tensor:
@@ -329,7 +329,7 @@ def _cubic_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
     return list(zip(neighbours, weights, strict=True))
 
 
-def _read(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Sizes, places: Sizes) -> Tensor:
+def _sum_taps(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Sizes, places: Sizes) -> Tensor:
     """Return the weighted sum over all combinations of taps, with one gather for all of them.
 
     A NaN weight marks a position that is NaN or infinite, so none of its taps is inside. The value and the gradient of
@@ -380,7 +380,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     shape, r = tuple(input.shape), upscale_factor
     if len(shape) < 3:
         raise RuntimeError(
-            f"pixel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}. [nd-ndim]"
+            f"pixel_shuffle: the input must have 3 dimensions or more, but its shape is {shape}. [nd-ndim]"
         )
     if r <= 0 or shape[-3] % (r * r):
         raise RuntimeError(
@@ -403,7 +403,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     shape, r = tuple(input.shape), downscale_factor
     if len(shape) < 3:
         raise RuntimeError(
-            f"pixel_unshuffle: the input must have 3 dimensions or more, and its shape is {shape}. [nd-ndim]"
+            f"pixel_unshuffle: the input must have 3 dimensions or more, but its shape is {shape}. [nd-ndim]"
         )
     if r <= 0 or shape[-2] % r or shape[-1] % r:
         raise RuntimeError(
@@ -426,7 +426,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     shape = tuple(input.shape)
     if len(shape) < 3:
         raise RuntimeError(
-            f"channel_shuffle: the input must have 3 dimensions or more, and its shape is {shape}. [nd-ndim]"
+            f"channel_shuffle: the input must have 3 dimensions or more, but its shape is {shape}. [nd-ndim]"
         )
     n, channels, *rest = shape
     if groups <= 0 or channels % groups:

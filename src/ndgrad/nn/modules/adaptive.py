@@ -92,7 +92,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if target_.dim() == 1:
             if input_.shape[0] != target_.shape[0]:
                 raise RuntimeError(
-                    "Input and target should have the same size in the batch dimension, and have shapes "
+                    "Input and target should have the same size in the batch dimension, but have shapes "
                     f"{tuple(input_.shape)} and {tuple(target_.shape)}. [nd-target]"
                 )
             if input_.dim() != 2:

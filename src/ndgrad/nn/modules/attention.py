@@ -56,7 +56,7 @@ class MultiheadAttention(Module):
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
-                f"embed_dim and num_heads must be positive, and are {embed_dim} and {num_heads}. [nd-range]"
+                f"embed_dim and num_heads must be positive, but are {embed_dim} and {num_heads}. [nd-range]"
             )
         super().__init__()
         self.embed_dim = embed_dim
@@ -110,7 +110,9 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         if query.is_nested:
-            return self._of_sequences(query, key, value, key_padding_mask, need_weights, attn_mask, is_causal), None
+            return self._attend_within_sequences(
+                query, key, value, key_padding_mask, need_weights, attn_mask, is_causal
+            ), None
         self._check(query, key, value, key_padding_mask, attn_mask)
         batched = query.dim() == 3
         if self.batch_first and batched:
@@ -142,7 +144,7 @@ class MultiheadAttention(Module):
         )
         return (out.transpose(0, 1) if self.batch_first and batched else out), weights
 
-    def _of_sequences(
+    def _attend_within_sequences(
         self,
         query: Tensor,
         key: Tensor,
@@ -190,7 +192,7 @@ class MultiheadAttention(Module):
             )
         if key.dim() != dims or value.dim() != dims:
             raise AssertionError(
-                f"query, key and value must have as many dimensions, and have {dims}, {key.dim()} and {value.dim()}. "
+                f"query, key and value must have as many dimensions, but have {dims}, {key.dim()} and {value.dim()}. "
                 "[nd-ndim]"
             )
         time, samples = (1, 0) if self.batch_first and dims == 3 else (0, 1)
@@ -199,12 +201,12 @@ class MultiheadAttention(Module):
             wanted = (query.shape[samples], sources) if dims == 3 else (sources,)
             if tuple(padding.shape) != wanted:
                 raise AssertionError(
-                    f"key_padding_mask must have shape {wanted}, and has {tuple(padding.shape)}. [nd-shape]"
+                    f"key_padding_mask must have shape {wanted}, but has {tuple(padding.shape)}. [nd-shape]"
                 )
         if mask is not None:
             heads = self.num_heads * (query.shape[samples] if dims == 3 else 1)
             if tuple(mask.shape) not in ((length, sources), (heads, length, sources)):
                 raise RuntimeError(
                     f"attn_mask must have shape {(length, sources)} or {(heads, length, sources)}, "
-                    f"and has {tuple(mask.shape)}. [nd-shape]"
+                    f"but has {tuple(mask.shape)}. [nd-shape]"
                 )

@@ -46,7 +46,7 @@ class CompiledModule(Module):
         return [self._orig_mod]
 
     def __reduce__(self) -> Any:
-        return _made_again, (self._orig_mod, self.options)
+        return _rebuild, (self._orig_mod, self.options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CompiledModule:
         import copy  # rarely needed
@@ -54,5 +54,8 @@ class CompiledModule(Module):
         return CompiledModule(copy.deepcopy(self._orig_mod, memo), dict(self.options))
 
 
-def _made_again(module: Module, options: dict[str, Any]) -> CompiledModule:
+def _rebuild(module: Module, options: dict[str, Any]) -> CompiledModule:
     return CompiledModule(module, options)
+
+
+_made_again = _rebuild  # the name in files of older versions

@@ -9,7 +9,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, M
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from ndgrad._src.core.variable import Variable
-from ndgrad.nn.modules.module import Module, indented
+from ndgrad.nn.modules.module import Module, indent
 from ndgrad.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Sequential(_Numbered):
     def insert(self, index: int, module: Module) -> Self:
         """Insert a module before an index."""
         if not isinstance(module, Module):
-            raise AssertionError(f"module should be of type: {Module}, and is {type(module)}. [nd-type]")
+            raise AssertionError(f"module should be of type: {Module}, but is {type(module)}. [nd-type]")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"Index out of range: {index}; there are {len(self)} modules. [nd-module]")
         super().insert(index, module)
@@ -245,7 +245,7 @@ class ModuleList(_Numbered):
         if not blocks:
             return f"{self._get_name()}()"
         lines = [
-            indented(f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}", 2)
+            indent(f"({first}): {text}" if first == last else f"({first}-{last}): {last - first + 1} x {text}", 2)
             for first, last, text in blocks
         ]
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"

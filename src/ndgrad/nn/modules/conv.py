@@ -19,7 +19,7 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-def repeated(value: Shape, axes: int) -> tuple[int, ...]:
+def repeat_per_axis(value: Shape, axes: int) -> tuple[int, ...]:
     """Return a setting as one value per axis."""
     return tuple(value) if isinstance(value, Sequence) else (value,) * axes
 
@@ -50,27 +50,27 @@ class _ConvNd(Module):
         super().__init__()
         in_channels, out_channels = channels
         if groups <= 0:
-            raise ValueError(f"groups must be a positive integer, and is {groups}. [nd-range]")
+            raise ValueError(f"groups must be a positive integer, but is {groups}. [nd-range]")
         for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
             if count % groups:
                 raise ValueError(f"{name} must be divisible by groups: {count} is not by {groups}. [nd-divisible]")
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
                 raise ValueError(f"padding is {padding!r}. Use 'same', 'valid' or numbers. [nd-option]")
-            if padding == "same" and any(s != 1 for s in repeated(stride, self._axes)):
+            if padding == "same" and any(s != 1 for s in repeat_per_axis(stride, self._axes)):
                 raise ValueError(
                     f"padding='same' needs a stride of 1, and stride is {stride}. Give the padding in numbers. "
                     "[nd-exclusive]"
                 )
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, and is {padding_mode!r}. [nd-option]")
+            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, but is {padding_mode!r}. [nd-option]")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size = repeated(kernel_size, self._axes)
-        self.stride = repeated(stride, self._axes)
-        self.padding: Any = padding if isinstance(padding, str) else repeated(padding, self._axes)
-        self.dilation = repeated(dilation, self._axes)
+        self.kernel_size = repeat_per_axis(kernel_size, self._axes)
+        self.stride = repeat_per_axis(stride, self._axes)
+        self.padding: Any = padding if isinstance(padding, str) else repeat_per_axis(padding, self._axes)
+        self.dilation = repeat_per_axis(dilation, self._axes)
         self.transposed = self._transposed
-        self.output_padding = repeated(output_padding, self._axes)
+        self.output_padding = repeat_per_axis(output_padding, self._axes)
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._padding_for_pad()

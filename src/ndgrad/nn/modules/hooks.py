@@ -85,7 +85,7 @@ def register_module_forward_hook(
     tensor([10.])
     """
     flags = _flags((of_all.forward_with_kwargs, with_kwargs), (of_all.forward_always, always_call))
-    return _registered(of_all.forward, hook, False, *flags)
+    return _register(of_all.forward, hook, False, *flags)
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
@@ -137,7 +137,7 @@ def _flags(*pairs: tuple[set[int], bool]) -> list[set[int]]:
     return [found for found, wanted in pairs if wanted]
 
 
-def _registered(hooks: Hooks, hook: Hook, prepend: bool, *flags: set[int]) -> RemovableHandle:
+def _register(hooks: Hooks, hook: Hook, prepend: bool, *flags: set[int]) -> RemovableHandle:
     handle = RemovableHandle(hooks, hook)
     number = handle.id
     for flag in flags:
@@ -186,7 +186,7 @@ class Hooked:
         tensor([1.])
         """
         flags = _flags((self._forward_pre_hooks_with_kwargs, with_kwargs))
-        return _registered(self._forward_pre_hooks, hook, prepend, *flags)
+        return _register(self._forward_pre_hooks, hook, prepend, *flags)
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -203,13 +203,13 @@ class Hooked:
         tensor([10.])
         """
         flags = _flags((self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call))
-        return _registered(self._forward_hooks, hook, prepend, *flags)
+        return _register(self._forward_hooks, hook, prepend, *flags)
 
     def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)` before the gradient enters the module; a result other than None replaces
         it.
         """
-        return _registered(self._backward_pre_hooks, hook, prepend)
+        return _register(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known.
@@ -224,7 +224,7 @@ class Hooked:
         """
         _no_mixture(self._is_full_backward_hook, True, "single Module")
         self._is_full_backward_hook = True
-        return _registered(self._backward_hooks, hook, prepend)
+        return _register(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
         """Deprecated form of `register_full_backward_hook`: its hook sees only the node of the output."""
@@ -298,7 +298,7 @@ def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], called:
     if crossing is not None:
         result = crossing.leave(result)
     if partial:
-        _on_last_node(module, result, partial)
+        _hook_last_node(module, result, partial)
     return result
 
 
@@ -353,7 +353,7 @@ def _backward_hooks(module: Module) -> tuple[list[Hook], list[Hook]]:
     return full, old
 
 
-def _on_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
+def _hook_last_node(module: Module, result: Any, hooks: list[Hook]) -> None:
     """Register the deprecated backward hooks on the node of the (first) output."""
     found = result
     while not isinstance(found, Variable):
@@ -456,7 +456,7 @@ class _Crossing:
 
     def _entering(self, grads: Gradients) -> Gradients:
         """Run the hooks when the gradients of the outputs have arrived."""
-        whole = _spread(grads, self.outputs, self.count_outputs)
+        whole = _place_gradients(grads, self.outputs, self.count_outputs)
         for hook in self.pre_hooks:
             answer = hook(self.module, whole)
             if answer is not None:
@@ -481,7 +481,7 @@ class _Crossing:
             # This gradient bypassed the output, as in a double backward: hooks do not apply to it.
             return None
         assert self.inputs is not None
-        whole = _spread(grad_inputs, self.inputs, self.count_inputs)
+        whole = _place_gradients(grad_inputs, self.inputs, self.count_inputs)
         for hook in self.hooks:
             answer = hook(self.module, whole, self.grad_outputs)
             if answer is not None:
@@ -506,7 +506,7 @@ def _pass(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], Node | N
     return type(values)(*made) if hasattr(values, "_fields") else tuple(made), places, node
 
 
-def _spread(grads: Gradients, places: list[int], count: int) -> Gradients:
+def _place_gradients(grads: Gradients, places: list[int], count: int) -> Gradients:
     out: list[Any] = [None] * count
     for place, g in zip(places, grads, strict=True):
         out[place] = g

@@ -73,7 +73,7 @@ class Module(Hooked, Stateful, Registry):
                 else f"an unexpected keyword argument '{next(iter(kwargs))}'"
             )
             raise TypeError(
-                f"{type(self).__name__}.__init__() takes no arguments of its own, and got {what}. [nd-module]"
+                f"{type(self).__name__}.__init__() takes no arguments of its own, but got {what}. [nd-module]"
             )
         # Write to the instance's dict directly: __setattr__ uses dictionaries that do not exist yet.
         own = self.__dict__
@@ -138,7 +138,7 @@ class Module(Hooked, Stateful, Registry):
         tensor([1., 1.])
         """
         if not isinstance(mode, bool):
-            raise ValueError(f"training mode is expected to be boolean, and is {mode!r}. Pass True or False. [nd-type]")
+            raise ValueError(f"training mode is expected to be boolean, but is {mode!r}. Pass True or False. [nd-type]")
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -308,7 +308,7 @@ class Module(Hooked, Stateful, Registry):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): {indented(repr(module), 2)}" for name, module in self._modules.items()]
+        children = [f"({name}): {indent(repr(module), 2)}" for name, module in self._modules.items()]
         body = lines + children
         if not body:
             return f"{self._get_name()}()"
@@ -336,7 +336,7 @@ class Module(Hooked, Stateful, Registry):
         return f"<details{' open' if is_open else ''}><summary>{head}</summary>{inside}</details>"
 
 
-def indented(text: str, spaces: int) -> str:
+def indent(text: str, spaces: int) -> str:
     """Indent all lines but the first."""
     first, newline, rest = text.partition("\n")
     return first + newline + textwrap.indent(rest, " " * spaces, lambda line: True) if newline else text

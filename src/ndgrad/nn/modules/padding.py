@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from ndgrad.nn import functional as F
-from ndgrad.nn.modules.conv import repeated
+from ndgrad.nn.modules.conv import repeat_per_axis
 from ndgrad.nn.modules.module import Module
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Shape) -> None:
         super().__init__()
-        self.padding = repeated(padding, 2 * self._axes)
+        self.padding = repeat_per_axis(padding, 2 * self._axes)
 
     def forward(self, input: Tensor) -> Tensor:
         if self._mode == "circular" and input.dim() not in (self._axes + 1, self._axes + 2):

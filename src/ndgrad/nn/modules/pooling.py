@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ndgrad.nn import functional as F
-from ndgrad.nn.modules.conv import repeated
+from ndgrad.nn.modules.conv import repeat_per_axis
 from ndgrad.nn.modules.module import Module, settings_text
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ class MaxPool3d(_MaxPoolNd):
 class _MaxUnpoolNd(_Pool):
     def __init__(self, kernel_size: Shape, stride: Shape | None = None, padding: Shape = 0) -> None:
         super().__init__()
-        self.kernel_size = repeated(kernel_size, self._axes)
-        self.stride = self.kernel_size if stride is None else repeated(stride, self._axes)
-        self.padding = repeated(padding, self._axes)
+        self.kernel_size = repeat_per_axis(kernel_size, self._axes)
+        self.stride = self.kernel_size if stride is None else repeat_per_axis(stride, self._axes)
+        self.padding = repeat_per_axis(padding, self._axes)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -171,9 +171,9 @@ class AvgPool1d(_Pool):
         count_include_pad: bool = True,
     ) -> None:
         super().__init__()
-        self.kernel_size = repeated(kernel_size, 1)
-        self.stride = self.kernel_size if stride is None else repeated(stride, 1)
-        self.padding = repeated(padding, 1)
+        self.kernel_size = repeat_per_axis(kernel_size, 1)
+        self.stride = self.kernel_size if stride is None else repeat_per_axis(stride, 1)
+        self.padding = repeat_per_axis(padding, 1)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -396,10 +396,10 @@ class _FractionalMaxPoolNd(_Pool):
             raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio [nd-exclusive]")
         if output_size is not None and output_ratio is not None:
             raise ValueError(f"{name}: only one of output_size and output_ratio may be specified [nd-exclusive]")
-        self.kernel_size = repeated(kernel_size, self._axes)
+        self.kernel_size = repeat_per_axis(kernel_size, self._axes)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else repeated(output_size, self._axes)
+        self.output_size = None if output_size is None else repeat_per_axis(output_size, self._axes)
         self.output_ratio: tuple[float, ...] | None = None
         if output_ratio is not None:
             given = (output_ratio,) * self._axes if isinstance(output_ratio, (int, float)) else tuple(output_ratio)

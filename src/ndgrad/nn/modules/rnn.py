@@ -74,7 +74,7 @@ _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 _PARTS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 1, "GRU": 3}
 
 
-def _cut(gates: Tensor, mode: str) -> Gates:
+def _split_gates(gates: Tensor, mode: str) -> Gates:
     """Split the gates into the parts of a step."""
     return tuple(gates.chunk(_PARTS[mode], -1)) if _PARTS[mode] > 1 else (gates,)
 
@@ -82,7 +82,7 @@ def _cut(gates: Tensor, mode: str) -> Gates:
 # ----- over time ------------------------------------------------------------------------------------------------------
 
 
-def _over_time(
+def _run_steps(
     step: Callable[..., State], gates: list[Gates], first: State, weights: Weights, backwards: bool
 ) -> tuple[list[Tensor], State]:
     """Run through the steps; return the outputs in the order of time, and the last state of every sequence."""
@@ -152,7 +152,7 @@ class RNNBase(Module):
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the probability of an element being "
-                f"zeroed, and is {dropout!r}. [nd-range]"
+                f"zeroed, but is {dropout!r}. [nd-range]"
             )
         if dropout > 0 and num_layers == 1:
             warnings.warn(
@@ -166,10 +166,10 @@ class RNNBase(Module):
             raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}. [nd-type]")
         for name, value in (("hidden_size", hidden_size), ("num_layers", num_layers)):
             if value <= 0:
-                raise ValueError(f"{name} must be greater than zero, and is {value}. [nd-range]")
+                raise ValueError(f"{name} must be greater than zero, but is {value}. [nd-range]")
         if proj_size < 0:
             raise ValueError(
-                f"proj_size should be a positive integer or zero to disable projections, and is {proj_size}. [nd-range]"
+                f"proj_size should be a positive integer or zero to disable projections, but is {proj_size}. [nd-range]"
             )
         if proj_size and mode != "LSTM":
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU. [nd-exclusive]")
@@ -317,7 +317,7 @@ class RNNBase(Module):
         parts = tuple(hx) if self.mode == "LSTM" else (hx,)
         if len(parts) != len(self._state_sizes):
             raise RuntimeError(
-                f"LSTM: expected the hidden state as a pair (h, c), and got {len(parts)} parts. [nd-type]"
+                f"LSTM: expected the hidden state as a pair (h, c), but got {len(parts)} parts. [nd-type]"
             )
         state = self._check_state(parts, batch, unbatched)
         if packed is not None and packed.sorted_indices is not None:
@@ -339,10 +339,10 @@ class RNNBase(Module):
                 rows = F.linear(data, w_ih, b_ih)
                 if even:
                     rows = rows.reshape(len(sizes), sizes[0], -1)
-                cut = [part.unbind(0) if even else part.split(sizes) for part in _cut(rows, self.mode)]
+                cut = [part.unbind(0) if even else part.split(sizes) for part in _split_gates(rows, self.mode)]
                 gates = list(zip(*cut, strict=True))
                 first = tuple(s[place] for s in state)
-                out, last = _over_time(step, gates, first, (w_hh, b_hh, w_hr), backwards=direction == 1)
+                out, last = _run_steps(step, gates, first, (w_hh, b_hh, w_hr), backwards=direction == 1)
                 outputs.append(cat(out))
                 lasts.append(last)
             data = outputs[0] if directions == 1 else cat(outputs, -1)
@@ -540,7 +540,7 @@ class RNNCellBase(Module):
                     f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, "
                     f"expected {self.hidden_size}. [nd-shape]"
                 )
-        gates = _cut(F.linear(own, self.weight_ih, self.bias_ih), mode)
+        gates = _split_gates(F.linear(own, self.weight_ih, self.bias_ih), mode)
         made = _STEPS[mode](gates, state, self.weight_hh, self.bias_hh, None)
         return made if batched else tuple(s.squeeze(0) for s in made)
 

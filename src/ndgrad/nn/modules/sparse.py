@@ -59,10 +59,10 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     @classmethod
-    def _from_table(cls, embeddings: Tensor, freeze: bool, **settings: Any) -> Self:
+    def _build_from_table(cls, embeddings: Tensor, freeze: bool, **settings: Any) -> Self:
         if embeddings.dim() != 2:
             raise AssertionError(
-                f"Embeddings parameter is expected to be 2-dimensional, and has shape {tuple(embeddings.shape)}. "
+                f"Embeddings parameter is expected to be 2-dimensional, but has shape {tuple(embeddings.shape)}. "
                 "[nd-ndim]"
             )
         rows, columns = embeddings.shape
@@ -143,7 +143,7 @@ class Embedding(_Table):
         >>> layer(ndgrad.tensor([1]))
         tensor([[3., 4.]])
         """
-        return cls._from_table(
+        return cls._build_from_table(
             embeddings,
             freeze,
             padding_idx=padding_idx,
@@ -232,7 +232,7 @@ class EmbeddingBag(_Table):
         >>> layer(ndgrad.tensor([[0, 1]]))
         tensor([[4., 6.]])
         """
-        return cls._from_table(
+        return cls._build_from_table(
             embeddings,
             freeze,
             max_norm=max_norm,

@@ -67,6 +67,17 @@ class _WithModule:
         self.module = weakref.ref(state["module"]) if state["with_module"] else None
 
 
+def _split_by_child(given: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+    """Return the entries of a state dict below `prefix`, by the name of the child module."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in given.items():
+        if key.startswith(prefix):
+            name, dot, _ = key[len(prefix) :].partition(".")
+            if dot:
+                found.setdefault(name, {})[key] = value
+    return found
+
+
 class Stateful:
     """The part of `Module` that saves and loads."""
 
@@ -212,10 +223,14 @@ class Stateful:
             if assign:
                 local_metadata = {**local_metadata, "assign_to_params_buffers": True}
             module._load_from_state_dict(given, prefix, local_metadata, True, missing, unexpected, errors)
+            by_child = _split_by_child(given, prefix)
             for name, child in module._modules.items():
                 if child is not None:
                     below = prefix + name + "."
-                    load(child, {k: v for k, v in given.items() if k.startswith(below)}, below)
+                    theirs = by_child.get(name, {})
+                    if "." in name:  # a name that setattr() accepts and add_module() refuses
+                        theirs = {k: v for k, v in given.items() if k.startswith(below)}
+                    load(child, theirs, below)
             incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in list(module._load_state_dict_post_hooks.values()):
                 if hook(module, incompatible) is not None:

@@ -87,7 +87,7 @@ class _Layer(Module):
         )
         self.activation_relu_or_gelu = 1 if relu else 2 if gelu else 0  # read by torch's kernels, kept
 
-    def _around(self, x: Tensor, number: int, part: Callable[[Tensor], Tensor]) -> Tensor:
+    def _apply_with_residual(self, x: Tensor, number: int, part: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply a part of the layer with its residual connection and norm: normalised before, or after the sum."""
         norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         return x + dropout(part(norm(x))) if self.norm_first else norm(x + dropout(part(x)))
@@ -138,7 +138,7 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         attend = self._attend(self.self_attn, None, src_mask, src_key_padding_mask, is_causal)
-        return self._around(self._around(src, 1, attend), 2, self._feed_forward)
+        return self._apply_with_residual(self._apply_with_residual(src, 1, attend), 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -165,7 +165,9 @@ class TransformerDecoderLayer(_Layer):
     ) -> Tensor:
         attend = self._attend(self.self_attn, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         look = self._attend(self.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
-        return self._around(self._around(self._around(tgt, 1, attend), 2, look), 3, self._feed_forward)
+        return self._apply_with_residual(
+            self._apply_with_residual(self._apply_with_residual(tgt, 1, attend), 2, look), 3, self._feed_forward
+        )
 
 
 # ----- stacks of layers -----------------------------------------------------------------------------------------------
@@ -379,7 +381,7 @@ class Transformer(Module):
             )
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
             raise RuntimeError(
-                f"src and tgt must have d_model features, {self.d_model}, and have {src.shape[-1]} and "
+                f"src and tgt must have d_model features, {self.d_model}, but have {src.shape[-1]} and "
                 f"{tgt.shape[-1]}. [nd-shape]"
             )
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)

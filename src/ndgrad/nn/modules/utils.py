@@ -36,7 +36,7 @@ def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
-        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}, and is {len(defaults)}. [nd-ndim]")
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}, but is {len(defaults)}. [nd-ndim]")
     last = defaults[-len(out_size) :]
     return [d if size is None else size for size, d in zip(out_size, last, strict=True)]
 

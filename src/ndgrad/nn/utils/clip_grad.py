@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
-def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return cast("list[Tensor]", [tensors] if isinstance(tensors, Variable) else list(tensors))
 
 
 def _grads(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [p.grad for p in _listed(parameters) if p.grad is not None]
+    return [p.grad for p in _as_list(parameters) if p.grad is not None]
 
 
 def get_total_norm(
@@ -39,7 +39,7 @@ def get_total_norm(
     """
     from ndgrad.linalg import vector_norm  # importing ndgrad.nn need not load linear algebra
 
-    given = _listed(tensors)
+    given = _as_list(tensors)
     order = float(norm_type)
     if not given:
         return zeros(())
@@ -91,7 +91,7 @@ def clip_grad_norm_(
     >>> ndgrad.nn.utils.clip_grad_norm_([p], 1.0), p.grad
     (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    given = _listed(parameters)
+    given = _as_list(parameters)
     with no_grad():
         total = get_total_norm(_grads(given), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(given, max_norm, total)

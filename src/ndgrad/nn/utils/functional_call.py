@@ -57,20 +57,20 @@ def functional_call(
     >>> grad(lambda weights: functional_call(module, weights, x).sum())({"weight": ndgrad.zeros(1, 2)})
     {'weight': tensor([[1., 3.]])}
     """
-    given = _merged(parameter_and_buffer_dicts)
+    given = _merge_dicts(parameter_and_buffer_dicts)
     own = {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
     }
-    values = _tied(own, given) if tie_weights else dict(given)
+    values = _add_tied_names(own, given) if tie_weights else dict(given)
     if strict:
         _check_names(module, own, values)
     arguments = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _lock_of(module), _swapped(module, values, given):
+    with _lock_of(module), _swap_tensors(module, values, given):
         return module(*arguments, **(kwargs or {}))
 
 
-def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+def _merge_dicts(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the dict itself if one was given (changes must be visible in it), else all of them as one."""
     if isinstance(dicts, dict):
         return dicts
@@ -91,7 +91,7 @@ def _merged(dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]]) -> dict[str,
     return {name: value for d in dicts for name, value in d.items()}
 
 
-def _tied(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]:
+def _add_tied_names(own: dict[str, Tensor], given: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the given tensors, also under the other names of the tensors they replace."""
     names_of: dict[int, list[str]] = {}
     for name, tensor in own.items():
@@ -132,7 +132,7 @@ def _lock_of(module: Module) -> threading.RLock:
 
 
 @contextmanager
-def _swapped(module: Module, values: dict[str, Tensor], given: dict[str, Tensor]) -> Iterator[None]:
+def _swap_tensors(module: Module, values: dict[str, Tensor], given: dict[str, Tensor]) -> Iterator[None]:
     before: list[tuple[str, Any, str, Any]] = []  # dotted name, the owner's dict, name there, old value
     try:
         for name, value in values.items():
@@ -154,7 +154,7 @@ def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str
     if name == "":
         raise KeyError('tensor name can\'t be empty string "". [nd-module]')
     if value is not None and not isinstance(value, Variable):
-        raise TypeError(f"{value!r} is not an instance of Tensor, and was given as {name!r}. Give a tensor. [nd-type]")
+        raise TypeError(f"{value!r} is not an instance of Tensor, but was given as {name!r}. Give a tensor. [nd-type]")
     path, _, own_name = name.rpartition(".")
     owner = module.get_submodule(path)
     for home in (owner._parameters, owner._buffers):
@@ -193,16 +193,19 @@ def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str,
     if not all(type(m) is type(first) for m in models):
         kinds = ", ".join(sorted({type(m).__name__ for m in models}))
         raise RuntimeError(
-            f"stack_module_state: Expected all models to be of the same class, and they are {kinds}. [nd-module]"
+            f"stack_module_state: Expected all models to be of the same class, but they are {kinds}. [nd-module]"
         )
     params = {
-        name: _stacked(models, name, [m.get_parameter(name) for m in models]) for name, _ in first.named_parameters()
+        name: _stack_tensors(models, name, [m.get_parameter(name) for m in models])
+        for name, _ in first.named_parameters()
     }
-    buffers = {name: _stacked(models, name, [m.get_buffer(name) for m in models]) for name, _ in first.named_buffers()}
+    buffers = {
+        name: _stack_tensors(models, name, [m.get_buffer(name) for m in models]) for name, _ in first.named_buffers()
+    }
     return params, buffers
 
 
-def _stacked(models: Sequence[Module] | ModuleList, name: str, tensors: list[Tensor]) -> Tensor:
+def _stack_tensors(models: Sequence[Module] | ModuleList, name: str, tensors: list[Tensor]) -> Tensor:
     wanted = [t.requires_grad for t in tensors]
     if any(wanted) and not all(wanted):
         raise RuntimeError(

@@ -58,7 +58,7 @@ def fuse_conv_bn_weights(
     (0.5, -0.5)
     """
     shape = [1, -1] if transpose else [-1, 1]
-    return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape + [1] * (conv_w.dim() - 2))
+    return _fuse_batch_norm(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape + [1] * (conv_w.dim() - 2))
 
 
 def fuse_linear_bn_eval(linear: LinearT, bn: _BatchNorm) -> LinearT:
@@ -73,7 +73,7 @@ def fuse_linear_bn_eval(linear: LinearT, bn: _BatchNorm) -> LinearT:
     fused = _copy_for("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(
-            f"To fuse, linear.out_features == bn.num_features or bn.num_features == 1, and they are "
+            f"To fuse, linear.out_features == bn.num_features or bn.num_features == 1, but they are "
             f"{linear.out_features} and {bn.num_features}. [nd-parametrization]"
         )
     fused.weight, fused.bias = fuse_linear_bn_weights(
@@ -99,7 +99,7 @@ def fuse_linear_bn_weights(
     >>> weight.item(), bias.item()
     (0.5, 0.5)
     """
-    return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
+    return _fuse_batch_norm(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
 
 
 def _copy_for(said: str, layer: Any, bn: Any) -> Any:
@@ -115,7 +115,7 @@ def _copy_for(said: str, layer: Any, bn: Any) -> Any:
     return copy.deepcopy(layer)
 
 
-def _fused(
+def _fuse_batch_norm(
     weight: Tensor,
     bias: Tensor | None,
     mean: Tensor,

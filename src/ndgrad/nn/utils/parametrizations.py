@@ -15,7 +15,7 @@ from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import is_lazy
 from ndgrad.nn.utils import parametrize
 from ndgrad.nn.utils.spectral_norm import iterate, matrix_of, usual_dim
-from ndgrad.nn.utils.weight_norm import norm_except_dim, scaled
+from ndgrad.nn.utils.weight_norm import norm_except_dim, scale_slices
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -59,7 +59,7 @@ def _cayley(square: Tensor) -> Tensor:
     return one + solve(one - skew / 2, skew)
 
 
-def _reflected(tall: Tensor) -> Tensor:
+def _multiply_reflections(tall: Tensor) -> Tensor:
     """Return the first columns of a product of reflections, one for each column below the diagonal; the diagonal has
     signs.
     """
@@ -71,7 +71,7 @@ def _reflected(tall: Tensor) -> Tensor:
 
 
 #: Name -> map from square matrices to orthogonal ones, or (householder) from tall matrices to their columns.
-_MAPS = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _reflected}
+_MAPS = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _multiply_reflections}
 
 
 class _Orthogonal(Module):
@@ -113,7 +113,7 @@ class _Orthogonal(Module):
             )
         tall = value.mT if self.is_wide else value
         if hasattr(self, "base"):
-            self.base = _completed(tall)
+            self.base = _complete_basis(tall)
             # With -1 on the diagonal and 0 below, S is zero, and the signs undo the reflections along the axes.
             diagonal = eye(*value.shape[-2:], dtype=value.dtype, device=value.device)
             return -diagonal.expand(value.shape).clone()
@@ -126,7 +126,7 @@ class _Orthogonal(Module):
         return found.mT if self.is_wide else found
 
 
-def _completed(tall: Tensor) -> Tensor:
+def _complete_basis(tall: Tensor) -> Tensor:
     """Return a square orthogonal matrix that begins with the columns of another, orthonormalised if necessary."""
     from ndgrad.linalg import qr  # linear algebra is loaded on use
 
@@ -199,7 +199,7 @@ class _WeightNorm(Module):
         self.dim = -1 if dim is None else dim
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        return scaled(weight_v, weight_g, self.dim)
+        return scale_slices(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         return norm_except_dim(weight, 2, self.dim), weight

@@ -220,7 +220,7 @@ def _refuse_pickling(self: Module) -> Any:
     )
 
 
-def _copied(self: Any, memo: dict[int, Any]) -> Any:
+def _deepcopy(self: Any, memo: dict[int, Any]) -> Any:
     known = memo.get(id(self))
     if known is not None:
         return known
@@ -235,7 +235,7 @@ def _give_own_class(module: Module) -> None:
     cls = type(module)
     body: dict[str, Any] = {"__getstate__": _refuse_pickling, "__module__": __name__}
     if not hasattr(cls, "__deepcopy__"):
-        body["__deepcopy__"] = _copied
+        body["__deepcopy__"] = _deepcopy
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)
 
 

@@ -61,7 +61,7 @@ class BasePruningMethod(ABC):
         ]
         if len(earlier) > 1:
             raise AssertionError(
-                f"There should be at most one pruning hook on {name!r}, and there are {len(earlier)}. "
+                f"There should be at most one pruning hook on {name!r}, but there are {len(earlier)}. "
                 "[nd-parametrization]"
             )
         method: BasePruningMethod = cls(*args, **kwargs)
@@ -251,7 +251,7 @@ class _OfSlices(_ByAmount):
         super().__init__(amount)
         self.dim = dim
 
-    def _without(self, t: Tensor, default_mask: Tensor, places: Tensor) -> Tensor:
+    def _remove_slices(self, t: Tensor, default_mask: Tensor, places: Tensor) -> Tensor:
         """Return the mask without the slices at some positions."""
         dim = self.dim if self.dim >= 0 else self.dim + t.dim()
         gone = zeros_like(t)
@@ -268,7 +268,9 @@ class RandomStructured(_OfSlices):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         self._check(t)
         count = self._count(t.shape[self.dim])
-        return self._without(t, default_mask, rand(t.shape[self.dim]).topk(count).indices) if count else default_mask
+        return (
+            self._remove_slices(t, default_mask, rand(t.shape[self.dim]).topk(count).indices) if count else default_mask
+        )
 
     @classmethod
     def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> BasePruningMethod:  # type: ignore[override]
@@ -289,7 +291,7 @@ class LnStructured(_OfSlices):
             return default_mask
         dim = self.dim if self.dim >= 0 else self.dim + t.dim()
         norms = t.norm(self.n, tuple(d for d in range(t.dim()) if d != dim))
-        return self._without(t, default_mask, norms.topk(count, largest=False).indices)
+        return self._remove_slices(t, default_mask, norms.topk(count, largest=False).indices)
 
     @classmethod
     def apply(  # type: ignore[override]  # torch's signatures

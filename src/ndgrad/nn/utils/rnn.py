@@ -142,7 +142,7 @@ def pack_padded_sequence(
     if np.any(np.diff(counts) > 0):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, "
-            f"and is {counts.tolist()}. Pass enforce_sorted=False to have the sequences sorted. [nd-values]"
+            f"but is {counts.tolist()}. Pass enforce_sorted=False to have the sequences sorted. [nd-values]"
         )
     if len(counts) == 0 or counts[-1] <= 0:
         raise RuntimeError(
@@ -213,7 +213,7 @@ def pad_sequence(
         )
     if padding_side not in ("left", "right"):
         raise RuntimeError(
-            f"pad_sequence: padding_side must be 'left' or 'right', and is {padding_side!r}. [nd-option]"
+            f"pad_sequence: padding_side must be 'left' or 'right', but is {padding_side!r}. [nd-option]"
         )
     tensors = tuple(sequences)
     if not tensors:

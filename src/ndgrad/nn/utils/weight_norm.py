@@ -39,7 +39,7 @@ def norm_except_dim(v: Tensor, pow: float = 2, dim: int = 0) -> Tensor:
     return v.norm(pow, others, keepdim=True) if others else v.abs()
 
 
-def scaled(v: Tensor, g: Tensor, dim: int) -> Tensor:
+def scale_slices(v: Tensor, g: Tensor, dim: int) -> Tensor:
     """Return a tensor whose slices have the directions of v's and the norms g."""
     return v * (g / norm_except_dim(v, 2, dim))
 
@@ -55,7 +55,7 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
-        return scaled(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
+        return scale_slices(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:

@@ -5,7 +5,7 @@ Interpolants are differentiable in the data, in the points of evaluation and, if
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.interpolate import bsplines, grids, piecewise, scattered
 from ndgrad.scipy.interpolate.bsplines import *  # noqa: F403
 from ndgrad.scipy.interpolate.grids import *  # noqa: F403
@@ -14,7 +14,7 @@ from ndgrad.scipy.interpolate.scattered import *  # noqa: F403
 
 _KNOTS = "make_interp_spline, or make_lsq_spline with knots of your own: smoothing splines choose theirs by values"
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "interpolate",
     {
         **dict.fromkeys(

@@ -16,7 +16,7 @@ from ndgrad._src.ops.banded import solve_banded
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing
+from ndgrad.scipy.interpolate.piecewise import _move_to_axis, columns, increasing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def basis(t: Array, x: Array, k: int, count: int) -> tuple[Any, list[Any]]:
     return place, found
 
 
-def derived(t: Array, c: Array, k: int, nu: int) -> tuple[Array, Array, int]:
+def differentiate(t: Array, c: Array, k: int, nu: int) -> tuple[Array, Array, int]:
     """Return knots, coefficients and degree of a derivative."""
     for _ in range(nu):
         if k == 0:
@@ -61,7 +61,7 @@ def derived(t: Array, c: Array, k: int, nu: int) -> tuple[Array, Array, int]:
     return t, c, k
 
 
-def integrated(t: Array, c: Array, k: int) -> tuple[Array, Array, int]:
+def integrate_spline(t: Array, c: Array, k: int) -> tuple[Array, Array, int]:
     """Return knots, coefficients and degree of the antiderivative that starts at 0."""
     n = c.shape[0]
     width = (t[k + 1 : n + k + 1] - t[:n]) / (k + 1.0)
@@ -113,7 +113,7 @@ class BSpline:
         low, high = self.t[k], self.t[n]
         if beyond == "periodic":
             flat = low + np.mod(flat - low, high - low)
-        t, c, k = derived(self.t, self.c, self.k, nu)
+        t, c, k = differentiate(self.t, self.c, self.k, nu)
         place, found = basis(t, flat, k, c.shape[0])
         made: Any = 0.0
         for j, weight in enumerate(found):
@@ -123,22 +123,22 @@ class BSpline:
             inside = (flat >= low) & (flat <= high)
             made = np.where(columns(inside, made), made, numpy.nan)
         made = made.reshape((*points.shape, *made.shape[1:]))
-        return _at_axis(made, points.ndim, self.axis)
+        return _move_to_axis(made, points.ndim, self.axis)
 
-    def _with(self, parts: tuple[Any, Any, int], extrapolate: bool | str | None) -> BSpline:
+    def _replace_parts(self, parts: tuple[Any, Any, int], extrapolate: bool | str | None) -> BSpline:
         made = object.__new__(BSpline)
         made.t, made.c, made.k = parts
         made.extrapolate, made.axis = extrapolate, self.axis
         return made
 
     def derivative(self, nu: int = 1) -> BSpline:
-        return self._with(derived(self.t, self.c, self.k, nu), self.extrapolate)
+        return self._replace_parts(differentiate(self.t, self.c, self.k, nu), self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
         parts = self.tck
         for _ in range(nu):
-            parts = integrated(*parts)
-        return self._with(parts, False if self.extrapolate == "periodic" else self.extrapolate)
+            parts = integrate_spline(*parts)
+        return self._replace_parts(parts, False if self.extrapolate == "periodic" else self.extrapolate)
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
         beyond = self.extrapolate if extrapolate is None else extrapolate
@@ -151,7 +151,7 @@ class BSpline:
         a, b = floating(a), floating(b)
         if not beyond:
             a, b = (np.minimum(np.maximum(v, low), high) for v in (a, b))
-        whole = self._with(integrated(*self.tck), True)
+        whole = self._replace_parts(integrate_spline(*self.tck), True)
         return whole(b) - whole(a)
 
     @classmethod
@@ -159,7 +159,7 @@ class BSpline:
         """Return one B-spline on the given knots."""
         inner = floating(t)
         k = inner.shape[0] - 2
-        knots = np.concatenate([_repeated(inner[0] - 1.0, k), inner, _repeated(inner[-1] + 1.0, k)])
+        knots = np.concatenate([_repeat(inner[0] - 1.0, k), inner, _repeat(inner[-1] + 1.0, k)])
         c = numpy.zeros(2 * k + 1)
         c[k] = 1.0
         return cls(knots, c, k, extrapolate)
@@ -169,6 +169,13 @@ class BSpline:
         """Return the values of all basis functions at points, as a dense matrix (SciPy's is sparse)."""
         points, knots = floating(x), floating(t)
         n = knots.shape[0] - k - 1
+        if not extrapolate and not batch_dims(points) and not batch_dims(knots):
+            outside = (points.detach() < knots.detach()[k]) | (points.detach() > knots.detach()[n])
+            if bool(outside.any()):
+                raise ValueError(
+                    f"design_matrix(): a point lies outside of the base interval of {n} splines of degree {k}. "
+                    "Pass extrapolate=True. [nd-range]"
+                )
         place, found = basis(knots, points, k, n)
         made = np.zeros((points.shape[0], n), dtype=np_dtype(found[-1]))
         rows = numpy.arange(points.shape[0])
@@ -192,7 +199,7 @@ def _ends(bc: Array, y: Array, side: str) -> list[tuple[int, Any]]:
     return [(int(order), np.broadcast_to(floating(value), y.shape[1:])) for order, value in bc]
 
 
-def _repeated(v: Array, count: int) -> Array:
+def _repeat(v: Array, count: int) -> Array:
     return np.broadcast_to(v, (count,))
 
 
@@ -201,11 +208,11 @@ def _knots(x: Array, k: int, ends: int) -> Array:
     missing.
     """
     if ends:
-        return np.concatenate([_repeated(x[0], k), x, _repeated(x[-1], k)])
+        return np.concatenate([_repeat(x[0], k), x, _repeat(x[-1], k)])
     inner = x if k % 2 else (x[1:] + x[:-1]) * 0.5
     cut = (k + 1) // 2 if k % 2 else k // 2
     inner = inner[cut : inner.shape[0] - cut]
-    return np.concatenate([_repeated(x[0], k + 1), inner, _repeated(x[-1], k + 1)])
+    return np.concatenate([_repeat(x[0], k + 1), inner, _repeat(x[-1], k + 1)])
 
 
 def make_interp_spline(
@@ -318,7 +325,7 @@ def make_lsq_spline(
     sites, values, knots = floating(x), floating(y), floating(t)
     d = one_axis(axis, values.ndim)
     values = np.moveaxis(values, d, 0)
-    design = BSpline.design_matrix(sites, knots, k)
+    design = BSpline.design_matrix(sites, knots, k, extrapolate=True)
     flat = values.reshape((values.shape[0], -1))
     if w is not None:
         weights = floating(w)[:, None]
@@ -343,6 +350,7 @@ def splrep(
     >>> interpolate.splev(0.5, (t, c, k))
     array(1.)
     """
+    _refuse_full_output("splrep", full_output)
     if (s is not None and s != 0) or (s is None and w is not None) or per or task or xb is not None or xe is not None:
         raise NotImplementedError(
             "splrep with smoothing, weights, periods or tasks has no rule here. "
@@ -354,7 +362,7 @@ def splrep(
         else make_lsq_spline(
             x,
             y,
-            np.concatenate([_repeated(floating(x)[0], k + 1), floating(t), _repeated(floating(x)[-1], k + 1)]),
+            np.concatenate([_repeat(floating(x)[0], k + 1), floating(t), _repeat(floating(x)[-1], k + 1)]),
             k,
             w,
         )
@@ -363,7 +371,14 @@ def splrep(
     return made.t, padded, k
 
 
-def _of(tck: BSpline | tuple[Any, Any, int]) -> BSpline:
+def _refuse_full_output(name: str, full_output: int) -> None:
+    if full_output:
+        raise NotImplementedError(
+            f"{name}(): full_output returns numbers without a derivative. Leave it out. [nd-no-derivative]"
+        )
+
+
+def _as_spline(tck: BSpline | tuple[Any, Any, int]) -> BSpline:
     return tck if isinstance(tck, BSpline) else BSpline(*tck)
 
 
@@ -375,7 +390,7 @@ def splev(x: ArrayLike, tck: BSpline | tuple[Any, Any, int], der: int = 0, ext: 
     >>> interpolate.splev([0.5, 1.5], tck)
     array([1. , 2.5])
     """
-    spline = _of(tck)
+    spline = _as_spline(tck)
     points = floating(x)
     if ext == 0 or (ext == 3 and der):  # FITPACK's derivatives have no ext=3, and extrapolate
         return spline(points, der, True)
@@ -397,7 +412,8 @@ def splint(a: ArrayLike, b: ArrayLike, tck: BSpline | tuple[Any, Any, int], full
     >>> interpolate.splint(0.0, 2.0, interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1))
     array(3.5)
     """
-    return _of(tck).integrate(a, b, False)
+    _refuse_full_output("splint", full_output)
+    return _as_spline(tck).integrate(a, b, False)
 
 
 def _as_tck(made: BSpline, k: int) -> tuple[Array, Array, int]:
@@ -412,7 +428,7 @@ def splder(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tuple[A
     >>> interpolate.splev(0.5, interpolate.splder(tck))
     array(2.)
     """
-    made = _of(tck).derivative(n)
+    made = _as_spline(tck).derivative(n)
     return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
 
 
@@ -424,7 +440,7 @@ def splantider(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tup
     >>> interpolate.splev(2.0, interpolate.splantider(tck))
     array(3.5)
     """
-    made = _of(tck).antiderivative(n)
+    made = _as_spline(tck).antiderivative(n)
     return made if isinstance(tck, BSpline) else _as_tck(made, made.k)
 
 
@@ -463,13 +479,13 @@ class InterpolatedUnivariateSpline:
     def integral(self, a: ArrayLike, b: ArrayLike) -> Array:
         return self._spline.integrate(a, b, False)
 
-    def _made(self, spline: BSpline) -> InterpolatedUnivariateSpline:
+    def _wrap_spline(self, spline: BSpline) -> InterpolatedUnivariateSpline:
         made = object.__new__(InterpolatedUnivariateSpline)
         made._spline, made._ext = spline, self._ext
         return made
 
     def derivative(self, n: int = 1) -> InterpolatedUnivariateSpline:
-        return self._made(self._spline.derivative(n))
+        return self._wrap_spline(self._spline.derivative(n))
 
     def antiderivative(self, n: int = 1) -> InterpolatedUnivariateSpline:
-        return self._made(self._spline.antiderivative(n))
+        return self._wrap_spline(self._spline.antiderivative(n))

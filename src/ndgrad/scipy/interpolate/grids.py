@@ -12,8 +12,8 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 from ndgrad.numpy.coercion import one_axis, operands
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.interpolate.bsplines import basis, derived, make_interp_spline
-from ndgrad.scipy.interpolate.piecewise import _at_axis, columns, increasing, pchip_slopes, places_of
+from ndgrad.scipy.interpolate.bsplines import basis, differentiate, make_interp_spline
+from ndgrad.scipy.interpolate.piecewise import _move_to_axis, columns, increasing, pchip_slopes, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class interp1d:
         self.x, self.y, self.kind = sites, values, kind
         self._extrapolates = isinstance(fill_value, str)
         if self._extrapolates and fill_value != "extrapolate":
-            raise ValueError(f"fill_value must be numbers or 'extrapolate', and is {fill_value!r}. [nd-option]")
+            raise ValueError(f"fill_value must be numbers or 'extrapolate', but is {fill_value!r}. [nd-option]")
         self._fill = fill_value
         unsaid = (
             not self._extrapolates
@@ -82,7 +82,7 @@ class interp1d:
             for outside, fill in zip((below, above), pair, strict=True):
                 made = np.where(columns(outside, made), fill, made)
         made = made.reshape((*points.shape, *made.shape[1:]))
-        return _at_axis(made, points.ndim, self.axis)
+        return _move_to_axis(made, points.ndim, self.axis)
 
     def _inside(self, flat: Array) -> Array:
         n = self.x.shape[0]
@@ -260,7 +260,7 @@ def tensor_spline(
                 f"{degree + 1} points per dimension. [nd-too-few]"
             )
         made = make_interp_spline(x, np.moveaxis(coefficients, d, 0), degree)
-        t, c, _ = derived(made.t, made.c, degree, nu[d])
+        t, c, _ = differentiate(made.t, made.c, degree, nu[d])
         knots.append((t, max(degree - nu[d], 0)))
         coefficients = np.moveaxis(c, 0, d)
     found = [

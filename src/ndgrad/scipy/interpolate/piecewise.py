@@ -42,7 +42,7 @@ def increasing(x: ArrayLike, what: str) -> Array:
     """Return breakpoints, checked to be a vector of strictly increasing numbers."""
     t = floating(x)
     if t.ndim != 1:
-        raise ValueError(f"{what}: x must be 1-dimensional, and has shape {t.shape}. [nd-ndim]")
+        raise ValueError(f"{what}: x must be 1-dimensional, but has shape {t.shape}. [nd-ndim]")
     if not (numpy.diff(memory_of(t), axis=-1) > 0).all():
         raise ValueError(f"{what}: x must be strictly increasing sequence. [nd-values]")
     return t
@@ -79,7 +79,7 @@ class PPoly:
         low, high = self.x[0], self.x[-1]
         if beyond == "periodic":
             flat = low + np.mod(flat - low, high - low)
-        c = self._derived(nu) if nu else self.c
+        c = self._differentiate(nu) if nu else self.c
         piece = places_of(self.x, flat, self.x.shape[0] - 1)
         offset = flat - self.x[piece]
         step = columns(offset, c[0])
@@ -90,9 +90,9 @@ class PPoly:
             inside = (flat >= low) & (flat <= high)
             made = np.where(columns(inside, made), made, numpy.nan)
         made = made.reshape((*points.shape, *made.shape[1:]))
-        return _at_axis(made, points.ndim, self.axis)
+        return _move_to_axis(made, points.ndim, self.axis)
 
-    def _derived(self, nu: int) -> Array:
+    def _differentiate(self, nu: int) -> Array:
         """Return coefficients of a derivative, or for negative nu of an antiderivative that is continuous and starts at
         0.
         """
@@ -117,26 +117,26 @@ class PPoly:
         return c
 
     def derivative(self, nu: int = 1) -> PPoly:
-        return PPoly.construct_fast(self._derived(nu), self.x, self.extrapolate, self.axis)
+        return PPoly.construct_fast(self._differentiate(nu), self.x, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> PPoly:
         return PPoly.construct_fast(
-            self._derived(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis
+            self._differentiate(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis
         )
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
         """Return the integral from a to b, differentiable in both ends too."""
-        whole = PPoly.construct_fast(self._derived(-1), self.x, True, self.axis)
+        whole = PPoly.construct_fast(self._differentiate(-1), self.x, True, self.axis)
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
             low, period = self.x[0], self.x[-1] - self.x[0]
             total = whole(self.x[-1]) - whole(low)
 
-            def at(s: ArrayLike) -> Array:
+            def integrate_to(s: ArrayLike) -> Array:
                 turns = np.floor((floating(s) - low) / period).detach()
                 return whole(floating(s) - turns * period) + turns * total
 
-            return at(b) - at(a)
+            return integrate_to(b) - integrate_to(a)
         return whole(b) - whole(a)
 
     def solve(self, *args: Any, **kwargs: Any) -> Array:
@@ -148,7 +148,7 @@ class PPoly:
     roots = solve
 
 
-def _at_axis(made: Array, dims: int, axis: int) -> Array:
+def _move_to_axis(made: Array, dims: int, axis: int) -> Array:
     """Return results with the axes of the points in place of the interpolated axis."""
     if axis == 0:
         return made
@@ -194,7 +194,7 @@ def _check_length(x: Array, y: Array) -> None:
         )
 
 
-def _prepared(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, Array, int]:
+def _prepare(name: str, x: ArrayLike, y: ArrayLike, axis: int) -> tuple[Array, Array, int]:
     breaks, values = increasing(x, name), floating(y)
     d = one_axis(axis, values.ndim)
     values = np.moveaxis(values, d, 0)
@@ -240,7 +240,7 @@ class PchipInterpolator(CubicHermiteSpline):
     """
 
     def __init__(self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: bool | str | None = None) -> None:
-        breaks, values, d = _prepared("PchipInterpolator", x, y, axis)
+        breaks, values, d = _prepare("PchipInterpolator", x, y, axis)
         if np_dtype(values).kind == "c":
             raise ValueError(
                 "`PchipInterpolator` only works with real values for `y`. Interpolate real and imaginary part. "
@@ -274,7 +274,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
     ) -> None:  # fmt: skip
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported. [nd-option]")
-        breaks, values, d = _prepared("Akima1DInterpolator", x, y, axis)
+        breaks, values, d = _prepare("Akima1DInterpolator", x, y, axis)
         m = (values[1:] - values[:-1]) / columns(breaks[1:] - breaks[:-1], values)
         if values.shape[0] == 2:
             slopes = np.concatenate([m, m], axis=0)
@@ -308,7 +308,7 @@ class CubicSpline(CubicHermiteSpline):
         self, x: ArrayLike, y: ArrayLike, axis: int = 0, bc_type: str | tuple[Any, Any] = "not-a-knot",
         extrapolate: bool | str | None = None,
     ) -> None:  # fmt: skip
-        breaks, values, d = _prepared("CubicSpline", x, y, axis)
+        breaks, values, d = _prepare("CubicSpline", x, y, axis)
         conditions = _conditions(bc_type, values)
         if extrapolate is None:
             extrapolate = "periodic" if conditions[0] == "periodic" else True

@@ -18,8 +18,8 @@ from ndgrad._src.tensor.storage import memory_of
 from ndgrad.numpy.coercion import one_axis, values_of
 from ndgrad.scipy._without_rules import floating
 from ndgrad.scipy.interpolate.grids import interp1d
-from ndgrad.scipy.interpolate.piecewise import _at_axis, columns
-from ndgrad.scipy.signal.response import _from_roots
+from ndgrad.scipy.interpolate.piecewise import _move_to_axis, columns
+from ndgrad.scipy.signal.response import _expand_roots
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, RandomState
@@ -141,7 +141,7 @@ class RBFInterpolator:
         if points.ndim != 2 or points.shape[1] != self.sites.shape[1]:
             raise ValueError(
                 f"Expected the second axis of `x` to have length {self.sites.shape[1]}, "
-                f"and its shape is {points.shape}. [nd-shape]"
+                f"but its shape is {points.shape}. [nd-shape]"
             )
         parts = np.concatenate([self._kernel(self._squares(points, self.sites)), self._monomials(points)], axis=1)
         return (parts @ self._coefficients).reshape((points.shape[0], *self.shape))
@@ -304,7 +304,7 @@ class BarycentricInterpolator:
         weights = before * after * self.wi
         made = (weights @ self.yi.reshape((n, -1))).reshape((flat.shape[0], *self.yi.shape[1:]))
         made = made.reshape((*points.shape, *made.shape[1:]))
-        return _at_axis(made, points.ndim, self.axis)
+        return _move_to_axis(made, points.ndim, self.axis)
 
 
 def barycentric_interpolate(
@@ -382,5 +382,5 @@ def lagrange(x: ArrayLike, w: ArrayLike) -> _Polynomial:
     total: Any = 0.0
     for j in range(n):
         others = sites[numpy.array([k for k in range(n) if k != j], int)]
-        total = total + _from_roots(others) * (values[j] / (sites[j] - others).prod())
+        total = total + _expand_roots(others) * (values[j] / (sites[j] - others).prod())
     return _Polynomial(total)

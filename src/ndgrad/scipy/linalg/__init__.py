@@ -7,7 +7,7 @@ symmetric. Eigenvectors and singular vectors have the signs of NumPy's LAPACK ca
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.linalg import equations, factors, functions, spectral, structured, systems
 from ndgrad.scipy.linalg.equations import *  # noqa: F403
 from ndgrad.scipy.linalg.factors import *  # noqa: F403
@@ -18,7 +18,7 @@ from ndgrad.scipy.linalg.systems import *  # noqa: F403
 
 _BASIS = "a function that does not depend on the choice of a basis (pinv, lstsq, polar, svdvals)"
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "linalg",
     {
         "null_space": _BASIS,

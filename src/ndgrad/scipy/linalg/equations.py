@@ -94,7 +94,7 @@ def _general(
     return [state, control, cost, price], scale
 
 
-def _scaled_back(y: Array, e: Array | None) -> Array:
+def _scale_back(y: Array, e: Array | None) -> Array:
     if e is None:
         return y
     half = tensor_ops.solve(adjoint(e), y)
@@ -112,7 +112,7 @@ def solve_continuous_are(
     array([[2.]])
     """
     parts, scale = _general(a, b, q, r, e, s)
-    return _scaled_back(matrix_equation.continuous_riccati(*parts), scale)
+    return _scale_back(matrix_equation.continuous_riccati(*parts), scale)
 
 
 def solve_discrete_are(
@@ -126,4 +126,4 @@ def solve_discrete_are(
     array([[4.]])
     """
     parts, scale = _general(a, b, q, r, e, s)
-    return _scaled_back(matrix_equation.discrete_riccati(*parts), scale)
+    return _scale_back(matrix_equation.discrete_riccati(*parts), scale)

@@ -51,7 +51,7 @@ def lu_solve(
     packed, right = operands(as_array(lu_and_piv[0]), finite(b, check_finite))
     pivots = as_array(lu_and_piv[1]) + 1
     if trans not in (0, 1, 2):
-        raise ValueError(f"lu_solve: trans must be 0, 1 or 2, and is {trans!r}. [nd-option]")
+        raise ValueError(f"lu_solve: trans must be 0, 1 or 2, but is {trans!r}. [nd-option]")
     if trans == 0:
         return times_columns(lambda p, q: of_arrays.lu_solve(p, pivots, q), packed, right)
     right = right.conj() if trans == 1 else right
@@ -207,7 +207,7 @@ def qr(
     t = finite(a, check_finite)
     if mode not in ("full", "qr", "r", "economic", "raw"):
         raise ValueError(
-            f"Mode argument should be one of ['full', 'r', 'economic', 'raw'], and is {mode!r} [nd-option]"
+            f"Mode argument should be one of ['full', 'r', 'economic', 'raw'], but is {mode!r} [nd-option]"
         )
     if mode == "raw":
         raise NotImplementedError(

@@ -61,6 +61,14 @@ def expm_frechet(
     return (tensor_ops.matrix_exp(a), moved) if compute_expm else moved
 
 
+def _refuse_estimate(name: str, disp: bool | None) -> None:
+    if disp is False:
+        raise NotImplementedError(
+            f"{name}(): disp=False returns an estimate of the error too, which is not computed here. Leave it out. "
+            "[nd-unsupported]"
+        )
+
+
 def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) -> Array:
     """The principal square root; complex for a real matrix with a negative eigenvalue.
 
@@ -69,6 +77,7 @@ def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) 
     array([[2., 0.],
            [0., 3.]])
     """
+    _refuse_estimate("sqrtm", disp)
     return matrix_root.matrix_sqrt(square("sqrtm", A, False))
 
 
@@ -80,6 +89,7 @@ def logm(A: ArrayLike, disp: bool | None = None) -> Array:
     array([[0., 1.],
            [0., 0.]])
     """
+    _refuse_estimate("logm", disp)
     return matrix_root.matrix_log(square("logm", A, False))
 
 
@@ -195,6 +205,7 @@ def signm(A: ArrayLike, disp: bool | None = None) -> Array:
     array([[ 1.,  0.],
            [ 0., -1.]])
     """
+    _refuse_estimate("signm", disp)
     a = square("signm", A, False)
     return tensor_ops.solve(sqrtm(a @ a), a)
 
@@ -209,6 +220,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     array([[16.,  0.],
            [ 0., 81.]])
     """
+    _refuse_estimate("funm", disp)
     a = square("funm", A, False)
     w, v = of_arrays.eig(a)
     made = (v * func(w)[..., None, :]) @ tensor_ops.inv(v)

@@ -95,7 +95,7 @@ def eigvals(
 # ----- Hermitian matrices ---------------------------------------------------------------------------------------------
 
 
-def _chosen(
+def _choose_eigenvalues(
     w: Array, v: Array | None, by_index: Sequence[int] | None, by_value: Sequence[float] | None
 ) -> tuple[Array, Any]:
     """Return some of the eigenvalues, and their vectors."""
@@ -144,11 +144,11 @@ def eigh(
     triangle = "L" if lower else "U"
     if b is None:
         if eigvals_only:
-            return _chosen(of_arrays.eigvalsh(x, triangle), None, subset_by_index, subset_by_value)[0]
+            return _choose_eigenvalues(of_arrays.eigvalsh(x, triangle), None, subset_by_index, subset_by_value)[0]
         w, v = of_arrays.eigh(x, triangle)
-        return _chosen(w, v, subset_by_index, subset_by_value)
+        return _choose_eigenvalues(w, v, subset_by_index, subset_by_value)
     if type not in (1, 2, 3):
-        raise ValueError(f'"type" keyword only accepts 1, 2, and 3, and is {type!r}. [nd-option]')
+        raise ValueError(f'"type" keyword only accepts 1, 2, and 3, but is {type!r}. [nd-option]')
     x, y = operands(x, square("eigh", b, check_finite))
     x = _whole(x, lower)
     factor = tensor_ops.cholesky(y if lower else adjoint(y))
@@ -159,10 +159,10 @@ def eigh(
         core = adjoint(factor) @ x @ factor
     core = (core + adjoint(core)) / 2.0
     if eigvals_only:
-        return _chosen(of_arrays.eigvalsh(core, "L"), None, subset_by_index, subset_by_value)[0]
+        return _choose_eigenvalues(of_arrays.eigvalsh(core, "L"), None, subset_by_index, subset_by_value)[0]
     w, z = of_arrays.eigh(core, "L")
     v = factor @ z if type == 3 else tensor_ops.solve_triangular(adjoint(factor), z, upper=True)
-    return _chosen(w, v, subset_by_index, subset_by_value)
+    return _choose_eigenvalues(w, v, subset_by_index, subset_by_value)
 
 
 def _whole(x: Array, lower: bool) -> Array:
@@ -189,7 +189,7 @@ def eigvalsh(
     )  # fmt: skip
 
 
-def _selected(
+def _read_selection(
     select: str | int, select_range: Sequence[Any] | None,
 ) -> tuple[Sequence[int] | None, Sequence[float] | None]:  # fmt: skip
     if select in ("a", "all", 0):
@@ -223,7 +223,7 @@ def eig_banded(
     array([1., 3.])
     """
     whole, count = all_bands(finite(a_band, check_finite), lower)
-    by_index, by_value = _selected(select, select_range)
+    by_index, by_value = _read_selection(select, select_range)
     found = _dense(whole, count, count)
     return eigh(found, eigvals_only=eigvals_only, subset_by_index=by_index, subset_by_value=by_value)  # type: ignore[call-overload]
 

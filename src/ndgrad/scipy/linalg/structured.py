@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _along(values: Array, index: NDArray[Any]) -> Array:
+def _take_last(values: Array, index: NDArray[Any]) -> Array:
     """Return elements of the last axis at an array of indices."""
     return np.take(values, index, axis=-1)
 
@@ -48,7 +48,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     lead = numpy.broadcast_shapes(column.shape[:-1], row.shape[:-1])
     column, row = np.broadcast_to(column, (*lead, m)), np.broadcast_to(row, (*lead, n))
     line = np.concatenate([row[..., :0:-1], column], axis=-1)
-    return _along(line, numpy.arange(m)[:, None] - numpy.arange(n) + max(n - 1, 0))
+    return _take_last(line, numpy.arange(m)[:, None] - numpy.arange(n) + max(n - 1, 0))
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
@@ -63,7 +63,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column = as_array(c)
     column, row = operands(column, np.zeros_like(column) if r is None else r)
     line = np.concatenate([column, row[..., 1:]], axis=-1)
-    return _along(line, numpy.add.outer(numpy.arange(column.shape[-1]), numpy.arange(row.shape[-1])))
+    return _take_last(line, numpy.add.outer(numpy.arange(column.shape[-1]), numpy.arange(row.shape[-1])))
 
 
 def circulant(c: ArrayLike) -> Array:
@@ -77,7 +77,7 @@ def circulant(c: ArrayLike) -> Array:
     """
     column = as_array(c)
     n = column.shape[-1]
-    return _along(column, (numpy.arange(n)[:, None] - numpy.arange(n)) % max(n, 1))
+    return _take_last(column, (numpy.arange(n)[:, None] - numpy.arange(n)) % max(n, 1))
 
 
 def companion(a: ArrayLike) -> Array:
@@ -166,11 +166,11 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     if n <= 0 or v.shape[-1] == 0:
         raise ValueError("n must be a positive integer, and len(a) at least 1. [nd-range]")
     if mode not in ("full", "valid", "same"):
-        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), and is {mode!r}. [nd-option]")
+        raise ValueError(f"'mode' argument must be one of ('full', 'valid', 'same'), but is {mode!r}. [nd-option]")
     m = v.shape[-1]
     place = numpy.arange(m + n - 1)[:, None] - numpy.arange(n)
     inside = (place >= 0) & (place < m)
-    whole = np.where(inside, _along(v, numpy.clip(place, 0, m - 1)), 0)
+    whole = np.where(inside, _take_last(v, numpy.clip(place, 0, m - 1)), 0)
     if mode == "valid":
         low = min(m, n) - 1
         return whole[..., low : low + max(m, n) - min(m, n) + 1, :]

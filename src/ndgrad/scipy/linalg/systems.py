@@ -48,7 +48,7 @@ def adjoint(x: ArrayLike) -> Array:
     return np.swapaxes(x, -1, -2).conj()
 
 
-def _mirrored(a: Array, lower: bool, conjugate: bool) -> Array:
+def _mirror_triangle(a: Array, lower: bool, conjugate: bool) -> Array:
     """Return the symmetric (Hermitian) matrix of which one triangle is read."""
     half = np.tril(a, -1) if lower else np.triu(a, 1)
     other = np.swapaxes(half, -1, -2)
@@ -60,10 +60,10 @@ def _mirrored(a: Array, lower: bool, conjugate: bool) -> Array:
     )
 
 
-def _structured(a: Array, assume_a: str | None, lower: bool) -> Array:
+def _apply_structure(a: Array, assume_a: str | None, lower: bool) -> Array:
     """Return the matrix that a solver with an assumed structure reads."""
     if assume_a in _SYMMETRIC:
-        return _mirrored(a, lower, _SYMMETRIC[assume_a])
+        return _mirror_triangle(a, lower, _SYMMETRIC[assume_a])
     if assume_a == "tridiagonal":
         return np.tril(np.triu(a, -1), 1)
     if assume_a == "diagonal":
@@ -104,7 +104,7 @@ def solve(
     array([1., 1.])
     """
     x, y = _pair(a, b, check_finite)
-    x = _structured(square("solve", x, False), assume_a, lower)
+    x = _apply_structure(square("solve", x, False), assume_a, lower)
     if transposed:
         x = np.swapaxes(x, -1, -2)
         assume_a = {_TRIANGULAR[0]: _TRIANGULAR[1], _TRIANGULAR[1]: _TRIANGULAR[0]}.get(str(assume_a), assume_a)
@@ -128,7 +128,9 @@ def solve_triangular(
     turned = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}[trans]
     if turned:
         x = np.swapaxes(x, -1, -2) if turned == 1 else adjoint(x)
-    diagonal = values_of(np.diagonal(x, axis1=-2, axis2=-1).detach()) if not unit_diagonal and not _in_vmap(x) else None
+    diagonal = (
+        values_of(np.diagonal(x, axis1=-2, axis2=-1).detach()) if not unit_diagonal and not _is_batched(x) else None
+    )
     if diagonal is not None and not diagonal.all():
         place = int(numpy.argmin(numpy.abs(diagonal).reshape(-1, diagonal.shape[-1]).min(axis=0)))
         raise numpy.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {place} [nd-singular]")
@@ -137,7 +139,7 @@ def solve_triangular(
     )
 
 
-def _in_vmap(t: Array) -> bool:
+def _is_batched(t: Array) -> bool:
     return batch_dims(t) > 0
 
 
@@ -152,7 +154,7 @@ def inv(
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
     """
-    return tensor_ops.inv(_structured(square("inv", a, check_finite), assume_a, lower))
+    return tensor_ops.inv(_apply_structure(square("inv", a, check_finite), assume_a, lower))
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
@@ -219,7 +221,9 @@ def pinvh(
     array([[0.5, 0. ],
            [0. , 0. ]])
     """
-    return _pinv(_mirrored(square("pinvh", a, check_finite), lower, True), atol, rtol, return_rank, hermitian=True)
+    return _pinv(
+        _mirror_triangle(square("pinvh", a, check_finite), lower, True), atol, rtol, return_rank, hermitian=True
+    )
 
 
 def _pinv(t: Array, atol: float | None, rtol: float | None, return_rank: bool, *, hermitian: bool) -> Any:
@@ -309,7 +313,7 @@ def require_positive(bands: Array, lower: bool) -> None:
     """Raise for matrices on which SciPy's factorisation fails and ours would continue; inside vmap, where values cannot
     decide, nothing is checked.
     """
-    if not _in_vmap(bands):
+    if not _is_batched(bands):
         import scipy.linalg
 
         scipy.linalg.cholesky_banded(values_of(bands.detach()), lower=lower, check_finite=False)
@@ -390,7 +394,7 @@ def solve_circulant(
     """
     column, right = floating(c), floating(b)
     spectrum = np.fft.fft(np.moveaxis(column, caxis, -1))
-    size = values_of(abs(spectrum.detach())) if not _in_vmap(spectrum) else None
+    size = values_of(abs(spectrum.detach())) if not _is_batched(spectrum) else None
     mask: Any = False
     if size is not None:
         limit = size.max(axis=-1, keepdims=True) * size.shape[-1] * numpy.finfo(float).eps if tol is None else tol

@@ -5,13 +5,13 @@ Integer images give integer results, as in SciPy, and have no derivatives.
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.ndimage import filters, interpolation, measurements
 from ndgrad.scipy.ndimage.filters import *  # noqa: F403
 from ndgrad.scipy.ndimage.interpolation import *  # noqa: F403
 from ndgrad.scipy.ndimage.measurements import *  # noqa: F403
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "ndimage",
     {
         "generic_filter": "correlate, rank_filter, or ndgrad.numpy.lib.stride_tricks.sliding_window_view",

@@ -17,7 +17,7 @@ from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, constant, deliver, many_axes
-from ndgrad.scipy._without_rules import without_tensors
+from ndgrad.scipy._without_rules import strip_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,16 @@ _SAME = {"grid-mirror": "reflect", "grid-constant": "constant", "grid-wrap": "wr
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap", *_SAME)
 
 
-def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Concatenate[ArrayLike, P], Array]:
+def deliver_output(name: str, made: Array, output: Output) -> Array:
+    """Return a result in the array or the dtype that the parameter `output` names."""
+    if output is None:
+        return made
+    if isinstance(output, (Variable, numpy.ndarray)):
+        return deliver(name, made, output, "unsafe")
+    return made.astype(output)
+
+
+def wrap_image_function(function: Callable[Concatenate[Array, P], Array]) -> Callable[Concatenate[ArrayLike, P], Array]:
     """Wrap a function of a floating-point image, whose result goes to the parameter `output`: into an array, or to a
     dtype. Integer images give integers, by SciPy's function.
     """
@@ -54,15 +63,11 @@ def of_images(function: Callable[Concatenate[Array, P], Array]) -> Callable[Conc
         if np_dtype(t).kind in "biu" and not at_stake(args, kwargs):
             theirs = getattr(scipy_module("ndimage", f"ndgrad.scipy.ndimage.{name}"), name)
             made = constant(
-                numpy.asarray(theirs(without_tensors(t), *without_tensors(args), **without_tensors(kwargs)))
+                numpy.asarray(theirs(strip_tensors(t), *strip_tensors(args), **strip_tensors(kwargs)))
             )
         else:
             made = function(t if np_dtype(t).kind in "fc" else t.astype(numpy.float64), *args, **kwargs)
-        if output is None:
-            return made
-        if isinstance(output, (Variable, numpy.ndarray)):
-            return deliver(name, made, output, "unsafe")
-        return made.astype(output)
+        return deliver_output(name, made, output)
 
     return call  # type: ignore[return-value]  # its parameters are those of `function`
 
@@ -108,7 +113,7 @@ def places(n: int, before: int, after: int, mode: str) -> NDArray[Any]:
     return numpy.where(i >= n, 2 * n - 1 - i, i)
 
 
-def extended(t: Array, axis: int, before: int, after: int, mode: str, cval: ArrayLike) -> Array:
+def extend(t: Array, axis: int, before: int, after: int, mode: str, cval: ArrayLike) -> Array:
     """Extend the image on both sides of an axis."""
     if before == after == 0:
         return t
@@ -131,7 +136,7 @@ def neighbourhoods(
             raise ValueError(
                 f"invalid origin {origins[d]} for a filter of size {size}: it must lie inside the filter. [nd-window]"
             )
-        t = extended(t, d, before, size - 1 - before, modes[d], cval)
+        t = extend(t, d, before, size - 1 - before, modes[d], cval)
     parts = [
         t[tuple(slice(int(k), int(k) + n) for k, n in zip(offset, shape, strict=True))]
         for offset in numpy.argwhere(footprint)

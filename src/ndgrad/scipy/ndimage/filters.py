@@ -17,7 +17,7 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.numpy.coercion import one_axis, operands, values_of
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.ndimage.borders import axes_of, extended, mode_of, neighbourhoods, of_images, sequence, total
+from ndgrad.scipy.ndimage.borders import axes_of, extend, mode_of, neighbourhoods, sequence, total, wrap_image_function
 
 if TYPE_CHECKING:
 
@@ -50,7 +50,7 @@ def _correlate1d(t: Array, weights: ArrayLike, axis: int, mode: str, cval: Array
         )
     t, w = operands(t, w)
     n = t.shape[d]
-    wide = np.moveaxis(extended(t, d, before, size - 1 - before, mode_of(mode), cval), d, -1)
+    wide = np.moveaxis(extend(t, d, before, size - 1 - before, mode_of(mode), cval), d, -1)
     lead = wide.shape[:-1]
     made = tensor_ops.convolution(
         wide.reshape((-1, 1, wide.shape[-1])),
@@ -64,7 +64,7 @@ def _correlate1d(t: Array, weights: ArrayLike, axis: int, mode: str, cval: Array
     return np.moveaxis(made.reshape((*lead, n)), -1, d)
 
 
-@of_images
+@wrap_image_function
 def correlate1d(
     input: Array, weights: ArrayLike, axis: int = -1, output: Output = None, mode: str = "reflect",
     cval: ArrayLike = 0.0, origin: int = 0,
@@ -78,7 +78,7 @@ def correlate1d(
     return _correlate1d(input, weights, axis, mode, cval, origin)
 
 
-@of_images
+@wrap_image_function
 def convolve1d(
     input: Array, weights: ArrayLike, axis: int = -1, output: Output = None, mode: str = "reflect",
     cval: ArrayLike = 0.0, origin: int = 0,
@@ -112,7 +112,7 @@ def _correlate(
                 "Invalid origin; "
                 "origin must satisfy -(weights.shape[k] // 2) <= origin[k] <= (weights.shape[k]-1) // 2 [nd-window]"
             )
-        t = extended(t, d, before, size - 1 - before, mode_of(m), cval)
+        t = extend(t, d, before, size - 1 - before, mode_of(m), cval)
     others = [d for d in range(t.ndim) if d not in dims]
     wide = np.transpose(t, (*others, *dims)) if others else t
     lead = wide.shape[: len(others)]
@@ -125,7 +125,7 @@ def _correlate(
     return np.transpose(made, tuple(numpy.argsort((*others, *dims)))) if others else made
 
 
-@of_images
+@wrap_image_function
 def correlate(
     input: Array, weights: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
     origin: Whole = 0, *, axes: Axes = None,
@@ -140,7 +140,7 @@ def correlate(
     return _correlate(input, weights, mode, cval, origin, axes, turned=False)
 
 
-@of_images
+@wrap_image_function
 def convolve(
     input: Array, weights: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
     origin: Whole = 0, *, axes: Axes = None,
@@ -155,7 +155,7 @@ def convolve(
     return _correlate(input, weights, mode, cval, origin, axes, turned=True)
 
 
-@of_images
+@wrap_image_function
 def uniform_filter1d(
     input: Array, size: int, axis: int = -1, output: Output = None, mode: str = "reflect", cval: ArrayLike = 0.0,
     origin: int = 0,
@@ -169,7 +169,7 @@ def uniform_filter1d(
     return _correlate1d(input, numpy.full(int(size), 1.0 / size), axis, mode, cval, origin)
 
 
-@of_images
+@wrap_image_function
 def uniform_filter(
     input: Array, size: Shape | None = 3, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
     origin: Whole = 0, *, axes: Axes = None,
@@ -222,7 +222,7 @@ def _gaussian1d(
     return _correlate1d(t, _gaussian_weights(s, order, reach)[::-1], axis, mode, cval, 0)
 
 
-@of_images
+@wrap_image_function
 def gaussian_filter1d(
     input: Array, sigma: ArrayLike, axis: int = -1, order: int = 0, output: Output = None, mode: str = "reflect",
     cval: ArrayLike = 0.0, truncate: float = 4.0, *, radius: int | None = None,
@@ -237,7 +237,7 @@ def gaussian_filter1d(
     return _gaussian1d(input, sigma, axis, order, mode, cval, truncate, radius)
 
 
-@of_images
+@wrap_image_function
 def gaussian_filter(
     input: Array, sigma: ArrayLike, order: Whole = 0, output: Output = None, mode: Modes = "reflect",
     cval: ArrayLike = 0.0, truncate: float = 4.0, *, radius: Whole | None = None, axes: Axes = None,
@@ -274,7 +274,7 @@ def _gaussian_derivatives(
     return [_gaussian(t, sigma, [order * (e == d) for e in dims], mode, cval, truncate, radius, dims) for d in dims]
 
 
-@of_images
+@wrap_image_function
 def gaussian_laplace(
     input: Array, sigma: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *,
     axes: Axes = None, truncate: float = 4.0, radius: Whole | None = None,
@@ -288,7 +288,7 @@ def gaussian_laplace(
     return total(_gaussian_derivatives(input, 2, sigma, mode, cval, axes, truncate, radius))
 
 
-@of_images
+@wrap_image_function
 def gaussian_gradient_magnitude(
     input: Array, sigma: ArrayLike, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *,
     axes: Axes = None, truncate: float = 4.0, radius: Whole | None = None,
@@ -316,7 +316,7 @@ def _edges(t: Array, axis: int, mode: Modes, cval: ArrayLike, smooth: list[float
     return made
 
 
-@of_images
+@wrap_image_function
 def sobel(input: Array, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0) -> Array:
     """Sobel's derivative along an axis, smoothed along the others.
 
@@ -328,7 +328,7 @@ def sobel(input: Array, axis: int = -1, output: Output = None, mode: Modes = "re
     return _edges(input, axis, mode, cval, [1.0, 2.0, 1.0])
 
 
-@of_images
+@wrap_image_function
 def prewitt(
     input: Array, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
 ) -> Array:  # fmt: skip
@@ -342,7 +342,7 @@ def prewitt(
     return _edges(input, axis, mode, cval, [1.0, 1.0, 1.0])
 
 
-@of_images
+@wrap_image_function
 def laplace(
     input: Array, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
@@ -372,7 +372,7 @@ def _derivatives(
     ]
 
 
-@of_images
+@wrap_image_function
 def generic_laplace(
     input: Array, derivative2: Callable[..., Any], output: Output = None, mode: Modes = "reflect",
     cval: ArrayLike = 0.0, extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *,
@@ -389,7 +389,7 @@ def generic_laplace(
     return total(_derivatives(input, derivative2, mode, cval, extra_arguments, extra_keywords, axes))
 
 
-@of_images
+@wrap_image_function
 def generic_gradient_magnitude(
     input: Array, derivative: Callable[..., Any], output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0,
     extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *, axes: Axes = None,
@@ -439,7 +439,7 @@ def _windows(
     return neighbourhoods(t, mask, modes, cval, origins)
 
 
-@of_images
+@wrap_image_function
 def maximum_filter(
     input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
@@ -453,7 +453,7 @@ def maximum_filter(
     return _windows(input, size, footprint, mode, cval, origin, axes).max(axis=-1)
 
 
-@of_images
+@wrap_image_function
 def minimum_filter(
     input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
@@ -467,7 +467,7 @@ def minimum_filter(
     return _windows(input, size, footprint, mode, cval, origin, axes).min(axis=-1)
 
 
-@of_images
+@wrap_image_function
 def maximum_filter1d(
     input: Array, size: int, axis: int = -1, output: Output = None, mode: str = "reflect", cval: ArrayLike = 0.0,
     origin: int = 0,
@@ -481,7 +481,7 @@ def maximum_filter1d(
     return _windows(input, (size,), None, mode, cval, origin, (axis,)).max(axis=-1)
 
 
-@of_images
+@wrap_image_function
 def minimum_filter1d(
     input: Array, size: int, axis: int = -1, output: Output = None, mode: str = "reflect", cval: ArrayLike = 0.0,
     origin: int = 0,
@@ -495,7 +495,7 @@ def minimum_filter1d(
     return _windows(input, (size,), None, mode, cval, origin, (axis,)).min(axis=-1)
 
 
-def _ranked(windows: Array, rank: int) -> Array:
+def _pick_rank(windows: Array, rank: int) -> Array:
     count = windows.shape[-1]
     place = rank + count if rank < 0 else rank
     if not 0 <= place < count:
@@ -503,7 +503,7 @@ def _ranked(windows: Array, rank: int) -> Array:
     return np.sort(windows, axis=-1)[..., place]
 
 
-@of_images
+@wrap_image_function
 def rank_filter(
     input: Array, rank: int, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
@@ -514,10 +514,10 @@ def rank_filter(
     >>> ndimage.rank_filter([0.0, 5.0, 2.0, 2.0], rank=1, size=3)
     array([0., 2., 2., 2.])
     """
-    return _ranked(_windows(input, size, footprint, mode, cval, origin, axes), int(rank))
+    return _pick_rank(_windows(input, size, footprint, mode, cval, origin, axes), int(rank))
 
 
-@of_images
+@wrap_image_function
 def median_filter(
     input: Array, size: Shape | None = None, footprint: npt.ArrayLike | None = None, output: Output = None,
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
@@ -529,10 +529,10 @@ def median_filter(
     array([0., 2., 2., 2.])
     """
     windows = _windows(input, size, footprint, mode, cval, origin, axes)
-    return _ranked(windows, windows.shape[-1] // 2)
+    return _pick_rank(windows, windows.shape[-1] // 2)
 
 
-@of_images
+@wrap_image_function
 def percentile_filter(
     input: Array, percentile: float, size: Shape | None = None, footprint: npt.ArrayLike | None = None,
     output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
@@ -548,13 +548,13 @@ def percentile_filter(
     if not 0 <= share <= 100:
         raise RuntimeError("invalid percentile [nd-range]")
     count = windows.shape[-1]
-    return _ranked(windows, count - 1 if share == 100 else int(count * share / 100.0))
+    return _pick_rank(windows, count - 1 if share == 100 else int(count * share / 100.0))
 
 
 # ----- grey morphology ---------------------------------------------------------------------------------------------
 
 
-def _structured(
+def _apply_structure(
     t: Array, size: Shape | None, footprint: npt.ArrayLike | None, structure: ArrayLike | None, mode: Modes,
     cval: ArrayLike, origin: Whole, axes: Axes, *, dilate: bool,
 ) -> Array:  # fmt: skip
@@ -602,7 +602,7 @@ def _morphology(name: str, doc: str, example: str, compute: Callable[[Array, _St
         origin: Whole = 0, *, axes: Axes = None,
     ) -> Array:  # fmt: skip
         def step(dilate: bool) -> _Step:
-            return lambda t: _structured(t, size, footprint, structure, mode, cval, origin, axes, dilate=dilate)
+            return lambda t: _apply_structure(t, size, footprint, structure, mode, cval, origin, axes, dilate=dilate)
 
         return compute(input, step(False), step(True))
 
@@ -613,7 +613,7 @@ def _morphology(name: str, doc: str, example: str, compute: Callable[[Array, _St
     >>> ndimage.{name}([0.0, 5.0, 2.0, 2.0, 9.0, 3.0], size=3)
     array([{example}])
     """
-    return of_images(function)  # type: ignore[return-value]  # mypy forgets the names of parameters
+    return wrap_image_function(function)  # type: ignore[return-value]  # mypy forgets the names of parameters
 
 
 grey_erosion = _morphology(

@@ -19,7 +19,7 @@ import ndgrad.numpy as np
 from ndgrad._src.core.variable import Variable
 from ndgrad.numpy.coercion import one_axis, values_of
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.ndimage.borders import of_images, sequence, total
+from ndgrad.scipy.ndimage.borders import sequence, total, wrap_image_function
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,14 +57,14 @@ def _filter_matrix(n: int, order: int, mode: str) -> NDArray[Any]:
     return scipy.ndimage.spline_filter1d(numpy.eye(n), order, axis=0, output=numpy.float64, mode=mode)
 
 
-def _filtered(t: Array, order: int, axis: int, mode: str) -> Array:
+def _filter_axis(t: Array, order: int, axis: int, mode: str) -> Array:
     if order < 2 or t.shape[axis] < 2:
         return t
     moved = np.moveaxis(t, axis, -1)
     return np.moveaxis(moved @ _filter_matrix(t.shape[axis], order, mode).T, -1, axis)
 
 
-@of_images
+@wrap_image_function
 def spline_filter1d(input: Array, order: int = 3, axis: int = -1, output: Output = None, mode: str = "mirror") -> Array:
     """Coefficients of the spline through the pixels along an axis.
 
@@ -72,10 +72,10 @@ def spline_filter1d(input: Array, order: int = 3, axis: int = -1, output: Output
     >>> ndimage.spline_filter1d([0.0, 6.0, 0.0], order=2)
     array([-3.,  9., -3.])
     """
-    return _filtered(input, _check(order, mode), one_axis(axis, input.ndim), mode)
+    return _filter_axis(input, _check(order, mode), one_axis(axis, input.ndim), mode)
 
 
-@of_images
+@wrap_image_function
 def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str = "mirror") -> Array:
     """Coefficients of the spline through the pixels, along all axes.
 
@@ -87,7 +87,7 @@ def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str
         raise RuntimeError("spline order not supported [nd-option]")
     made = input
     for d in range(input.ndim):
-        made = _filtered(made, _check(order, mode), d, mode)
+        made = _filter_axis(made, _check(order, mode), d, mode)
     return made
 
 
@@ -146,7 +146,7 @@ def _weights(t: Array, order: int) -> list[Array]:
     return found
 
 
-def _sampled(image: Array, places: list[Array], order: int, mode: str, cval: ArrayLike, prefilter: bool) -> Array:
+def _sample(image: Array, places: list[Array], order: int, mode: str, cval: ArrayLike, prefilter: bool) -> Array:
     """Return the image at positions, given as one Array per axis, all of one shape."""
     shape = image.shape
     coefficients, margin = image, 0
@@ -156,7 +156,7 @@ def _sampled(image: Array, places: list[Array], order: int, mode: str, cval: Arr
             edge = {"mode": "edge"} if mode == "nearest" else {"mode": "constant", "constant_values": cval}
             coefficients = np.pad(coefficients, margin, **edge)
         for d in range(image.ndim):
-            coefficients = _filtered(coefficients, order, d, mode)
+            coefficients = _filter_axis(coefficients, order, d, mode)
     outside: Any = False
     indices, weights, strange = [], [], []
     for d, c in enumerate(places):
@@ -186,7 +186,7 @@ def _sampled(image: Array, places: list[Array], order: int, mode: str, cval: Arr
     return np.where(outside, cval, made) if mode == "constant" else made
 
 
-@of_images
+@wrap_image_function
 def map_coordinates(
     input: Array, coordinates: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant",
     cval: ArrayLike = 0.0, prefilter: bool = True,
@@ -203,7 +203,7 @@ def map_coordinates(
         raise RuntimeError(
             f"invalid shape for coordinate array: {places.shape} for an image of {input.ndim} axes [nd-shape]"
         )
-    return _sampled(input, [places[d] for d in range(input.ndim)], order, mode, cval, prefilter)
+    return _sample(input, [places[d] for d in range(input.ndim)], order, mode, cval, prefilter)
 
 
 # ----- transformations ------------------------------------------------------------------------------------------------
@@ -229,10 +229,10 @@ def _affine(
         if m.shape != (n, len(shape)):
             raise RuntimeError("affine matrix has wrong number of rows [nd-shape]")
         places = [total([m[d, e] * grid[e] for e in range(len(shape))]) + moves[d] for d in range(n)]
-    return _sampled(t, places, order, mode, cval, prefilter)
+    return _sample(t, places, order, mode, cval, prefilter)
 
 
-@of_images
+@wrap_image_function
 def affine_transform(
     input: Array, matrix: ArrayLike, offset: ArrayLike = 0.0, output_shape: Sequence[int] | None = None,
     output: Output = None, order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
@@ -248,7 +248,7 @@ def affine_transform(
     return _affine(input, matrix, offset, shape, order, mode, cval, prefilter)
 
 
-@of_images
+@wrap_image_function
 def shift(
     input: Array, shift: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant",
     cval: ArrayLike = 0.0, prefilter: bool = True,
@@ -261,10 +261,10 @@ def shift(
     """
     order = _check(order, mode)
     places = [g - s for g, s in zip(_grid(input.shape), sequence(shift, input.ndim), strict=True)]
-    return _sampled(input, [floating(p) for p in places], order, mode, cval, prefilter)
+    return _sample(input, [floating(p) for p in places], order, mode, cval, prefilter)
 
 
-@of_images
+@wrap_image_function
 def zoom(
     input: Array, zoom: ArrayLike, output: Output = None, order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0,
     prefilter: bool = True, *, grid_mode: bool = False,
@@ -284,10 +284,10 @@ def zoom(
             places.append(floating((g + 0.5) * (n / m) - 0.5))
         else:  # the last position must not leave the image by rounding
             places.append(floating(numpy.minimum(g * ((n - 1) / (m - 1)), n - 1) if m > 1 else g * 0.0))
-    return _sampled(input, places, order, mode, cval, prefilter)
+    return _sample(input, places, order, mode, cval, prefilter)
 
 
-@of_images
+@wrap_image_function
 def rotate(
     input: Array, angle: ArrayLike, axes: Sequence[int] = (1, 0), reshape: bool = True, output: Output = None,
     order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
@@ -327,29 +327,29 @@ def rotate(
     places = [floating(g) for g in grid]
     places[first] = c * u + s * v + middle_in[0]
     places[second] = c * v - s * u + middle_in[1]
-    return _in_planes(input, places, first, second, order, mode, cval, prefilter)
+    return _sample_planes(input, places, first, second, order, mode, cval, prefilter)
 
 
-def _in_planes(
+def _sample_planes(
     t: Array, places: list[Array], first: int, second: int, order: int, mode: str, cval: ArrayLike, prefilter: bool,
 ) -> Array:  # fmt: skip
     """Return samples of each plane separately: SciPy rotates them one by one, without interpolation along other
     axes.
     """
     if t.ndim == 2:
-        return _sampled(t, places, order, mode, cval, prefilter)
+        return _sample(t, places, order, mode, cval, prefilter)
     others = [d for d in range(t.ndim) if d not in (first, second)]
     planes = np.transpose(t, (*others, first, second))
     lead = planes.shape[: len(others)]
     flat = planes.reshape((-1, *planes.shape[-2:]))
     index = tuple(slice(None) if d in (first, second) else 0 for d in range(t.ndim))
     where = [places[first][index], places[second][index]]
-    made = np.stack([_sampled(flat[k], where, order, mode, cval, prefilter) for k in range(flat.shape[0])])
+    made = np.stack([_sample(flat[k], where, order, mode, cval, prefilter) for k in range(flat.shape[0])])
     made = made.reshape((*lead, *made.shape[1:]))
     return np.transpose(made, tuple(numpy.argsort((*others, first, second))))
 
 
-@of_images
+@wrap_image_function
 def geometric_transform(
     input: Array, mapping: Callable[..., Any], output_shape: Sequence[int] | None = None, output: Output = None,
     order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
@@ -367,4 +367,4 @@ def geometric_transform(
     shape = input.shape if output_shape is None else tuple(int(n) for n in output_shape)
     found = mapping(tuple(floating(g) for g in _grid(shape)), *extra_arguments, **(extra_keywords or {}))
     places = [np.broadcast_to(floating(p), shape) for p in found]
-    return _sampled(input, places, order, mode, cval, prefilter)
+    return _sample(input, places, order, mode, cval, prefilter)

@@ -10,7 +10,7 @@ import numpy
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import as_array, plain
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.ndimage.borders import sequence
+from ndgrad.scipy.ndimage.borders import deliver_output, sequence
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -160,7 +160,8 @@ def fourier_gaussian(
     >>> ndimage.fourier_gaussian([1.0, 1.0], sigma=0.5)
     array([1.        , 0.29121293])
     """
-    return _spectral(input, sigma, n, axis, lambda f, s: np.exp(f * f * (-2 * numpy.pi**2) * s * s))
+    made = _spectral(input, sigma, n, axis, lambda f, s: np.exp(f * f * (-2 * numpy.pi**2) * s * s))
+    return deliver_output("fourier_gaussian", made, output)
 
 
 def fourier_shift(
@@ -172,7 +173,8 @@ def fourier_shift(
     >>> ndimage.fourier_shift([1.0, 1.0, 1.0, 1.0], shift=1.0).round(6) + 0.0
     array([ 1.+0.j,  0.-1.j, -1.+0.j,  0.+1.j])
     """
-    return _spectral(input, shift, n, axis, lambda f, s: np.exp(f * (-2j * numpy.pi) * s))
+    made = _spectral(input, shift, n, axis, lambda f, s: np.exp(f * (-2j * numpy.pi) * s))
+    return deliver_output("fourier_shift", made, output)
 
 
 def fourier_uniform(
@@ -184,4 +186,5 @@ def fourier_uniform(
     >>> ndimage.fourier_uniform([1.0, 1.0], size=1.0).round(6)
     array([1.     , 0.63662])
     """
-    return _spectral(input, size, n, axis, lambda f, s: np.sinc(f * s))
+    made = _spectral(input, size, n, axis, lambda f, s: np.sinc(f * s))
+    return deliver_output("fourier_uniform", made, output)

@@ -5,7 +5,7 @@ Filter design (`butter`, `firwin`, ...) maps numbers to coefficients: SciPy's ow
 
 from __future__ import annotations
 
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.signal import convolution, filters, response, smoothing, spectral, waveforms, windows
 from ndgrad.scipy.signal.convolution import *  # noqa: F403
 from ndgrad.scipy.signal.filters import *  # noqa: F403
@@ -16,7 +16,7 @@ from ndgrad.scipy.signal.waveforms import *  # noqa: F403
 
 _DESIGN = "coefficients as an Array of your own, optimised by gradients through freqz or lfilter"
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "signal",
     {
         **dict.fromkeys(

@@ -26,13 +26,13 @@ def _pair(name: str, in1: ArrayLike, in2: ArrayLike) -> list[Array]:
     x, y = operands(floating(in1), floating(in2))
     if x.ndim != y.ndim:
         raise ValueError(
-            f"{name}: in1 and in2 should have the same dimensionality, and have shapes {x.shape} and {y.shape}. "
+            f"{name}: in1 and in2 should have the same dimensionality, but have shapes {x.shape} and {y.shape}. "
             "[nd-ndim]"
         )
     return [x, y]
 
 
-def _centred(full: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+def _cut_centre(full: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
     index = [slice(None)] * full.ndim
     for d in axes:
         low = (full.shape[d] - shape[d]) // 2
@@ -57,11 +57,11 @@ def _part(full: Array, a: tuple[int, ...], b: tuple[int, ...], mode: str, axes: 
     if mode == "full":
         return full
     if mode == "same":
-        return _centred(full, a, axes)
+        return _cut_centre(full, a, axes)
     if mode == "valid":
         larger, smaller = (a, b) if _contains(a, b, axes) else (b, a)
         sizes = tuple(larger[d] - smaller[d] + 1 if d in axes else full.shape[d] for d in range(len(a)))
-        return _centred(full, sizes, axes)
+        return _cut_centre(full, sizes, axes)
     raise ValueError(f"acceptable mode flags are 'valid', 'same', or 'full', and the mode is {mode!r}. [nd-option]")
 
 
@@ -77,7 +77,7 @@ def direct(x: Array, kernel: Array, padding: tuple[tuple[int, int], ...]) -> Arr
     return made.reshape(made.shape[2:])
 
 
-def _by_transform(x: Array, y: Array, axes: tuple[int, ...]) -> Array:
+def _convolve_by_transform(x: Array, y: Array, axes: tuple[int, ...]) -> Array:
     sizes = [x.shape[d] + y.shape[d] - 1 for d in axes]
     if not axes:
         return x * y
@@ -110,7 +110,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     if mode == "valid" and not _contains(x.shape, y.shape, axes):
         x, y = y, x
     if method == "fft" or (method == "auto" and math.prod(x.shape) * math.prod(y.shape) > _MANY):
-        return _part(_by_transform(x, y, axes), x.shape, y.shape, mode, axes)
+        return _part(_convolve_by_transform(x, y, axes), x.shape, y.shape, mode, axes)
     pad = tuple((0, 0) if mode == "valid" else (n - 1, n - 1) for n in y.shape)
     full = direct(x, np.flip(y), pad)
     return full if mode == "valid" else _part(full, x.shape, y.shape, mode, axes)
@@ -146,7 +146,7 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes =
     if mode == "valid" and not _contains(x.shape, y.shape, dims):
         x, y = y, x
     busy = tuple(d for d in dims if x.shape[d] != 1 and y.shape[d] != 1)
-    return _part(_by_transform(x, y, busy), x.shape, y.shape, mode, dims)
+    return _part(_convolve_by_transform(x, y, busy), x.shape, y.shape, mode, dims)
 
 
 oaconvolve = fftconvolve
@@ -154,12 +154,12 @@ oaconvolve = fftconvolve
 _BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "symmetric"}
 
 
-def _bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike) -> Array:
+def _convolve_bounded(x: Array, y: Array, mode: str, boundary: str, fillvalue: ArrayLike) -> Array:
     """Return the convolution of matrices that are extended beyond their borders."""
     if boundary not in _BOUNDARIES:
         raise ValueError(
             "Acceptable boundary flags are 'fill', 'circular' (or 'wrap'), and 'symmetric' (or 'symm'), "
-            f"and it is {boundary!r}. [nd-option]"
+            f"but it is {boundary!r}. [nd-option]"
         )
     if x.ndim != 2:
         raise ValueError("convolve2d inputs must both be 2-D arrays [nd-ndim]")
@@ -188,7 +188,7 @@ def convolve2d(
     x, y = _pair("convolve2d", in1, in2)
     if mode == "valid" and not _contains(x.shape, y.shape, (0, 1)):
         x, y = y, x
-    return _bounded(x, y, mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
+    return _convolve_bounded(x, y, mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue)
 
 
 def correlate2d(
@@ -209,7 +209,7 @@ def correlate2d(
         full = correlate2d(x, y, "full", boundary, fillvalue)
         index = tuple(slice(low := (k - 1) - (k - 1) // 2, low + n) for n, k in zip(x.shape, y.shape, strict=True))
         return full[index]
-    return _bounded(
+    return _convolve_bounded(
         x, np.flip(y).conj(), mode, {"circular": "wrap", "symmetric": "symm"}.get(boundary, boundary), fillvalue
     )
 

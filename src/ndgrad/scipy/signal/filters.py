@@ -67,10 +67,10 @@ def _final_state(b: Array, a: Array, x: Array, y: Array, state: Array, order: in
     return made
 
 
-def _normalised(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, int]:
+def _normalize_filter(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, int]:
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     if b.ndim != 1 or a.ndim != 1:
-        raise ValueError(f"lfilter: b and a must be 1-D, and have shapes {b.shape} and {a.shape}. [nd-ndim]")
+        raise ValueError(f"lfilter: b and a must be 1-D, but have shapes {b.shape} and {a.shape}. [nd-ndim]")
     b, a = b / a[0], a / a[0]
     order = max(b.shape[0], a.shape[0]) - 1
     return np.pad(b, (0, order + 1 - b.shape[0])), np.pad(a, (0, order + 1 - a.shape[0])), order
@@ -87,7 +87,7 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayL
     >>> signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0])
     array([1.  , 0.5 , 0.25])
     """
-    numerator, denominator, order = _normalised(b, a)
+    numerator, denominator, order = _normalize_filter(b, a)
     t = np.atleast_1d(floating(x))
     d = one_axis(axis, t.ndim)
     numerator, denominator, t = operands(numerator, denominator, t)
@@ -128,7 +128,7 @@ def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
     """
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     a = a[leading_zeros(a) :]
-    b, a, order = _normalised(b, a)
+    b, a, order = _normalize_filter(b, a)
     return solve(np.eye(order) - companion(a).T, b[1:] - a[1:] * b[0])
 
 
@@ -142,9 +142,9 @@ def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None
     b, a = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     count_a, count_b = a.shape[0] - 1, b.shape[0] - 1
     order = max(count_a, count_b)
-    numerator, denominator, _ = _normalised(b, a)
-    outputs = _fitted(floating(y), count_a)
-    inputs = _fitted(np.zeros(count_b) if x is None else floating(x), count_b)
+    numerator, denominator, _ = _normalize_filter(b, a)
+    outputs = _fit_length(floating(y), count_a)
+    inputs = _fit_length(np.zeros(count_b) if x is None else floating(x), count_b)
     outputs, inputs = (np.pad(v, (0, order - v.shape[0])) for v in (outputs, inputs))
     parts = [
         (numerator[m + 1 :] * inputs[: order - m]).sum() - (denominator[m + 1 :] * outputs[: order - m]).sum()
@@ -153,14 +153,14 @@ def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None
     return np.stack(parts) if parts else np.zeros((0,))
 
 
-def _fitted(v: Array, count: int) -> Array:
+def _fit_length(v: Array, count: int) -> Array:
     return v[:count] if v.shape[0] >= count else np.pad(v, (0, count - v.shape[0]))
 
 
 # ----- forward and backward -------------------------------------------------------------------------------------------
 
 
-def _extended(x: Array, edge: int, kind: str | None) -> Array:
+def _extend_ends(x: Array, edge: int, kind: str | None) -> Array:
     """Extend the signal beyond both ends of the last axis: rotated about its ends, mirrored, or constant."""
     if kind is None or edge == 0:
         return x
@@ -199,7 +199,7 @@ def filtfilt(
     d = one_axis(axis, t.ndim)
     t = np.moveaxis(t, d, -1)
     edge = 0 if padtype is None else (3 * max(a.shape[0], b.shape[0]) if padlen is None else padlen)
-    extended = _extended(t, edge, padtype)
+    extended = _extend_ends(t, edge, padtype)
     zi = lfilter_zi(b, a)
     forward, _ = lfilter(b, a, extended, zi=zi * extended[..., :1])
     backward, _ = lfilter(b, a, forward[..., ::-1], zi=zi * forward[..., -1:])
@@ -210,7 +210,7 @@ def filtfilt(
 def _sections(sos: ArrayLike) -> Array:
     t = np.atleast_2d(floating(sos))
     if t.ndim != 2 or t.shape[1] != 6:
-        raise ValueError(f"sos array must be shape (n_sections, 6), and has shape {t.shape}. [nd-shape]")
+        raise ValueError(f"sos array must be shape (n_sections, 6), but has shape {t.shape}. [nd-shape]")
     if not batch_dims(t) and not (values_of(t.detach())[:, 3] == 1).all():
         raise ValueError("sos[:, 3] should be all ones: divide each section by it. [nd-values]")
     return t
@@ -277,7 +277,7 @@ def sosfiltfilt(
     plain = values_of(sections.detach())
     taps = 2 * len(plain) + 1 - min(int((plain[:, 2] == 0).sum()), int((plain[:, 5] == 0).sum()))
     edge = 0 if padtype is None else (3 * taps if padlen is None else padlen)
-    extended = _extended(t, edge, padtype)
+    extended = _extend_ends(t, edge, padtype)
     zi = sosfilt_zi(sections).reshape((len(plain), *(1,) * (t.ndim - 1), 2))
     forward, _ = sosfilt(sections, extended, zi=zi * extended[..., :1])
     backward, _ = sosfilt(sections, forward[..., ::-1], zi=zi * forward[..., -1:])
@@ -291,7 +291,7 @@ def sosfiltfilt(
 _PADS = {"constant": "constant", "edge": "edge", "symmetric": "symmetric", "reflect": "reflect", "wrap": "wrap"}
 
 
-def _continued(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
+def _extend_by_mode(x: Array, margin: int, mode: str, cval: ArrayLike) -> Array:
     """Extend the signal on both sides of the last axis."""
     if mode == "line":
         n = x.shape[-1]
@@ -328,7 +328,7 @@ def upfirdn(
     if mode not in ("constant", "zero") or cval != 0:
         # Add as many samples as the filter can see, in whole steps of the result.
         margin = -(-(count // up + 1) // down) * down
-        t = _continued(t, margin, mode, cval)
+        t = _extend_by_mode(t, margin, mode, cval)
         skip, n = margin * up // down, n + 2 * margin
     spread = np.concatenate([t[..., None], np.zeros((*t.shape, up - 1), dtype=np_dtype(t))], axis=-1).reshape(
         (*t.shape[:-1], n * up)

@@ -61,7 +61,10 @@ def freqz(
     if num.ndim > 1:
         num = num[..., None] if num.shape[-1] != 1 and num.shape[1:] != w.shape else num
     h = _polynomial(num, z) / _polynomial(den, z)
-    return w * (fs / (2 * math.pi)), h
+    w = w * (fs / (2 * math.pi))
+    if plot is not None:
+        plot(w, h)
+    return w, h
 
 
 def freqz_sos(
@@ -123,7 +126,10 @@ def freqs(
     else:
         w = np.atleast_1d(floating(worN))
     s = 1j * w
-    return w, np.polyval(num, s) / np.polyval(den, s)
+    h = np.polyval(num, s) / np.polyval(den, s)
+    if plot is not None:
+        plot(w, h)
+    return w, h
 
 
 def freqs_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, worN: ArrayLike | None = 200) -> tuple[Array, Array]:
@@ -173,7 +179,7 @@ def group_delay(
 # ----- zeros, poles and coefficients ----------------------------------------------------------------------------------
 
 
-def _from_roots(roots: Array) -> Array:
+def _expand_roots(roots: Array) -> Array:
     """Return the coefficients of the polynomial with given roots, the highest first.
 
     They are real if the roots come in conjugate pairs. If the roots carry a derivative, they stay complex: a change of
@@ -198,7 +204,7 @@ def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
     (array([2., 2.]), array([ 1. , -0.5]))
     """
     zeros, poles = (np.atleast_1d(floating(v)) for v in (z, p))
-    return np.atleast_1d(floating(k)) * _from_roots(zeros), _from_roots(poles)
+    return np.atleast_1d(floating(k)) * _expand_roots(zeros), _expand_roots(poles)
 
 
 def normalize(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array]:
@@ -270,7 +276,7 @@ def _powers_of(coefficients: list[Any], numerator: Array, denominator: Array, de
     return total
 
 
-def _substituted(b: ArrayLike, a: ArrayLike, numerator: Array, denominator: Array) -> tuple[Array, Array]:
+def _substitute(b: ArrayLike, a: ArrayLike, numerator: Array, denominator: Array) -> tuple[Array, Array]:
     """Return b(s) / a(s) with s = numerator / denominator."""
     num, den = np.atleast_1d(floating(b)), np.atleast_1d(floating(a))
     degree = max(num.shape[0], den.shape[0]) - 1
@@ -289,7 +295,7 @@ def bilinear(b: ArrayLike, a: ArrayLike, fs: ArrayLike = 1.0) -> tuple[Array, Ar
     (array([0.5, 0.5]), array([1., 0.]))
     """
     rate = 2.0 * floating(fs)
-    num, den = _substituted(b, a, rate * np.asarray([1.0, -1.0]), np.asarray([1.0, 1.0]))
+    num, den = _substitute(b, a, rate * np.asarray([1.0, -1.0]), np.asarray([1.0, 1.0]))
     return normalize(num, den)
 
 
@@ -317,7 +323,7 @@ def lp2lp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array
     >>> signal.lp2lp([1.0], [1.0, 1.0], wo=2.0)
     (array([2.]), array([1., 2.]))
     """
-    return normalize(*_substituted(b, a, np.asarray([1.0, 0.0]), floating(wo)[None]))
+    return normalize(*_substitute(b, a, np.asarray([1.0, 0.0]), floating(wo)[None]))
 
 
 def lp2lp_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array, Array]:
@@ -338,7 +344,7 @@ def lp2hp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array
     >>> signal.lp2hp([1.0], [1.0, 1.0], wo=2.0)
     (array([1., 0.]), array([1., 2.]))
     """
-    return normalize(*_substituted(b, a, floating(wo)[None], np.asarray([1.0, 0.0])))
+    return normalize(*_substitute(b, a, floating(wo)[None], np.asarray([1.0, 0.0])))
 
 
 def lp2bp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) -> tuple[Array, Array]:
@@ -351,7 +357,7 @@ def lp2bp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) 
     w = floating(wo)
     one = np.ones(1)
     up = np.concatenate([one, np.zeros(1), (w * w)[None]])
-    return normalize(*_substituted(b, a, up, np.concatenate([floating(bw)[None], np.zeros(1)])))
+    return normalize(*_substitute(b, a, up, np.concatenate([floating(bw)[None], np.zeros(1)])))
 
 
 def lp2bs(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) -> tuple[Array, Array]:
@@ -363,4 +369,4 @@ def lp2bs(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) 
     """
     w = floating(wo)
     down = np.concatenate([np.ones(1), np.zeros(1), (w * w)[None]])
-    return normalize(*_substituted(b, a, np.concatenate([floating(bw)[None], np.zeros(1)]), down))
+    return normalize(*_substitute(b, a, np.concatenate([floating(bw)[None], np.zeros(1)]), down))

@@ -15,7 +15,7 @@ import ndgrad.numpy as np
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad.numpy.coercion import constant, one_axis, operands
 from ndgrad.scipy._without_rules import floating
-from ndgrad.scipy.signal.filters import _extended
+from ndgrad.scipy.signal.filters import _extend_ends
 from ndgrad.scipy.signal.smoothing import detrend as remove_trend
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _segments(x: Array, size: int, step: int) -> Array:
     return np.take(x, places, axis=-1)
 
 
-def _detrended(x: Array, detrend: str | bool | Callable[[Array], Array]) -> Array:
+def _remove_trend(x: Array, detrend: str | bool | Callable[[Array], Array]) -> Array:
     if not detrend:
         return x
     return detrend(x) if callable(detrend) else remove_trend(x, type=str(detrend), axis=-1)
@@ -79,12 +79,12 @@ def _spectra(
     length = 0
     for m in moved:
         if boundary is not None:
-            m = _bounded(m, size // 2, boundary)
+            m = _extend_boundary(m, size // 2, boundary)
         if padded:
             extra = -(m.shape[-1] - size) % step % size
             m = np.pad(m, [(0, 0)] * (m.ndim - 1) + [(0, extra)])
         length = m.shape[-1]
-        parts = _detrended(_segments(m, size, step), detrend) * samples
+        parts = _remove_trend(_segments(m, size, step), detrend) * samples
         transforms.append(np.fft.rfft(parts, points, axis=-1) if onesided else np.fft.fft(parts, points, axis=-1))
     f = (numpy.fft.rfftfreq if onesided else numpy.fft.fftfreq)(points)
     times = numpy.arange(size / 2, length - size / 2 + 1, size - overlap)
@@ -94,14 +94,14 @@ def _spectra(
     return constant(f) * rate, constant(times) / rate, transforms, samples, points, size
 
 
-def _bounded(x: Array, edge: int, kind: str) -> Array:
+def _extend_boundary(x: Array, edge: int, kind: str) -> Array:
     if kind == "zeros":
         return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(edge, edge)])
     if kind not in ("even", "odd", "constant"):
         raise ValueError(
             f"Unknown boundary option '{kind}', must be one of: ['even', 'odd', 'constant', 'zeros', None] [nd-option]"
         )
-    return _extended(x, edge, kind)
+    return _extend_ends(x, edge, kind)
 
 
 def _scale(scaling: str, fs: ArrayLike, window: Array) -> Any:

@@ -10,7 +10,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad._src.ops.vocabulary import tensor_ops
-from ndgrad.scipy._without_rules import beyond, floating, public_of
+from ndgrad.scipy._without_rules import floating, make_module_getattr, public_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,7 +104,7 @@ def general_hamming(M: int, alpha: ArrayLike, sym: bool = True) -> Array:
     return general_cosine(M, np.stack([a, 1.0 - a]), sym)
 
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "signal.windows", {}, otherwise="gaussian, kaiser, general_cosine, general_gaussian, general_hamming or exponential"
 )
 __dir__ = public_of(__name__)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.sparse import construction
 from ndgrad.scipy.sparse.arrays import SparseArray, coo_array, csc_array, csr_array
 from ndgrad.scipy.sparse.construction import *  # noqa: F403
 
-_beyond = beyond(
+_beyond = make_module_getattr(
     "sparse",
     {
         **dict.fromkeys(("bsr_array", "dia_array", "dok_array", "lil_array"), "csr_array, csc_array or coo_array"),

@@ -69,14 +69,14 @@ class SparseArray:
     __array_priority__ = 2000
 
     def __init__(self, arg: Any, shape: tuple[int, int] | None = None, dtype: Dtype = None, copy: bool = False) -> None:
-        data, pattern = self._read(arg, shape)
+        data, pattern = self._read_argument(arg, shape)
         data = data if dtype is None else data.astype(dtype)
-        self._set(data, pattern)
+        self._set(data.copy() if copy else data, pattern)
 
     def _set(self, data: Array, pattern: Pattern) -> None:
         self.data, self.pattern = data, pattern
 
-    def _read(self, arg: Any, shape: tuple[int, int] | None) -> tuple[Array, Pattern]:
+    def _read_argument(self, arg: Any, shape: tuple[int, int] | None) -> tuple[Array, Pattern]:
         if isinstance(arg, SparseArray) or is_scipys(arg):
             found = as_sparse(arg)
             return found.data, found.pattern
@@ -144,40 +144,50 @@ class SparseArray:
         made._set(data, self.pattern if pattern is None else pattern)
         return made
 
-    def _as(self, kind: type[SparseArray]) -> SparseArray:
+    def _as(self, kind: type[SparseArray], copy: bool) -> SparseArray:
         made = object.__new__(kind)
-        made._set(self.data, self.pattern)
+        made._set(self.data.copy() if copy else self.data, self.pattern)
         return made
 
     def tocsr(self, copy: bool = False) -> SparseArray:
-        return self._as(csr_array)
+        return self._as(csr_array, copy)
 
     def tocsc(self, copy: bool = False) -> SparseArray:
-        return self._as(csc_array)
+        return self._as(csc_array, copy)
 
     def tocoo(self, copy: bool = False) -> SparseArray:
-        return self._as(coo_array)
+        return self._as(coo_array, copy)
 
     def copy(self) -> SparseArray:
         return self._like(self.data.copy())
 
     def astype(self, dtype: Dtype, casting: str = "unsafe", copy: bool = True) -> SparseArray:
-        return self._like(self.data.astype(dtype))
+        return self._like(self.data.astype(dtype, casting=casting, copy=copy))
 
     def conj(self, copy: bool = True) -> SparseArray:
-        return self._like(self.data.conj())
+        made = self.data.conj()
+        return self._like(made.copy() if copy and self.dtype.kind != "c" else made)
 
     conjugate = conj
 
     def transpose(self, axes: Axes = None, copy: bool = False) -> SparseArray:
-        return self._like(self.data, self.pattern.transposed)
+        if axes is not None and numpy.atleast_1d(axes).tolist() != [1, 0]:
+            raise ValueError(
+                f"transpose(): axes is {axes!r}. A sparse matrix swaps its two axes; leave the argument out. [nd-dim]"
+            )
+        return self._like(self.data.copy() if copy else self.data, self.pattern.transposed)
 
     T = property(lambda self: self.transpose())
 
     def toarray(self, order: str | None = None, out: Out = None) -> Array:
         """Return the dense matrix, an Array."""
+        if out is not None:
+            raise NotImplementedError(
+                "toarray(): out= has no rule here. Assign the result: out[...] = a.toarray(). [nd-unsupported]"
+            )
         places = [as_array(p) for p in self.coords]
-        return tensor_ops.index_add_zeros(self.data, *places, shape=self.shape)
+        made = tensor_ops.index_add_zeros(self.data, *places, shape=self.shape)
+        return np.array(made, order=order) if order == "F" else made
 
     todense = toarray
 
@@ -223,9 +233,11 @@ class SparseArray:
         right = starts[middle[left]] + inside
         a, b = operands(self.data, other.data)
         terms = a[left] * b[order[right]]
-        return self._summed(terms, self.pattern.rows[left], columns[right], (self.shape[0], other.shape[1]))
+        return self._sum_entries(terms, self.pattern.rows[left], columns[right], (self.shape[0], other.shape[1]))
 
-    def _summed(self, terms: Array, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]) -> SparseArray:
+    def _sum_entries(
+        self, terms: Array, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]
+    ) -> SparseArray:
         keys, places = numpy.unique(rows * shape[1] + columns, return_inverse=True)
         data = tensor_ops.index_add_zeros(terms, as_array(places.ravel()), shape=(len(keys),))
         return self._like(data, Pattern(keys // max(shape[1], 1), keys % max(shape[1], 1), shape))
@@ -237,7 +249,7 @@ class SparseArray:
                 raise ValueError(f"inconsistent shapes {self.shape} and {more.shape} [nd-shape]")
             a, b = operands(self.data, more.data)
             rows, columns = (numpy.concatenate(pair) for pair in zip(self.coords, more.coords, strict=True))
-            return self._summed(np.concatenate([a, b]), rows, columns, self.shape)
+            return self._sum_entries(np.concatenate([a, b]), rows, columns, self.shape)
         if isinstance(other, (int, float)) and other == 0:
             return self
         return self.toarray() + other
@@ -321,7 +333,7 @@ class csr_array(SparseArray):
     format = "csr"
 
     def _set(self, data: Array, pattern: Pattern) -> None:
-        super()._set(*_ordered(data, pattern, by_columns=False))
+        super()._set(*_sort_entries(data, pattern, by_columns=False))
 
     indices = property(lambda self: self.pattern.columns)
     indptr = property(lambda self: self.pattern.by_rows[2])
@@ -338,13 +350,13 @@ class csc_array(SparseArray):
     format = "csc"
 
     def _set(self, data: Array, pattern: Pattern) -> None:
-        super()._set(*_ordered(data, pattern, by_columns=True))
+        super()._set(*_sort_entries(data, pattern, by_columns=True))
 
     indices = property(lambda self: self.pattern.rows)
     indptr = property(lambda self: self.pattern.transposed.by_rows[2])
 
 
-def _ordered(data: Array, pattern: Pattern, *, by_columns: bool) -> tuple[Array, Pattern]:
+def _sort_entries(data: Array, pattern: Pattern, *, by_columns: bool) -> tuple[Array, Pattern]:
     """Return sorted entries; if they are sorted, the same Array and pattern, so that `data` is the user's object."""
     keys = (pattern.rows, pattern.columns) if by_columns else (pattern.columns, pattern.rows)
     major, minor = keys[1], keys[0]

@@ -38,13 +38,14 @@ __all__ = [
 _FORMATS = {"csr": csr_array, "csc": csc_array, "coo": coo_array, None: coo_array, "dia": coo_array, "bsr": csr_array}
 
 
-def _made(
+def _make(
     data: Array, rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int], format: str | None,
+    dtype: Dtype = None,
 ) -> SparseArray:  # fmt: skip
     if format not in _FORMATS:
         raise NotImplementedError(f"format={format!r} has no rule here. Use 'csr', 'csc' or 'coo'. [nd-no-derivative]")
     made = object.__new__(_FORMATS[format])
-    made._set(data, Pattern(rows, columns, shape))
+    made._set(data if dtype is None else data.astype(dtype), Pattern(rows, columns, shape))
     return made
 
 
@@ -92,7 +93,9 @@ def diags_array(
         data.append(np.broadcast_to(line, (length,)))
         rows.append(numpy.arange(length) - min(k, 0))
         columns.append(numpy.arange(length) + max(k, 0))
-    return _made(np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (m, n), format)
+    return _make(
+        np.concatenate(operands(*data)), numpy.concatenate(rows), numpy.concatenate(columns), (m, n), format, dtype
+    )
 
 
 def diags(
@@ -121,7 +124,7 @@ def eye_array(
     """
     size = (int(m), int(m if n is None else n))
     length = max(0, min(size[0] + min(k, 0), size[1] - max(k, 0)))
-    return _made(
+    return _make(
         np.ones(length, dtype=dtype), numpy.arange(length) - min(k, 0), numpy.arange(length) + max(k, 0), size, format
     )
 
@@ -172,12 +175,13 @@ def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, d
             data.append(block.data)
             rows.append(block.pattern.rows + sum(heights[:i]))
             columns.append(block.pattern.columns + sum(widths[:j]))
-    return _made(
+    return _make(
         np.concatenate(operands(*data)),
         numpy.concatenate(rows),
         numpy.concatenate(columns),
         (sum(heights), sum(widths)),
         format,
+        dtype,
     )
 
 
@@ -199,7 +203,7 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None
     array([[1., 0., 1., 0.],
            [0., 1., 0., 1.]])
     """
-    return block_array([list(blocks)], format=format)
+    return block_array([list(blocks)], format=format, dtype=dtype)
 
 
 def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
@@ -210,7 +214,7 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None
     array([[1.],
            [1.]])
     """
-    return block_array([[b] for b in blocks], format=format)
+    return block_array([[b] for b in blocks], format=format, dtype=dtype)
 
 
 def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
@@ -235,7 +239,7 @@ def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = No
         columns.append(p.pattern.columns + across)
         down, across = down + p.shape[0], across + p.shape[1]
     data = np.concatenate(operands(*(p.data for p in parts)))
-    return _made(data, numpy.concatenate(rows), numpy.concatenate(columns), (down, across), format)
+    return _make(data, numpy.concatenate(rows), numpy.concatenate(columns), (down, across), format, dtype)
 
 
 def kron(A: SparseLike, B: SparseLike, format: str | None = None) -> SparseArray:
@@ -250,6 +254,6 @@ def kron(A: SparseLike, B: SparseLike, format: str | None = None) -> SparseArray
     x, y = operands(a.data, b.data)
     rows = numpy.add.outer(a.pattern.rows * b.shape[0], b.pattern.rows).ravel()
     columns = numpy.add.outer(a.pattern.columns * b.shape[1], b.pattern.columns).ravel()
-    return _made(
+    return _make(
         (x[:, None] * y).reshape((-1,)), rows, columns, (a.shape[0] * b.shape[0], a.shape[1] * b.shape[1]), format
     )

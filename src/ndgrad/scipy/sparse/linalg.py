@@ -18,7 +18,7 @@ from ndgrad._src.ops import sparse as ops
 from ndgrad._src.tensor.storage import batch_dims
 from ndgrad.implicit.linear import linear_solve
 from ndgrad.numpy.coercion import as_array, operands, values_of
-from ndgrad.scipy._without_rules import beyond, floating, public_of
+from ndgrad.scipy._without_rules import floating, make_module_getattr, public_of
 from ndgrad.scipy.sparse.arrays import SparseArray, as_sparse, is_scipys
 from ndgrad.scipy.sparse.construction import eye_array
 
@@ -167,7 +167,7 @@ def _operator(A: Any) -> tuple[Callable[[Array], Array], tuple[int, ...]]:
             "a LinearOperator has no derivative: pass a matrix, or a function of an Array "
             "to ndgrad.implicit.linear_solve. [nd-no-derivative]"
         )
-    raise TypeError(f"a matrix was expected, and got {type(A).__name__}. [nd-type]")
+    raise TypeError(f"a matrix was expected, but got {type(A).__name__}. [nd-type]")
 
 
 def _preconditioner(M: Any) -> Callable[[Any], Any] | None:
@@ -188,12 +188,29 @@ class _Iterative(Protocol):
     ) -> tuple[Array, int]: ...  # fmt: skip
 
 
+#: Options of SciPy's iterative solvers that change their steps and not the equation.
+_TUNING = frozenset(
+    "atol btol calc_var callback_type check conlim inner_m iter_lim maxiter outer_k outer_v prepend_outer_v restart "
+    "show store_outer_Av x0".split()
+)
+
+
+def _check_options(name: str, options: dict[str, Any]) -> None:
+    unknown = sorted(options.keys() - _TUNING)
+    if unknown:
+        raise TypeError(
+            f"{name}(): {', '.join(unknown)} is not supported. Leave it out; for minres, solve with A - shift I. "
+            "[nd-unsupported]"
+        )
+
+
 def _iterative(name: str, method: str, what: str, symmetric: bool = False) -> _Iterative:
     def function(
         A: SparseLike, b: ArrayLike, x0: ArrayLike | None = None, *, rtol: float = 1e-5, atol: float = 0.0,
         maxiter: int | None = None, M: SparseLike | None = None, callback: Callable[..., Any] | None = None,
         **options: Any,
     ) -> tuple[Array, int]:  # fmt: skip
+        _check_options(name, options)
         apply, shape = _operator(A)
         right = floating(b)
         flat = right.reshape((-1,)) if right.ndim > 1 else right
@@ -250,6 +267,7 @@ class _LeastSquares(Protocol):
 
 def _least_squares(name: str, count: int) -> _LeastSquares:
     def function(A: SparseLike, b: ArrayLike, damp: ArrayLike = 0.0, *args: Any, **options: Any) -> tuple[Any, ...]:
+        _check_options(name, options)
         apply, shape = _operator(A)
         right = floating(b)
         if not isinstance(damp, (int, float)) or damp != 0:
@@ -291,7 +309,7 @@ def expm_multiply(
     >>> linalg.expm_multiply(sparse.csc_array([[0.0, 1.0], [0.0, 0.0]]), np.array([1.0, 2.0]))
     array([3., 2.])
     """
-    if start is not None or stop is not None:
+    if any(v is not None for v in (start, stop, num, endpoint)):
         raise NotImplementedError(
             "expm_multiply over several times has no rule here. Call it with t * A for each time. [nd-no-derivative]"
         )
@@ -332,9 +350,9 @@ def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None)
             f"norm(ord={ord!r}, axis={axis!r}) of a sparse array has no rule here. Use toarray(). [nd-no-derivative]"
         )
     if ord in (None, "fro", "f"):
-        return np.linalg.norm(_merged(a).data)
+        return np.linalg.norm(_merge_duplicates(a).data)
     if ord in (1, -1, numpy.inf, -numpy.inf):
-        sums = abs(_merged(a)).sum(0 if abs(ord) == 1 else 1)
+        sums = abs(_merge_duplicates(a)).sum(0 if abs(ord) == 1 else 1)
         return sums.max() if ord > 0 else sums.min()
     raise NotImplementedError(
         f"norm(ord={ord!r}) of a sparse array has no rule here. Use ndgrad.scipy.linalg.norm of toarray(). "
@@ -342,14 +360,14 @@ def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None)
     )
 
 
-def _merged(a: SparseArray) -> SparseArray:
+def _merge_duplicates(a: SparseArray) -> SparseArray:
     """Add up entries at the same position."""
-    return a._summed(a.data, a.pattern.rows, a.pattern.columns, a.shape)
+    return a._sum_entries(a.data, a.pattern.rows, a.pattern.columns, a.shape)
 
 
 _DENSE = "ndgrad.scipy.linalg of a.toarray(): its function has a rule"
 
-__getattr__ = beyond(
+__getattr__ = make_module_getattr(
     "sparse.linalg",
     {
         **dict.fromkeys(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ndgrad.numpy as dnp
-from ndgrad.scipy._without_rules import beyond, floating, public_of
+from ndgrad.scipy._without_rules import floating, make_module_getattr, public_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
@@ -221,11 +221,11 @@ def _power(p: float = 2.0, w: Any = None) -> Callable[[Any, Any], Any]:
     return lambda a, b: _norm(a - b if w is None or p == np.inf else w ** (1 / p) * (a - b), p)
 
 
-def _centred(x: Any) -> Any:
+def _centre(x: Any) -> Any:
     return x - x.mean(-1, keepdims=True)
 
 
-def _in_metric(a: Any, b: Any, inverse: Any) -> Any:
+def _measure(a: Any, b: Any, inverse: Any) -> Any:
     gap = a - b
     return _root(((gap @ inverse) * gap).sum(-1))
 
@@ -238,11 +238,11 @@ _METRICS: dict[str, Callable[..., Any]] = {
     "chebyshev": lambda a, b, w=None: _largest(a, b, w),
     "minkowski": lambda a, b, p=2.0, w=None: _power(p, w)(a, b),
     "cosine": lambda a, b, w=None: _angle(a, b, w),
-    "correlation": lambda a, b: _angle(_centred(a), _centred(b), None),
+    "correlation": lambda a, b: _angle(_centre(a), _centre(b), None),
     "braycurtis": lambda a, b, w=None: _sum(abs(a - b), w) / _sum(abs(a + b), w),
     "canberra": lambda a, b, w=None: _canberra(a, b, w),
     "seuclidean": lambda a, b, V: _power(2.0, 1 / V)(a, b),
-    "mahalanobis": lambda a, b, VI: _in_metric(a, b, VI),
+    "mahalanobis": lambda a, b, VI: _measure(a, b, VI),
 }
 _NAMES = {
     "l2": "euclidean", "sqeuclid": "sqeuclidean", "manhattan": "cityblock", "l1": "cityblock", "cheby": "chebyshev",
@@ -330,5 +330,5 @@ def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Array:
     return x[np.triu_indices(len(x), 1)]
 
 
-__getattr__ = beyond("spatial.distance", {})
+__getattr__ = make_module_getattr("spatial.distance", {})
 __dir__ = public_of(__name__)

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad.implicit.convergence import scipy_module
-from ndgrad.scipy._without_rules import beyond, public_of
+from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.stats import continuous, descriptive, discrete, multivariate
 from ndgrad.scipy.stats.continuous import *  # noqa: F403
 from ndgrad.scipy.stats.descriptive import *  # noqa: F403
 from ndgrad.scipy.stats.discrete import *  # noqa: F403
-from ndgrad.scipy.stats.distribution import of_constants
+from ndgrad.scipy.stats.distribution import wrap_member
 from ndgrad.scipy.stats.kernel_density import gaussian_kde
 from ndgrad.scipy.stats.multivariate import *  # noqa: F403
 
 _DISTRIBUTIONS = [*continuous.__all__, *discrete.__all__, *multivariate.__all__]
 
-_beyond = beyond(
+_beyond = make_module_getattr(
     "stats",
     {
         "spearmanr": "pearsonr: ranks are whole numbers, which have no derivative",
@@ -48,7 +48,7 @@ class _OfConstants:
 
     def __getattr__(self, name: str) -> Any:
         near = "a distribution with rules: " + ", ".join(sorted(_DISTRIBUTIONS))
-        return of_constants(f"scipy.stats.{self.name}.{name}", getattr(self._theirs, name), near)
+        return wrap_member(f"scipy.stats.{self.name}.{name}", getattr(self._theirs, name), near)
 
     def __call__(self, *args: Any, **kwds: Any) -> Any:
         return _OfConstants(self.name, self.__getattr__("__call__")(*args, **kwds))

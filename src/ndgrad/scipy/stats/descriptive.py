@@ -42,6 +42,19 @@ def _propagates(nan_policy: str) -> None:
         )
 
 
+def _cast(a: ArrayLike, dtype: Dtype) -> ArrayLike:
+    return a if dtype is None else real(a).astype(dtype)
+
+
+def _refuse_options(name: str, options: dict[str, Any]) -> None:
+    """Raise for SciPy's options that have no derivative here, and for misspelt ones."""
+    if options:
+        raise TypeError(
+            f"{name}(): {', '.join(sorted(options))} is not supported. Leave it out, or use SciPy's {name} for results "
+            "without a derivative. [nd-unsupported]"
+        )
+
+
 def _count(t: Array, axis: Axes) -> int:
     return math.prod(t.shape[d] for d in many_axes(axis, t.ndim))
 
@@ -49,7 +62,7 @@ def _count(t: Array, axis: Axes) -> int:
 # ----- means and spreads ----------------------------------------------------------------------------------------------
 
 
-def _weighted(t: Array, weights: ArrayLike | None, axis: Axes, keepdims: bool = False) -> Array:
+def _average(t: Array, weights: ArrayLike | None, axis: Axes, keepdims: bool = False) -> Array:
     if weights is None:
         return t.mean(axis=axis, keepdims=keepdims)
     w = np.broadcast_to(real(weights), t.shape)
@@ -67,8 +80,8 @@ def gmean(
     array(2.)
     """
     _propagates(nan_policy)
-    t, axis = _flat(a, axis)
-    return np.exp(_weighted(np.log(t), weights, axis, keepdims))
+    t, axis = _flat(_cast(a, dtype), axis)
+    return np.exp(_average(np.log(t), weights, axis, keepdims))
 
 
 def hmean(
@@ -82,8 +95,8 @@ def hmean(
     array(1.5)
     """
     _propagates(nan_policy)
-    t, axis = _flat(a, axis)
-    return 1.0 / _weighted(1.0 / t, weights, axis, keepdims)
+    t, axis = _flat(_cast(a, dtype), axis)
+    return 1.0 / _average(1.0 / t, weights, axis, keepdims)
 
 
 def pmean(
@@ -99,8 +112,8 @@ def pmean(
     _propagates(nan_policy)
     if isinstance(p, (int, float)) and p == 0:
         return gmean(a, axis, dtype, weights, keepdims=keepdims)
-    t, axis = _flat(a, axis)
-    return _weighted(t**p, weights, axis, keepdims) ** (1.0 / p)
+    t, axis = _flat(_cast(a, dtype), axis)
+    return _average(t**p, weights, axis, keepdims) ** (1.0 / p)
 
 
 def _central(t: Array, order: int, axis: Axes, center: ArrayLike | None = None) -> Array:
@@ -263,7 +276,7 @@ def tmean(
     array(1.5)
     """
     t, axis = _flat(a, axis)
-    inside = _within(t, limits, inclusive)
+    inside = _mask_limits(t, limits, inclusive)
     return np.where(inside, t, 0.0).sum(axis=axis) / inside.sum(axis=axis)
 
 
@@ -278,13 +291,13 @@ def tvar(
     array(2.)
     """
     t, axis = _flat(a, axis)
-    inside = _within(t, limits, inclusive)
+    inside = _mask_limits(t, limits, inclusive)
     count = inside.sum(axis=axis, keepdims=True)
     mean = np.where(inside, t, 0.0).sum(axis=axis, keepdims=True) / count
     return (np.where(inside, t - mean, 0.0) ** 2).sum(axis=axis) / (count.sum(axis=axis) - ddof)
 
 
-def _within(t: Array, limits: Sequence[float | None] | None, inclusive: tuple[bool, bool]) -> Array:
+def _mask_limits(t: Array, limits: Sequence[float | None] | None, inclusive: tuple[bool, bool]) -> Array:
     low, high = (None, None) if limits is None else limits
     inside = np.ones(t.shape, bool)
     if low is not None:
@@ -482,6 +495,7 @@ def boxcox_llf(
     >>> stats.boxcox_llf(1.0, [1.0, 2.0, 4.0]).round(6)
     array(-0.662749)
     """
+    _propagates(nan_policy)
     t, lam = real(data), real(lmb)
     n = t.shape[axis]
     return (lam - 1.0) * np.log(t).sum(axis=axis, keepdims=keepdims) - 0.5 * n * np.log(
@@ -498,6 +512,7 @@ def yeojohnson_llf(
     >>> stats.yeojohnson_llf(1.0, [1.0, -2.0, 4.0]).round(6)
     array(-2.687639)
     """
+    _propagates(nan_policy)
     t, lam = real(data), real(lmb)
     up = t >= 0
     moved = np.where(up, boxcox1p(np.where(up, t, 0.0), lam), -boxcox1p(np.where(up, 0.0, -t), 2.0 - lam))
@@ -582,6 +597,10 @@ def pearsonr(
     >>> stats.pearsonr([1.0, 2.0, 3.0], [1.0, 2.0, 2.0]).statistic.round(6)
     array(0.866025)
     """
+    if method is not None:
+        raise NotImplementedError(
+            f"pearsonr(): method={method!r} resamples, which has no derivative. Leave it out. [nd-no-derivative]"
+        )
     u, v = real(x), real(y)
     n = u.shape[axis]
     du, dv = u - u.mean(axis=axis, keepdims=True), v - v.mean(axis=axis, keepdims=True)
@@ -624,7 +643,7 @@ def linregress(x: ArrayLike, y: ArrayLike, alternative: str = "two-sided") -> Li
 
 def ttest_1samp(
     a: ArrayLike, popmean: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", alternative: str = "two-sided",
-    **_: Any,
+    **options: Any,
 ) -> TtestResult:  # fmt: skip
     """Student's t-test of whether a sample has a given mean.
 
@@ -633,6 +652,7 @@ def ttest_1samp(
     array(1.732051)
     """
     _propagates(nan_policy)
+    _refuse_options("ttest_1samp", options)
     t, axis = _flat(a, axis)
     n = t.shape[axis]
     statistic = (t.mean(axis=axis) - real(popmean)) / (t.std(axis=axis, ddof=1) / math.sqrt(n))
@@ -640,7 +660,8 @@ def ttest_1samp(
 
 
 def ttest_rel(
-    a: ArrayLike, b: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", alternative: str = "two-sided", **_: Any,
+    a: ArrayLike, b: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", alternative: str = "two-sided",
+    **options: Any,
 ) -> TtestResult:  # fmt: skip
     """Student's t-test of whether paired samples have one mean.
 
@@ -648,12 +669,13 @@ def ttest_rel(
     >>> stats.ttest_rel([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]).statistic.round(6)
     array(1.732051)
     """
+    _refuse_options("ttest_rel", options)
     return ttest_1samp(real(a) - real(b), 0.0, axis, nan_policy, alternative)
 
 
 def ttest_ind(
     a: ArrayLike, b: ArrayLike, *, axis: Axis = 0, equal_var: bool = True, nan_policy: str = "propagate",
-    alternative: str = "two-sided", **_: Any,
+    alternative: str = "two-sided", **options: Any,
 ) -> TtestResult:  # fmt: skip
     """Student's t-test of whether two samples have one mean; Welch's with equal_var=False.
 
@@ -662,6 +684,7 @@ def ttest_ind(
     array(0.348641)
     """
     _propagates(nan_policy)
+    _refuse_options("ttest_ind", options)
     (u, axis), (v, _axis) = _flat(a, axis), _flat(b, axis)
     n, m = u.shape[axis], v.shape[axis]
     su, sv = u.var(axis=axis, ddof=1), v.var(axis=axis, ddof=1)
@@ -676,13 +699,14 @@ def ttest_ind(
     return _ttest_result(statistic, _p_value(statistic, df, alternative), df)
 
 
-def f_oneway(*samples: Any, axis: int = 0, **_: Any) -> SignificanceResult:
+def f_oneway(*samples: Any, axis: int = 0, **options: Any) -> SignificanceResult:
     """The analysis of variance of several samples.
 
     >>> from ndgrad.scipy import stats
     >>> stats.f_oneway([1.0, 2.0, 3.0], [2.0, 3.0, 5.0]).statistic.round(6)
     array(1.6)
     """
+    _refuse_options("f_oneway", options)
     groups = [real(s) for s in samples]
     whole = np.concatenate(groups, axis=axis)
     k, n = len(groups), whole.shape[axis]

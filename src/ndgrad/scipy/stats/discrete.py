@@ -59,7 +59,7 @@ class Discrete(Distribution):
     def entropy_at(self, *shapes: Any) -> Array:
         raise NoRule("sum -pmf * logpmf over the support")
 
-    def _at(
+    def _evaluate_mass(
         self, k: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
         above: float, exact: bool,
     ) -> Array:  # fmt: skip
@@ -90,29 +90,29 @@ class Discrete(Distribution):
 
     @or_scipys
     def pmf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
+        return self._evaluate_mass(k, args, kwds, self.pmf_at, 0.0, 0.0, True)
 
     @or_scipys
     def logpmf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
+        return self._evaluate_mass(k, args, kwds, self.logpmf_at, -numpy.inf, -numpy.inf, True)
 
     @or_scipys
     def cdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
+        return self._evaluate_mass(k, args, kwds, self.cdf_at, 0.0, 1.0, False)
 
     @or_scipys
     def sf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(k, args, kwds, self.sf_at, 1.0, 0.0, False)
+        return self._evaluate_mass(k, args, kwds, self.sf_at, 1.0, 0.0, False)
 
     @or_scipys
     def logcdf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(
+        return self._evaluate_mass(
             k, args, kwds, lambda *v: log_of_smaller(self.cdf_at(*v), lambda: self.sf_at(*v)), -numpy.inf, 0.0, False
         )
 
     @or_scipys
     def logsf(self, k: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at(
+        return self._evaluate_mass(
             k, args, kwds, lambda *v: log_of_smaller(self.sf_at(*v), lambda: self.cdf_at(*v)), 0.0, -numpy.inf, False
         )
 
@@ -141,7 +141,7 @@ class Discrete(Distribution):
 
     def rvs(self, *args: Any, size: Shape | None = None, random_state: RandomState = None, **kwds: Any) -> Array:
         refuse_active(f"{self.name}.rvs", (args, kwds), _DRAWS)
-        drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state)))
+        drawn = constant(numpy.asarray(self._draw(args, kwds, size, random_state)))
         return drawn[0] if size is None and drawn.size == 1 else drawn
 
 
@@ -149,7 +149,7 @@ def _log_choose(n: Array, k: Array) -> Array:
     return S.lgamma(n + 1.0) - S.lgamma(k + 1.0) - S.lgamma(n - k + 1.0)
 
 
-def _by_powers(
+def _combine_powers(
     edge: Array, inner: Callable[[Any], Any], p: Array, log_scale: Array, powers: Callable[[Any], Any],
 ) -> Array:  # fmt: skip
     """Return a probability as the exponential of its logarithm. At an edge of the parameter, where that is infinite, it
@@ -186,7 +186,7 @@ class Binomial(Discrete):
 
     def pmf_at(self, k: Array, n: Array, p: Array) -> Array:
         inner, powers = lambda q: np.exp(self.logpmf_at(k, n, q)), lambda q: q**k * (1.0 - q) ** (n - k)
-        return _by_powers((p == 0) | (p == 1), inner, p, _log_choose(n, k), powers)
+        return _combine_powers((p == 0) | (p == 1), inner, p, _log_choose(n, k), powers)
 
 
 class Poisson(Discrete):
@@ -199,7 +199,7 @@ class Poisson(Discrete):
 
     def pmf_at(self, k: Array, mu: Array) -> Array:
         inner, powers = lambda m: np.exp(self.logpmf_at(k, m)), lambda m: m**k * np.exp(-m)
-        return _by_powers(mu == 0, inner, mu, -S.lgamma(k + 1.0), powers)
+        return _combine_powers(mu == 0, inner, mu, -S.lgamma(k + 1.0), powers)
 
 
 class Geometric(Discrete):
@@ -208,10 +208,10 @@ class Geometric(Discrete):
     support_at = staticmethod(lambda p: (1.0, numpy.inf))
     logpmf_at = staticmethod(lambda k, p: xlog1py(k - 1.0, -p) + np.log(p))
     sf_at = staticmethod(
-        lambda k, p: _by_powers(p == 1, lambda q: np.exp(k * np.log1p(-q)), p, 0.0 * p, lambda q: (1.0 - q) ** k)
+        lambda k, p: _combine_powers(p == 1, lambda q: np.exp(k * np.log1p(-q)), p, 0.0 * p, lambda q: (1.0 - q) ** k)
     )
     cdf_at = staticmethod(
-        lambda k, p: _by_powers(
+        lambda k, p: _combine_powers(
             p == 1, lambda q: one_less_exp(-k * np.log1p(-q)), p, 0.0 * p, lambda q: 1.0 - (1.0 - q) ** k
         )
     )
@@ -219,7 +219,7 @@ class Geometric(Discrete):
 
     def pmf_at(self, k: Array, p: Array) -> Array:
         inner, powers = lambda q: np.exp(self.logpmf_at(k, q)), lambda q: (1.0 - q) ** (k - 1.0) * q
-        return _by_powers(p == 1, inner, p, 0.0 * p, powers)
+        return _combine_powers(p == 1, inner, p, 0.0 * p, powers)
 
     moments = staticmethod(lambda p: (1.0 / p, (1.0 - p) / p / p))
 
@@ -236,7 +236,7 @@ class NegativeBinomial(Discrete):
 
     def pmf_at(self, k: Array, n: Array, p: Array) -> Array:
         inner, powers = lambda q: np.exp(self.logpmf_at(k, n, q)), lambda q: q**n * (1.0 - q) ** k
-        return _by_powers(p == 1, inner, p, S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n), powers)
+        return _combine_powers(p == 1, inner, p, S.lgamma(n + k) - S.lgamma(k + 1.0) - S.lgamma(n), powers)
 
 
 class BetaBinomial(Discrete):

@@ -21,7 +21,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.storage import memory_of
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import constant, values_of
-from ndgrad.scipy._without_rules import floating, on_constants, refuse_active, without_tensors
+from ndgrad.scipy._without_rules import floating, refuse_active, strip_tensors, wrap_for_constants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,20 +62,20 @@ def or_scipys(method: F) -> F:
         try:
             return method(self, *args, **kwds)
         except NoRule as missing:
-            return of_constants(
+            return wrap_member(
                 f"{self.name}.{method.__name__}", getattr(scipys(self.name), method.__name__), str(missing)
             )(*args, **kwds)
 
     return call  # type: ignore[return-value]  # the same parameters
 
 
-def of_constants(
+def wrap_member(
     name: str, theirs: Any, instead: str = "logpdf or logpmf, or an integral of it by ndgrad.scipy.integrate",
 ) -> Any:  # fmt: skip
     """Return a method or attribute of SciPy's; a method runs on constants and returns Arrays."""
     if not callable(theirs):
         return theirs
-    guarded = on_constants(name, theirs, instead)
+    guarded = wrap_for_constants(name, theirs, instead)
 
     def call(*args: Any, **kwds: Any) -> Array:
         return _scalars_as_arrays(guarded(*args, **kwds))
@@ -94,7 +94,7 @@ def real(x: ArrayLike) -> Array:
     return floating(x)
 
 
-def described(kind: Any, what: str, parameters: Sequence[str], example: str) -> str:
+def write_docstring(kind: Any, what: str, parameters: Sequence[str], example: str) -> str:
     """Return the docstring of a distribution."""
     call, _, result = example.partition(" -> ")
     text = f"{what} Parameters: {', '.join(parameters)}."
@@ -113,8 +113,8 @@ class Frozen:
         if name not in METHODS:
             what = f"{self.dist.name}.{name}"
             refuse_active(what, (self.args, self.kwds), "the same method of the distribution's logpdf or logpmf")
-            return of_constants(
-                what, getattr(scipys(self.dist.name)(*without_tensors(self.args), **without_tensors(self.kwds)), name)
+            return wrap_member(
+                what, getattr(scipys(self.dist.name)(*strip_tensors(self.args), **strip_tensors(self.kwds)), name)
             )
         method = getattr(self.dist, name)
         if name in ("entropy", "mean", "median", "std", "support", "var"):
@@ -145,7 +145,7 @@ class Distribution:
     def __init__(self, name: str, what: str, example: str) -> None:
         """Create a distribution; `what` describes it, and `example` is a call of one of its methods with the result."""
         self.name, self.__module__ = name, "ndgrad.scipy.stats"  # the module under which pickles find it
-        self.__doc__ = described(
+        self.__doc__ = write_docstring(
             self, what, (*self.shapes, "loc", "scale")[: len(self.shapes) + 1 + self.has_scale], example
         )
 
@@ -161,14 +161,14 @@ class Distribution:
         """Return SciPy's other attributes of the distribution (moment, expect, ...), for constants."""
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-        return of_constants(f"{self.name}.{name}", getattr(scipys(self.name), name))
+        return wrap_member(f"{self.name}.{name}", getattr(scipys(self.name), name))
 
     # ----- parameters: shapes by position or name, then loc and scale -----
 
     def parameters(self, args: tuple[Any, ...], kwds: dict[str, Any]) -> tuple[list[Any], Any, Any]:
         names = (*self.shapes, "loc", "scale") if self.has_scale else (*self.shapes, "loc")
         if len(args) > len(names):
-            raise TypeError(f"{self.name} takes the parameters {', '.join(names)}, and got {len(args)}. [nd-arguments]")
+            raise TypeError(f"{self.name} takes the parameters {', '.join(names)}, but got {len(args)}. [nd-arguments]")
         given = dict(zip(names, args))
         for name, value in kwds.items():
             if name not in names or name in given:
@@ -245,9 +245,9 @@ class Distribution:
 
     def fit(self, *args: Any, **kwds: Any) -> Array:
         instead = "ndgrad.scipy.optimize.minimize of -logpdf(...).sum()"
-        return of_constants(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
+        return wrap_member(f"{self.name}.fit", scipys(self.name).fit, instead)(*args, **kwds)
 
-    def _drawn(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Shape | None, random_state: RandomState) -> Any:
+    def _draw(self, args: tuple[Any, ...], kwds: dict[str, Any], size: Shape | None, random_state: RandomState) -> Any:
         """Return numbers as SciPy draws them for these parameters."""
         shapes, loc, scale = self.parameters(args, kwds)
         given = [values_of(v.detach()) for v in ([*shapes, loc, scale] if self.has_scale else [*shapes, loc])]
@@ -327,7 +327,7 @@ class Continuous(Distribution):
 
     # ----- SciPy's methods -----
 
-    def _at_point(
+    def _evaluate(
         self, x: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], below: float,
         above: float, density: int,
     ) -> Array:  # fmt: skip
@@ -361,27 +361,27 @@ class Continuous(Distribution):
 
     @or_scipys
     def pdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at_point(x, args, kwds, self.pdf_at, 0.0, 0.0, 1)
+        return self._evaluate(x, args, kwds, self.pdf_at, 0.0, 0.0, 1)
 
     @or_scipys
     def logpdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at_point(x, args, kwds, self.logpdf_at, -numpy.inf, -numpy.inf, 2)
+        return self._evaluate(x, args, kwds, self.logpdf_at, -numpy.inf, -numpy.inf, 2)
 
     @or_scipys
     def cdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at_point(x, args, kwds, self.cdf_at, 0.0, 1.0, 0)
+        return self._evaluate(x, args, kwds, self.cdf_at, 0.0, 1.0, 0)
 
     @or_scipys
     def logcdf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at_point(x, args, kwds, self.logcdf_at, -numpy.inf, 0.0, 0)
+        return self._evaluate(x, args, kwds, self.logcdf_at, -numpy.inf, 0.0, 0)
 
     @or_scipys
     def sf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at_point(x, args, kwds, self.sf_at, 1.0, 0.0, 0)
+        return self._evaluate(x, args, kwds, self.sf_at, 1.0, 0.0, 0)
 
     @or_scipys
     def logsf(self, x: ArrayLike, *args: Any, **kwds: Any) -> Array:
-        return self._at_point(x, args, kwds, self.logsf_at, 0.0, -numpy.inf, 0)
+        return self._evaluate(x, args, kwds, self.logsf_at, 0.0, -numpy.inf, 0)
 
     def _quantile(
         self, q: ArrayLike, args: tuple[Any, ...], kwds: dict[str, Any], formula: Callable[..., Any], upper: bool,
@@ -425,12 +425,12 @@ class Continuous(Distribution):
         """
         shapes, loc, scale = self.parameters(args, kwds)
         if not at_stake(shapes, loc, scale):
-            drawn = constant(numpy.asarray(self._drawn(args, kwds, size, random_state), numpy.float64))
+            drawn = constant(numpy.asarray(self._draw(args, kwds, size, random_state), numpy.float64))
             return drawn[0] if size is None and drawn.size == 1 else drawn
         plain = [s.detach() for s in shapes]
         z = constant(
             numpy.asarray(
-                self._drawn((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64
+                self._draw((*plain, 0.0, 1.0), {}, _size(size, shapes, loc, scale), random_state), numpy.float64
             )
         )
         if at_stake(shapes):
@@ -475,7 +475,7 @@ __all__ = [
     "bare",
     "log_of_smaller",
     "nan",
-    "of_constants",
+    "wrap_member",
     "one_less_exp",
     "only",
     "or_scipys",

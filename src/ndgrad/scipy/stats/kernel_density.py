@@ -36,7 +36,7 @@ class gaussian_kde:
         self._given = weights is not None
         w = real(numpy.full(self.n, 1.0)) if weights is None else real(weights)
         if w.shape != (self.n,):
-            raise ValueError(f"`weights` input should be of length n ({self.n}), and has shape {w.shape}. [nd-shape]")
+            raise ValueError(f"`weights` input should be of length n ({self.n}), but has shape {w.shape}. [nd-shape]")
         self.weights = w / w.sum()
         self.neff = 1.0 / (self.weights**2).sum()
         self.set_bandwidth(bw_method)

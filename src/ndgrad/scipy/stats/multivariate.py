@@ -13,7 +13,7 @@ import numpy
 
 import ndgrad.numpy as np
 from ndgrad.numpy.coercion import constant, values_of
-from ndgrad.scipy.stats.distribution import S, described, of_constants, real, scipys, xlogy
+from ndgrad.scipy.stats.distribution import S, real, scipys, wrap_member, write_docstring, xlogy
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike, RandomState, Shape
@@ -28,7 +28,7 @@ class _Parametrised:
 
     def __init__(self, name: str, what: str, example: str) -> None:
         self.name, self.__module__ = name, "ndgrad.scipy.stats"  # the module under which pickles find it
-        self.__doc__ = described(self, what, self.names, example)
+        self.__doc__ = write_docstring(self, what, self.names, example)
 
     def __reduce__(self) -> str:
         return self.name
@@ -39,7 +39,7 @@ class _Parametrised:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return of_constants(f"{self.name}.{name}", getattr(scipys(self.name), name))
+        return wrap_member(f"{self.name}.{name}", getattr(scipys(self.name), name))
 
 
 class FrozenVector:
@@ -67,7 +67,7 @@ def _factor(cov: Array, what: str) -> Array:
         return S.cholesky(cov)
     except numpy.linalg.LinAlgError:
         raise numpy.linalg.LinAlgError(
-            f"{what}: the input matrix must be symmetric positive definite, and is not (shape {cov.shape}). "
+            f"{what}: the input matrix must be symmetric positive definite, but is not (shape {cov.shape}). "
             "Singular ones (allow_singular=True) have no derivative here: add a small multiple of the identity. "
             "[nd-singular]"
         ) from None

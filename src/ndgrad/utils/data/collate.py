@@ -42,11 +42,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """
     first = batch[0]
     if isinstance(first, Variable):
-        return _stacked(batch)
+        return _stack(batch)
     if isinstance(first, (np.ndarray, np.generic)):
         if first.dtype.kind not in "biufcV":
-            raise TypeError(_refused(first, f" of dtype {first.dtype}"))
-        return _stacked([as_tensor(sample) for sample in batch])
+            raise TypeError(_refusal_text(first, f" of dtype {first.dtype}"))
+        return _stack([as_tensor(sample) for sample in batch])
     if isinstance(first, float):
         return tensor(list(batch), dtype=float64)
     if isinstance(first, int):
@@ -60,26 +60,26 @@ def default_collate(batch: Sequence[Any]) -> Any:
         if len(sizes) > 1:
             raise RuntimeError(
                 "default_collate: each element in list of batch should be of equal size, "
-                f"and there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart. [nd-loader]"
+                f"but there are {sorted(sizes)}. Give a collate_fn that pads them, or keeps them apart. [nd-loader]"
             )
         columns = [default_collate(column) for column in zip(*batch, strict=True)]
         if _is_named_tuple(first):
             return type(first)(*columns)
         return columns if isinstance(first, tuple) else _same_sequence(first, columns)
-    raise TypeError(_refused(first, ""))
+    raise TypeError(_refusal_text(first, ""))
 
 
-def _stacked(tensors: Sequence[Any]) -> Any:
+def _stack(tensors: Sequence[Any]) -> Any:
     shapes = {tuple(t.shape) for t in tensors}
     if len(shapes) > 1:
         raise RuntimeError(
-            f"default_collate: stack expects each tensor to be equal size, and there are {sorted(shapes)}. Give a "
+            f"default_collate: stack expects each tensor to be equal size, but there are {sorted(shapes)}. Give a "
             "collate_fn that pads them, or keeps them apart. [nd-loader]"
         )
     return stack(list(tensors))
 
 
-def _refused(sample: Any, more: str) -> str:
+def _refusal_text(sample: Any, more: str) -> str:
     return (
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
         f"{type(sample).__name__}{more}. Give a collate_fn that makes batches of them. [nd-loader]"

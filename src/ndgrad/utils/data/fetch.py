@@ -26,16 +26,16 @@ class Fetch:
 
     def __call__(self, task: Any) -> Any:
         """Return the batch, or END."""
-        found = self._taken(task) if self.samples is not None else self._looked_up(task)
+        found = self._take(task) if self.samples is not None else self._look_up(task)
         return found if isinstance(found, str) and found is END else self.collate_fn(found)
 
-    def _looked_up(self, task: Any) -> Any:
+    def _look_up(self, task: Any) -> Any:
         if not self.collates:
             return self.dataset[task]
         several = getattr(self.dataset, "__getitems__", None)
         return several(task) if callable(several) else [self.dataset[i] for i in task]
 
-    def _taken(self, count: int | None) -> Any:
+    def _take(self, count: int | None) -> Any:
         assert self.samples is not None
         if count is None:
             return next(self.samples, END)

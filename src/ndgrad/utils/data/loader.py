@@ -247,7 +247,7 @@ class _Pass(Iterator[Any]):
             worker, message = self.owner.pop(number), self.ready.pop(number)
             answer = unpack(message)
             if isinstance(answer, Failure):
-                raise answer.raised(worker)
+                raise answer.make_exception(worker)
             if self.loader.is_stream and isinstance(answer, str) and answer == END:
                 self.open[worker] = False
                 self._ask()

@@ -35,17 +35,17 @@ class _Pickler(pickle.Pickler):
                 f"a batch holds a tensor of shape {tuple(obj.shape)} that was computed from one that requires grad, "
                 "and graphs do not leave a process. Use detach() in the dataset or the collate_fn. [nd-pickle]"
             )
-        return _received, (obj.face.on_numpy_face, obj._array, wants)
+        return _receive, (obj.face.on_numpy_face, obj._array, wants)
 
 
-def _received(on_numpy_face: bool, array: Any, wants: bool) -> Any:
-    """Return a tensor over an array without other owners."""
-    face: type[Any] = Tensor
-    if on_numpy_face:
+def _receive(is_array: bool, array: Any, wants: bool) -> Any:
+    """Return a Tensor or an Array over memory without other owners."""
+    tensor_class: type[Any] = Tensor
+    if is_array:
         from ndgrad.numpy._array import Array  # already loaded by the sender, and not needed otherwise
 
-        face = Array
-    made = wrap(face, array)
+        tensor_class = Array
+    made = wrap(tensor_class, array)
     return made.requires_grad_() if wants else made
 
 

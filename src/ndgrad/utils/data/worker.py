@@ -60,7 +60,7 @@ class Failure:
     trace: str
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def from_exception(cls, error: BaseException) -> Failure:
         try:
             pickled: bytes | None = pickle.dumps(error)
             pickle.loads(pickled)  # type: ignore[arg-type]  # it was made in the line above
@@ -68,7 +68,7 @@ class Failure:
             pickled = None
         return cls(pickled, type(error).__name__, traceback.format_exc())
 
-    def raised(self, number: int) -> BaseException:
+    def make_exception(self, number: int) -> BaseException:
         """Return the exception for the main process, with the worker's traceback."""
         said = f"Caught {self.kind} in DataLoader worker process {number}.\nOriginal {self.trace}[nd-worker]"
         if self.pickled is not None:
@@ -136,14 +136,14 @@ def run(setup: Setup, connection: Connection, parent: int) -> None:
                 started = True
                 fetch = Fetch(setup.dataset, setup.collates, setup.collate_fn, setup.drop_last)
             except Exception as error:
-                failed = Failure.of(error)
+                failed = Failure.from_exception(error)
             continue
         number, wanted = task
         try:
             answer: Any = failed if fetch is None else fetch(wanted)
             message = pack(answer, setup.prefix)
         except Exception as error:
-            message = pack(Failure.of(error), None)
+            message = pack(Failure.from_exception(error), None)
         try:
             connection.send((number, message))
         except (BrokenPipeError, ConnectionResetError):

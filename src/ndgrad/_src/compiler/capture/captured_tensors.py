@@ -155,7 +155,8 @@ def _property(name: str) -> property:
 
     def get(t: Any) -> Any:
         payload = _get_array(t)
-        if payload.__class__ is TracedArray:  # made by the trace, the most frequent case
+        kind = payload.__class__
+        if kind is TracedArray or kind in FACES:  # made by the trace or by a transform, the most frequent cases
             return read(t)
         tracer = modes().tracer()
         proxy = None if tracer is None else tracer.find_captured(id(t))
@@ -169,7 +170,10 @@ def _property(name: str) -> property:
         except AttributeError:  # a tensor under construction
             write(t, value)
             return
-        proxy = None if payload.__class__ is TracedArray and value.__class__ is not Lent else _find_proxy(t, payload)
+        if payload.__class__ is TracedArray and value.__class__ is not Lent:
+            write(t, value)
+            return
+        proxy = _find_proxy(t, payload)
         if proxy is None:
             if value.__class__ is Lent and (tracer := find_tracer()) is not None:
                 tracer.note_shared(payload)

@@ -71,7 +71,7 @@ from ndgrad._src.compiler.capture.captured_state import (
     slots_of,
 )
 from ndgrad._src.compiler.capture.code_origin import is_foreign
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.known_calls import is_pure_source, refuse_c_function
 from ndgrad._src.compiler.capture.looked_up_names import (
     attribute_chains,
@@ -87,6 +87,7 @@ from ndgrad._src.core.generate import FACES
 from ndgrad._src.core.variable import Variable, requires_grad
 from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.foundations.devices import device, layout, memory_format
+from ndgrad._src.foundations.public_path import defining_module
 
 #: Largest number of objects that a function may reach. Arrays of up to SMALL bytes are compared at each call with a
 #: copy of their bytes; arrays of more than LARGE bytes are not compared at all.
@@ -169,12 +170,11 @@ class Environment:
         self.reaches_environment_variables = False
         #: Generators of random numbers and their states.
         self._sources: list[tuple[Any, Any]] = []
-        #: Functions that cache their results (functools.cache), with their hit and miss counts.
-        self._caches: list[tuple[Any, Any]] = []
+        #: Functions that cache their results (functools.cache), and the counts of their caches before a trace.
+        self.caches: list[Any] = []
+        self._counts: list[Any] = []
         #: Identities of the code of these functions.
         self._remembered: set[int] = set()
-        #: True if a cache has been emptied since: its results may now differ.
-        self._is_outdated = False
         #: Number of times that compared slots got other objects: replaced tensors, equal values.
         self.generation = 0
         #: Placeholders installed during a trace, by the identity of the slots and the number of the slot.
@@ -301,7 +301,7 @@ class Environment:
             return
         if id(value) in self._opaque_objects:
             self._note_opaque_name(name, self._opaque_objects[id(value)])
-        elif first is not None and name is not None and isinstance(value, (list, tuple, dict, set, collections.deque)):
+        elif first is not None and name is not None and isinstance(value, _ALIASED):
             self._aliases.setdefault(name, set()).add(first)
 
     def _visit_subclass(self, what: str, value: Any) -> None:
@@ -456,7 +456,28 @@ class Environment:
         self._capture_tensor_classes()
         self._walk()
         del self._pending
-        self._caches = [(function, function.cache_info()) for function, _ in self._caches]
+
+    def note_caches(self) -> None:
+        """Record the counts of all caches at the start of a trace."""
+        self._counts = [cache.cache_info() for cache in self.caches]
+
+    def check_caches(self) -> None:
+        """Raise if a trace has used a cache without a stand-in."""
+        for cache, known in zip(self.caches, self._counts, strict=True):
+            if cache.cache_info() != known:
+                raise GraphBreak(_describe_cache(cache))
+
+    def refuse_cache(self, cache: Any) -> None:
+        """Treat a cache as an opaque object, because no stand-in can replace it."""
+        self._note_opaque_object("", cache, self._first_names.get(id(cache)), _describe_cache(cache))
+
+    def reach_cached(self, what: str, value: Any, read: Callable[[], Any]) -> None:
+        """Compare a cached result before each call; `read` returns the current one. An object that has not been reached
+        is reached by another environment.
+        """
+        if not (is_plain(value) or id(value) in self._seen or id(value) in self.tensors):
+            raise Unreached(f"{what} is an object that was not found by its name", [(what, value)])
+        self.watch(what, read)
 
     def captures_tensor_attribute(self, name: str) -> bool:
         """True if an attribute of the tensor classes is compared before each call."""
@@ -518,7 +539,7 @@ class Environment:
         """Reach a function that caches its results. A trace may use cached results. It ends before it computes new
         ones, see `refuse_code`.
         """
-        self._caches.append((value, value.cache_info()))
+        self.caches.append(value)
         if isinstance(value.__wrapped__, types.FunctionType):
             self._remembered.add(id(value.__wrapped__.__code__))
         self._pending.append((what, value.__wrapped__, name))
@@ -597,7 +618,13 @@ class Environment:
         self._capture(CapturedSlots(what, (), lambda: [value.tobytes() if isinstance(value, array.array) else bytes(value)], write), name)
 
     def _visit_context_variable(self, what: str, variable: Any, name: str | None) -> None:
-        self._capture(CapturedSlots(f"{what}, a context variable", (), lambda: [variable.get(MISSING)], None), name)
+        def read_value() -> list[Any]:
+            try:
+                return [variable.get()]  # its own default counts, too
+            except LookupError:
+                return [MISSING]
+
+        self._capture(CapturedSlots(f"{what}, a context variable", (), read_value, None), name)
 
     def _visit_thread_local(self, what: str, value: Any, name: str | None) -> None:
         self._visit_class(type(value))
@@ -683,7 +710,7 @@ class Environment:
             value = getattr(value, "_numpy", value)
         if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState, Generator)):
             self._sources.append((value, get_state(value)))
-        elif cls.__module__.startswith(_CONSTANT_MODULES) or cls in _CONSTANT_CLASSES or (cls.__name__ in _COMPILED_FUNCTIONS and is_foreign(getattr(value, "__module__", None))):
+        elif defining_module(cls).startswith(_CONSTANT_MODULES) or cls in _CONSTANT_CLASSES or (cls.__name__ in _COMPILED_FUNCTIONS and is_foreign(getattr(value, "__module__", None))):
             pass
         elif hasattr(cls, "__next__"):
             self._note_opaque_object(what, value, name, f"{what} is an iterator, which the function would advance")
@@ -963,8 +990,6 @@ class Environment:
             reason = self._compare(slots, now, moved)
             if reason is not None:
                 return reason
-        if self._caches and self._has_emptied_cache():
-            return "a cache has been emptied"
         for t, known, _, label in tensors:
             if id(t) not in moved and known is not None and get_facts(t) != known:
                 return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
@@ -1005,14 +1030,6 @@ class Environment:
         slots.then = now
         self.generation += 1
         return False
-
-    def _has_emptied_cache(self) -> bool:
-        """True if a cache has been emptied: its hit and miss counts have restarted."""
-        self._is_outdated = self._is_outdated or any(
-            function.cache_info().hits < known.hits or function.cache_info().misses < known.misses
-            for function, known in self._caches
-        )
-        return self._is_outdated
 
     def has_new_values(self) -> bool:
         """True if slots with numbers as inputs hold anything new that is not such a number."""
@@ -1143,6 +1160,11 @@ def _has_hidden_state(cls: type) -> bool:
     return cls.__itemsize__ != 0 or cls.__basicsize__ > object.__basicsize__ + pointers * object.__basicsize__ // 2
 
 
+def _describe_cache(cache: Any) -> str:
+    name = getattr(cache, "__qualname__", repr(cache))
+    return f"{name} caches its results; a compiled call cannot repeat the way it is called"
+
+
 def _parameters_of(code: types.CodeType) -> str:
     """Return the name that stands for the default values of a function's parameters."""
     return f"the parameters of {code.co_qualname} at {id(code):#x}"
@@ -1151,6 +1173,9 @@ def _parameters_of(code: types.CodeType) -> str:
 def _visit_nothing(environment: Environment, what: str, value: Any, name: str | None) -> None:
     """Reach nothing: the object is constant."""
 
+
+#: Classes of objects that may be opaque, or have opaque items: all names that lead to them are recorded.
+_ALIASED = (list, tuple, dict, set, collections.deque, functools._lru_cache_wrapper)
 
 #: Flag of classes made by a class statement.
 _IS_HEAP_TYPE = 1 << 9

@@ -41,3 +41,21 @@ class GraphBreak(RuntimeError):
     def again(self) -> GraphBreak:
         """Return a new break with the same reason, to be raised."""
         return GraphBreak(self.reason, self.where)
+
+
+class Unreached(GraphBreak):
+    """The function uses an object that the environment has not reached. The next environment starts with more roots,
+    names of attributes and names of imported modules.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        roots: list[tuple[str, Any]],
+        names: frozenset[str] = frozenset(),
+        modules: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(reason)
+        self.roots = roots
+        self.names = names
+        self.modules = modules

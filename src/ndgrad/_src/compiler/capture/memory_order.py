@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -38,23 +38,12 @@ class Origin(NamedTuple):
     strides: tuple[int, ...]
 
 
+#: Origin of results of a derivative rule. Eager rules compute on arrays, by code that a trace does not see, so their order
+#: is unknown. Gradients that a pass returns, and `.grad`, have the order of the inputs.
+OF_RULE = Origin(None, (), {}, 0, ())
+
 #: Strides of results, by op, layouts of the arguments, and settings.
 _found: dict[Any, tuple[tuple[int, ...], ...]] = {}
-
-
-#: Ops, apart from elementwise ones, whose results are in C order if their arguments are.
-_ORDERLY = frozenset([
-    "cast", "clone", "sum", "sum_all", "mean", "prod", "amax", "amin", "matmul", "cat", "stack",
-    "softmax", "cumsum", "zeros_like", "slice_scatter", "embed", "select_backward", "slice_backward",
-    "roll", "tril", "triu", "constant_pad_nd", "cumprod", "index_put", "index_add", "scatter_add", "linear",
-])  # fmt: skip
-
-#: Elementwise ops whose results are in C order if their arguments are; otherwise the order depends on their functions.
-_AS_LEFT = frozenset([
-    "beta_shape_ratio", "betainc_shape", "boxcox", "boxcox1p", "complex", "distance_power", "expn",
-    "gamma_shape_ratio", "igamma_shape", "mish_slope", "orthogonal_polynomial", "polar", "sigmoid", "silu",
-    "silu_slope", "softplus_slope", "student_shape", "voigt_profile",
-])  # fmt: skip
 
 
 def is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: device | None) -> bool:
@@ -63,11 +52,11 @@ def is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: 
         return True
     if op.name == "matmul" and all(a.ndim <= 2 for a in arrays) and place in (None, CPU):
         return True  # for any order of the matrices; for a batch, the order of the products follows theirs
-    if (not op.elementwise and op.name not in _ORDERLY) or settings.get("reverse"):
+    if op.memory_order is None or settings.get("reverse"):
         return False
     for a in arrays:
         if isinstance(a, TracedArray):
-            if a.ndim > 1 and (a.memory.assumed is not None or not a.is_in_order):
+            if a.ndim > 1 and (a.is_assumed or not a.is_in_order):
                 return False
         elif isinstance(a, np.ndarray) and a.ndim > 1 and not a.flags.c_contiguous:
             return False
@@ -85,8 +74,8 @@ def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequ
         return
     if op.name == "clone" and 0 in arrays[0].strides:
         return
-    follows = (op.elementwise and op.name not in _AS_LEFT) or op.name in _KEPT
-    is_certain = not any(isinstance(a, TracedArray) and a.ndim > 1 and a.memory.assumed is not None for a in arrays)
+    follows = op.memory_order == "kept"
+    is_certain = not any(isinstance(a, TracedArray) and a.ndim > 1 and a.is_assumed for a in arrays)
     found = _found.get(_key(op, arrays, settings)) if is_certain and not follows and _found else None
     if found is not None:
         for array, strides in zip(made, found, strict=True):
@@ -101,10 +90,6 @@ def arrange(op: Any, arrays: Sequence[Any], settings: dict[str, Any], made: Sequ
     for array in made:
         kept = _kept_order(array.shape, tuple(given))
         array.strides = tuple([s * array.itemsize for s in kept])
-
-
-#: Ops, apart from elementwise ones, that keep the order of their arguments.
-_KEPT = frozenset(["cast", "clone", "zeros_like"])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -124,15 +109,25 @@ def order_of(array: TracedArray) -> tuple[int, ...] | None:
     """Return the dimensions of a dense array from the outermost in memory to the innermost, () for C order; None if the
     array is not dense. Raise as `settle` does.
     """
-    memory = array.memory
-    if memory.assumed is not None and len(memory.value.shape) > 1:
-        settle(memory, MOST_OF_RESULT)
+    settle_array(array, MOST_OF_RESULT)
     if not array.size or array.is_in_order:
         return ()
     order = sorted(range(array.ndim), key=lambda d: (array.shape[d] == 1, -array.strides[d]))
     steps = contiguous_strides(tuple([array.shape[d] for d in order]), array.itemsize)
     is_dense = all(array.shape[d] == 1 or array.strides[d] == step for d, step in zip(order, steps, strict=True))
     return tuple(order) if is_dense else None
+
+
+def settle_array(array: TracedArray, most: int = MOST) -> None:
+    """Check the assumed order of an array as `settle` does."""
+    if array.is_of_rule:
+        _refuse()
+    if array.memory.assumed is not None and len(array.memory.value.shape) > 1:
+        settle(array.memory, most)
+
+
+def _refuse() -> NoReturn:
+    raise GraphBreak("memory is written or returned of which it is not known in which order it lies")
 
 
 def settle(memory: Memory, most: int = MOST) -> None:
@@ -142,6 +137,8 @@ def settle(memory: Memory, most: int = MOST) -> None:
     waiting = [memory]
     while waiting:
         made = waiting[-1].assumed
+        if made is not None and (made is OF_RULE or any(isinstance(a, TracedArray) and a.is_of_rule for a in made.arrays)):
+            _refuse()
         before = () if made is None else [a.memory for a in made.arrays if isinstance(a, TracedArray) and a.ndim > 1]
         unknown = [m for m in before if m.assumed is not None]
         if unknown:
@@ -155,7 +152,7 @@ def settle(memory: Memory, most: int = MOST) -> None:
 def _check(made: Origin, memory: Memory, most: int) -> None:
     strides = None if memory.place not in (None, CPU) else _strides_of(made, most)
     if strides is None:
-        raise GraphBreak("memory is written or returned of which it is not known in which order it lies")
+        _refuse()
     if any(n != 1 and a != b for n, a, b in zip(memory.value.shape, strides, made.strides, strict=True)):
         broken = GraphBreak("memory lies in another order than was assumed")
         broken.is_cured = True

@@ -171,7 +171,8 @@ class NumberPlaceholder:
         if is_taken and dtype in (np.float32, np.float64) and (self.kind is float or self.is_early):
             value = self.as_float(tracer)
             return value if dtype == value.dtype else emit_op(tracer, "cast", value, dtype=dtype)
-        if self.kind is int and self.is_early and dtype == np.int64 and op.name in _OF_INTEGERS:
+        of_integers = (op.is_arithmetic or op.compares) and op.cost == 1  # a quotient of integers is a float
+        if self.kind is int and self.is_early and dtype == np.int64 and of_integers:
             return self.value_in(tracer)
         self.refuse(f"a number that is read of a tensor takes part in {op.name} of {_join_names(dtypes)}")
 
@@ -248,8 +249,6 @@ _LATE_KINDS: dict[str, type | None] = {
 }  # fmt: skip
 #: Operations on late floats that raise only for a division by zero, which is a condition.
 _CERTAIN = frozenset("add sub mul truediv neg abs min max float".split())
-#: Ops on integers whose results are integers or conditions.
-_OF_INTEGERS = frozenset("add sub mul eq ne lt le gt ge".split())
 
 
 def _is_number(value: Any) -> bool:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ndgrad._src.compiler.capture.cached_results import CacheStandIn
 from ndgrad._src.compiler.capture.captured_state import MISSING, CapturedSlots, Varying, is_same
 from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.compiler.capture.number_tape import NumberTape, slot_expression
@@ -332,6 +333,13 @@ class NumberSlots:
         for made in self.functions:
             for holder, place in self.environment.find_slots(made.original) or ():
                 installed[id(holder), place] = holder, made
+        for cache in self.environment.caches:
+            if self._can_replace(cache):
+                stand_in = CacheStandIn(cache, tracer, self.environment)
+                for holder, place in self.environment.find_slots(cache) or ():
+                    installed[id(holder), place] = holder, stand_in
+            else:
+                self.environment.refuse_cache(cache)
         self.environment.install(installed)
 
     def end(self, tape: NumberTape) -> None:

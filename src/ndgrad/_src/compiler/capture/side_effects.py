@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from secrets import randbits
 from typing import Any
 
+import numpy as np
 from numpy.random import bit_generator
 
 from ndgrad._src.arrays.generator import Generator, default_generator
@@ -190,6 +191,18 @@ def _leave() -> None:
             for name, function in _BUILTINS.items():
                 if vars(builtins)[name] is _LOOKUPS[name]:
                     setattr(builtins, name, function)
+
+
+def _refuse_float_error(kind: str, flag: int) -> None:
+    raise GraphBreak(f"NumPy reports an error while the function computes with numbers or arrays: {kind}")
+
+
+def refuse_float_errors() -> Any:
+    """Return a context in which floating-point errors of NumPy's own computations end the trace. Their results are
+    constants of a trace, but each eager call reports the error, as `np.errstate` and the warning filters of the call
+    say. The function's own `np.errstate` blocks stay in force, so an error that they ignore is no error.
+    """
+    return np.errstate(divide="call", over="call", invalid="call", call=_refuse_float_error)
 
 
 @contextmanager

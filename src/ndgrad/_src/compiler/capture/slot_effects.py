@@ -24,6 +24,7 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from ndgrad._src.compiler.capture.cached_results import CacheStandIn
 from ndgrad._src.compiler.capture.captured_state import MISSING, NUMBERS, CapturedSlots, extend, set_item
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
@@ -266,9 +267,9 @@ def make_growing(slots: CapturedSlots, needed: set[int], tracer: Any) -> Any:
 
 def is_placeholder(value: Any) -> bool:
     """True for stand-ins of other objects during a trace."""
-    return type(value) in (NumberPlaceholder, GrowingList, GrowingDeque, PatchedFunction)
+    return type(value) in (NumberPlaceholder, GrowingList, GrowingDeque, PatchedFunction, CacheStandIn)
 
 
 def original_of(value: Any) -> Any:
     """Return the list or function that a stand-in replaces; other objects unchanged."""
-    return value.original if type(value) in (GrowingList, GrowingDeque, PatchedFunction) else value
+    return value.original if type(value) in (GrowingList, GrowingDeque, PatchedFunction, CacheStandIn) else value

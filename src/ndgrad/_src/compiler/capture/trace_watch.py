@@ -11,7 +11,9 @@ it begins:
                         environment, for another trace. Code that names an opaque object, such as an open file, ends
                         the trace, because such an object can be used without a call.
 
-ndgrad's own code is trusted, and C functions that it calls are not checked.
+ndgrad's own code is trusted, and C functions that it calls are not checked. Nearly all calls of a trace are of this
+kind. A filter in native code recognises them (see ndgrad._src.compiler.native.profile_filter). Without llvmlite, all
+calls are reported to Python.
 
 Note [A break inside the profiler]
 The interpreter removes a profiler that raises, so code that caught the break would run on without being watched. So the
@@ -25,6 +27,7 @@ import gc
 import os
 import sys
 import types
+import warnings
 from _warnings import warn
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +35,9 @@ from typing import Any, Self
 
 from ndgrad._src.compiler.capture.code_origin import is_foreign
 from ndgrad._src.compiler.capture.environment import Environment
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.known_calls import is_setter, refuse_c_function, refuse_python_code
+from ndgrad._src.compiler.native import profile_filter
 from ndgrad._src.core.variable import Variable
 
 #: Kinds of code: ndgrad's own, a library's, the user's, and ndgrad's that reads or writes files.
@@ -50,27 +54,23 @@ _own: dict[int, types.CodeType] = {}
 _ENDS = frozenset(["return", "c_return", "c_exception"])
 
 
+def load_filter() -> None:
+    """Load the native filter of calls, before a trace forbids to read files."""
+    profile_filter.load(warn)
+
+
+def _install(function: Any) -> None:
+    """Set the profile function of this thread, with the native filter if it is a watch's."""
+    calls = profile_filter.load(warn) if getattr(function, "is_of_watch", False) else None
+    if calls is None:
+        sys.setprofile(function)
+    else:
+        calls.install(function)
+
+
 def trust(file: str) -> None:
     """Treat the code of a file as ndgrad's own. Tests of the compiler extend its classes."""
     _files[file] = _OWN, "ndgrad"
-
-
-class Unreached(GraphBreak):
-    """The function uses an object that the environment has not reached. The next environment starts with more roots,
-    names of attributes and names of imported modules.
-    """
-
-    def __init__(
-        self,
-        reason: str,
-        roots: list[tuple[str, Any]],
-        names: frozenset[str] = frozenset(),
-        modules: frozenset[str] = frozenset(),
-    ) -> None:
-        super().__init__(reason)
-        self.roots = roots
-        self.names = names
-        self.modules = modules
 
 
 class TraceEnd(BaseException):
@@ -95,7 +95,7 @@ class TraceWatch:
     def __enter__(self) -> Self:
         self._before = sys.getprofile()
         self._is_at_work = True
-        sys.setprofile(self._reporter())
+        _install(self._reporter())
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -106,17 +106,18 @@ class TraceWatch:
         if not self._is_at_work:
             return
         self._is_at_work = False
+        self._note_import(None)
         before, self._before = self._before, None
         if before is None or callable(before):
-            sys.setprofile(before)
+            _install(before)
         else:
             sys.setprofile(None)
             before.enable()  # cProfile's object, which sys.setprofile cannot restore
 
     def _reporter(self) -> Callable[[types.FrameType, str, Any], None]:
         """Return the function that the interpreter calls before and after each call. It is the hottest function of a
-        trace: a step of a loop makes thousands of calls, nearly all of them by ndgrad's own code, which it recognises
-        at once.
+        trace without the native filter: a step of a loop makes thousands of calls, nearly all of them by ndgrad's own
+        code, which it recognises at once.
         """
         own, ends, look = _own, _ENDS, self._look
 
@@ -130,12 +131,20 @@ class TraceWatch:
                 except GraphBreak:
                     raise TraceEnd from None
 
+        report.is_of_watch = True  # type: ignore[attr-defined]  # an attribute of the function, for _install
         return report
+
+    def _note_import(self, frame: types.FrameType | None) -> None:
+        """Record the frame of an import that begins, or None when it has ended."""
+        calls = profile_filter.load(warn)
+        if calls is not None and self.is_importing != (frame is not None):
+            calls.want_all(1 if frame is not None else -1)  # the return of the frame must be seen
+        self.is_importing, self._import = frame is not None, frame
 
     def _look(self, frame: types.FrameType, event: str, arg: Any) -> None:
         if self.is_importing:
             if event == "return" and frame is self._import:
-                self.is_importing, self._import = False, None
+                self._note_import(None)
         elif event == "c_call":
             kind, _ = _files.get(frame.f_code.co_filename) or _kind_of(frame)
             if arg is warn and (kind != _LIBRARY or _is_called_by_user(frame)):
@@ -153,10 +162,15 @@ class TraceWatch:
                 if is_setter(frame.f_code):
                     raise GraphBreak(f"the function calls {frame.f_code.co_name}, which changes a setting of the process")
                 _own[id(frame.f_code)] = frame.f_code
+                calls = profile_filter.load(warn)
+                if calls is not None:
+                    calls.add(frame.f_code)
             elif kind == _LIBRARY:
                 if module == "importlib._bootstrap" and not _is_called_by_user(frame):
-                    self.is_importing, self._import = True, frame  # all code until its return belongs to the import
+                    self._note_import(frame)  # all code until its return belongs to the import
                     return
+                if module == "warnings" and frame.f_code.co_name == "__init__":
+                    _forget_warning(frame)
                 refused = refuse_python_code(module, frame.f_code)
                 if refused is not None and _is_called_by_user(frame) and not self._is_allowed_here(frame):
                     raise _refusal(refused)
@@ -220,6 +234,19 @@ class TraceWatch:
         if reason is not None:
             raise GraphBreak(reason)
         self._checked.add(id(code))
+
+
+def _forget_warning(frame: types.FrameType) -> None:
+    """Let Python forget a warning of C code that is about to be shown, because the eager call will show it. `frame` is
+    that of `WarningMessage.__init__`.
+    """
+    given = frame.f_locals
+    text, category, line = str(given.get("message")), given.get("category"), given.get("lineno")
+    warned = None if frame.f_back is None else frame.f_back.f_globals.get("__warningregistry__")
+    for registry in (warned, warnings.onceregistry):  # type: ignore[attr-defined]
+        for key in ((text, category, line), (text, category, 0), (text, category)):
+            if registry is not None:
+                registry.pop(key, None)
 
 
 def _is_called_by_user(frame: types.FrameType) -> bool:

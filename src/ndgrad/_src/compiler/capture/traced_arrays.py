@@ -34,7 +34,7 @@ from ndgrad._src.foundations.devices import device
 
 class Step(NamedTuple):
     """A view op on the path from the whole memory to a traced array: the op, its settings, the number of the result,
-    and the shape and dtype of the view.
+    the shape and dtype of the view, and whether a derivative rule takes the view.
     """
 
     op: Any
@@ -42,6 +42,7 @@ class Step(NamedTuple):
     number: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    of_rule: bool = False
 
 
 class Memory:
@@ -153,12 +154,22 @@ class TracedArray:
         """True if the array is in C order, as far as known."""
         return _lies(self.shape, self.strides, self.itemsize)
 
+    @property
+    def is_of_rule(self) -> bool:
+        """True for a view taken by a derivative rule. In eager code the rule may copy instead."""
+        return any(step.of_rule for step in self.path)
+
+    @property
+    def is_assumed(self) -> bool:
+        """True if the order of the array is only assumed."""
+        return self.memory.assumed is not None or self.is_of_rule
+
     def settle(self) -> None:
         """Check the assumed order of the memory; raise if it is wrong."""
-        if self.memory.assumed is not None and len(self.memory.value.shape) > 1:
-            from ndgrad._src.compiler.capture.memory_order import settle  # avoids an import cycle
+        if self.is_assumed:
+            from ndgrad._src.compiler.capture.memory_order import settle_array  # avoids an import cycle
 
-            settle(self.memory)
+            settle_array(self)
 
     def stand_in(self) -> Any:
         """Return a NumPy array with the same layout, without values."""

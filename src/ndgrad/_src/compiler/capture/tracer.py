@@ -19,14 +19,14 @@ from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIO
 from ndgrad._src.compiler.capture.captured_state import same_bits
 from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, payload_of, refuse_tensor
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.memory_order import Origin, arrange, is_orderly, settle
+from ndgrad._src.compiler.capture.memory_order import OF_RULE, Origin, arrange, is_orderly, settle, settle_array
 from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder, make_placeholder
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.random_draws import Draw, TracedDraws, trace_draw
 from ndgrad._src.compiler.capture.trace_constants import TraceConstants
 from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
 from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
-from ndgrad._src.compiler.capture.user_lines import where
+from ndgrad._src.compiler.capture.user_lines import is_in_rule, where
 from ndgrad._src.compiler.kernels.precompile import note_op
 from ndgrad._src.compiler.lower.memory_places import reshaped_view
 from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
@@ -39,6 +39,7 @@ from ndgrad._src.core.modes import modes, restore, running, scope
 from ndgrad._src.core.op_observers import Factory, InPlaceForm
 from ndgrad._src.core.record import run_forward
 from ndgrad._src.core.variable import Variable, wrap
+from ndgrad._src.core.view_path import merge, take_raw
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
@@ -46,7 +47,8 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 #: Limit on the number of instructions: a longer trace costs more memory and time than its program saves.
 MOST_INSTRUCTIONS = 500_000
-
+#: Number of steps after which the path of a view is shortened.
+_LONG_PATH = 4
 
 
 class Tracer:
@@ -114,8 +116,7 @@ class Tracer:
         self.broken: GraphBreak | None = None
 
     def end(self) -> None:
-        """Drop the trace. Its objects refer to the tracer, so without this only a garbage collection would free them.
-        """
+        """Drop the trace. Its objects refer to the tracer, so without this only a garbage collection would free them."""
         self.program, self._admits = Program([], []), None
         self.inputs, self.conditions, self.later = [], [], []
         for table in (self._captured_tensors, self._over, self.drawn_tensors, self._lent, self._draw_payloads):
@@ -307,7 +308,9 @@ class Tracer:
     def emit(self, op: Any, arguments: Sequence[Argument], settings: dict[str, Any]) -> tuple[Value, ...]:
         """Append an instruction for an op on values and return its results."""
         for given in (*arguments, *settings.values()):
-            if type(given) is NumberPlaceholder:  # a program must be valid for any number, and this one would be a constant
+            if (
+                type(given) is NumberPlaceholder
+            ):  # a program must be valid for any number, and this one would be a constant
                 given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
         note_op(op, types[0][1] if types else None)
@@ -374,24 +377,32 @@ class Tracer:
 
     def traced(self, op: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         """Return traced arrays for the results of an op whose shapes follow from the shapes of its arguments."""
-        if running() is not None:
+        task = running()
+        if task is not None:
             self.is_plain = False
+        #: Eager rules under create_graph are made of the same ops.
+        of_rule = task is not None and not task.create_graph
         arguments, place = self._arguments(op, arrays)
         if place is not None and place is not CPU:
             _check_devices(op, arrays, place)
         results = self.emit(op, arguments, settings)
         if op.view or op.shares_storage:
             source = arrays[0] if isinstance(arrays[0], TracedArray) else self.constant(arrays[0])
-            out = tuple([self._make_view(source, op, settings, i, value) for i, value in enumerate(results)])
+            out = tuple([self._make_view(source, op, settings, i, value, of_rule) for i, value in enumerate(results)])
         elif op.outputs == 1 and len(results[0].shape) < 2:
             return TracedArray(results[0], Memory(self, results[0], place=place))
         else:
             out = tuple([self.array(value, place) for value in results])
-            if any(made.ndim > 1 for made in out) and not is_orderly(op, arrays, settings, place):
+            if of_rule:
+                for made in out:
+                    made.memory.assumed = OF_RULE
+            elif any(made.ndim > 1 for made in out) and not is_orderly(op, arrays, settings, place):
                 arrange(op, arrays, settings, out)
         return out[0] if op.outputs == 1 else out
 
-    def _make_view(self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value) -> TracedArray:
+    def _make_view(
+        self, source: TracedArray, op: Any, settings: dict[str, Any], number: int, value: Value, of_rule: bool
+    ) -> TracedArray:
         """Return the result of a view op: a part of the argument's memory, or memory of its own if NumPy copies."""
         strides = view_strides(source, op, settings, number)
         is_decided = op.name == "reshape" and [n for n in source.shape if n != 1] != [n for n in value.shape if n != 1]
@@ -399,18 +410,21 @@ class Tracer:
             source.memory.asked = True
         if strides is None:
             copied = self.array(value, source.memory.place)
-            if source.memory.assumed:
+            if of_rule:
+                copied.memory.assumed = OF_RULE
+            elif source.is_assumed:
                 copied.memory.assumed, copied.memory.asked = Origin(op, (source,), settings, 0, copied.strides), is_decided
             return copied
-        step = Step(op, settings, number, value.shape, value.dtype)
-        shown = TracedArray(value, source.memory, (*source.path, step), strides)
+        step = Step(op, settings, number, value.shape, value.dtype, of_rule)
+        path = _shorten(source.memory.value, (*source.path, step))
+        shown = TracedArray(value, source.memory, path, strides)
         shown.version = source.memory.version
         return shown
 
     def _fill(self, factory: Factory) -> TracedArray:
         """Return a new tensor of zeros, ones or another number as a constant of the program."""
-        value = Value(tuple(factory.array.shape), factory.array.dtype)
-        array = factory.array
+        array: Any = factory.array
+        value = Value(tuple(array.shape), array.dtype)
         self.program.constants[value] = array.get() if is_on_device(array) else array.copy()
         memory = Memory(self, value, place=device_of(array) if is_on_device(array) else None)
         return TracedArray(value, memory, strides=tuple(array.strides))
@@ -450,8 +464,11 @@ class Tracer:
         if value.shape != payload.shape:
             (value,) = self.emit(find("expand"), (value,), {"shape": payload.shape})
         memory = payload.memory
-        if memory.assumed is not None and memory.asked:
+        # The results of rules do not depend on the order, and their writes are consistent with any.
+        if memory.assumed is not None and memory.asked and not (memory.assumed is OF_RULE and is_in_rule()):
             settle(memory)
+        if payload.is_of_rule and running() is None:
+            settle_array(payload)
         whole = value
         if payload.path:
             parents = [memory.value]
@@ -511,6 +528,25 @@ class Tracer:
         (row,) = self.emit(reshape, (part,), {"shape": (part.size,)})
         (out,) = self.emit(find("scatter"), (flat, index, row), {"dim": 0})
         return self.emit(reshape, (out,), {"shape": parent.shape})[0]
+
+
+def _shorten(whole: Value, path: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return a path, or an equal one with fewer steps (see Note [Short paths]). Each write is an instruction per step."""
+    if len(path) % _LONG_PATH:
+        return path
+    array: Any = np.empty(whole.shape, whole.dtype)
+    way = tuple([(None, step.op, step.settings, step.number) for step in path])
+    for kept in (0, len(way) - _LONG_PATH):
+        short = merge(array, way[:kept], way[kept:])
+        if short is not None:
+            array = take_raw(array, way[:kept], np)
+            found = list(path[:kept])
+            of_rule = any(step.of_rule for step in path[kept:])
+            for _, op, settings, number in short:
+                array = take_raw(array, ((None, op, settings, number),), np)
+                found.append(Step(op, settings, number, array.shape, array.dtype, of_rule))
+            return tuple(found)
+    return path
 
 
 def _watch_nothing(what: str, read: Callable[[], Any]) -> None:

@@ -15,6 +15,8 @@ from ndgrad._src.debug.source_lines import is_users
 
 #: File whose frames separate a traced function from its caller.
 _BEGINS = str(Path(__file__).parents[1] / "runtime" / "specialization.py")
+#: File of the engine, which runs backward passes.
+_ENGINE = str(Path(__file__).parents[2] / "engine" / "engine.py")
 
 
 class _Names(dict[str, str | None]):
@@ -45,6 +47,16 @@ def where() -> str | None:
             _lines.clear()
         known = _lines[id(code), at] = code, f"{name}:{frame.f_lineno}"
     return known[1]
+
+
+def is_in_rule() -> bool:
+    """True if code of a derivative rule runs, and no code of the user that a backward pass calls."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _names[frame.f_code.co_filename]:
+        if frame.f_code.co_filename == _ENGINE:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def line_of(error: BaseException) -> str | None:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.formulas import Formula, Signature
 from ndgrad._src.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, full_reductions, launch, products
 from ndgrad._src.compiler.cuda.attention import attention_for
 from ndgrad._src.compiler.cuda.class_loss import class_loss_for
@@ -41,6 +40,7 @@ from ndgrad._src.compiler.cuda.random_draws import draw
 from ndgrad._src.compiler.cuda.rows import rows_for
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
+from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
     "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "draw", "formula_in_place",

@@ -13,9 +13,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ndgrad._src.arrays.formulas import NODE, Signature
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter, has_formula, write
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
+from ndgrad._src.ops.formulas import NODE, Signature
 
 #: Threads of a block.
 THREADS = 256

@@ -13,19 +13,13 @@ from ndgrad._src.compiler.cuda.fusion import LONGEST_ROW, is_type
 from ndgrad._src.compiler.cuda.scheduling import schedule_program
 from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.attention import attention_gradients
-from ndgrad._src.compiler.passes.decompose import composites
+from ndgrad._src.compiler.passes.decompose import composites, expand_body
 from ndgrad._src.compiler.passes.expansion import Expansion
 from ndgrad._src.compiler.passes.half_precision import is_half, narrow
 from ndgrad._src.compiler.passes.regions import split_into_regions
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
-#: Ops along several dimensions given by settings, along one such dimension, and others.
-_ALONG_DIMS = ("mean", "native_layer_norm", "rms_norm", "logsumexp", "var")
-_ALONG_ONE = ("softmax", "log_softmax", "softmax_cross_entropy", "gather", "gather_backward", "line_dot")
-_OTHERS = ("mean_all",)
-#: Products with a matrix added, because the next kernel can add it. The product itself adds a bias (`linear`).
-_PRODUCTS = ("addmm", "baddbmm")
 _SINGLE = np.dtype(np.float32)
 
 _rules = Rules()
@@ -49,22 +43,29 @@ def expand_program(program: Program) -> tuple[Program, list[Value]]:
     )
 
 
-@_rules.rule(*_ALONG_DIMS, *_ALONG_ONE, *_OTHERS)
+@_rules.rule("mean", "mean_all", "native_layer_norm", "rms_norm", "logsumexp", "var", "softmax", "log_softmax")
+@_rules.rule("softmax_cross_entropy", "gather", "gather_backward", "line_dot")
 def _along_rows(walk: Walk, instruction: Instruction) -> Rewritten:
     if not _goes_along_rows(instruction):
         return None
     if any(is_half(a) for a in instruction.arguments):
         return _in_single(walk, instruction)
-    found: Rewritten = composites.by_name[instruction.op.name][-1](walk, instruction)
+    found: Rewritten = _decompose(walk, instruction)
     return found
 
 
-@_rules.rule(*_PRODUCTS)
+@_rules.rule("addmm", "baddbmm")
 def _product(walk: Walk, instruction: Instruction) -> Rewritten:
+    """Split off the added matrix, because the next kernel can add it. The product itself adds a bias (`linear`)."""
     values = list(instruction.values())
     if len({v.dtype for v in values}) != 1 or instruction.result.dtype != values[0].dtype or not values[0].size:
         return None
-    return None if is_half(values[0]) else composites.by_name[instruction.op.name][-1](walk, instruction)
+    return None if is_half(values[0]) else _decompose(walk, instruction)
+
+
+def _decompose(walk: Walk, instruction: Instruction) -> Rewritten:
+    rules = composites.by_name.get(instruction.op.name)
+    return expand_body(walk, instruction) if rules is None else rules[-1](walk, instruction)
 
 
 def _in_single(walk: Walk, instruction: Instruction) -> Rewritten:
@@ -80,10 +81,10 @@ def _goes_along_rows(instruction: Instruction) -> bool:
     """True if an op reduces the last dimensions, and these fit into a row of a kernel."""
     name, settings = instruction.op.name, instruction.settings
     x = next(instruction.values())
-    if name in _OTHERS:
+    if name == "mean_all":
         return True
     shape = tuple(settings["shape"]) if name == "gather_backward" else x.shape
-    dims = settings["dim"] if name in _ALONG_DIMS else (settings["dim"],)
+    dims = (settings["dim"],) if isinstance(settings["dim"], int) else settings["dim"]
     if not dims or not shape:
         return False
     last = sorted(d % len(shape) for d in dims)

@@ -292,7 +292,7 @@ class Form:
         return found
 
     def is_reduction(self, item: Item) -> bool:
-        return item.instruction.op.name in REDUCTIONS
+        return item.instruction.op.reduces in REDUCTIONS
 
     def memory_reads(self, items: Sequence[Item]) -> list[Key]:
         """Return the accesses of some items, each once."""
@@ -383,18 +383,18 @@ class Form:
 
 def joining(item: Item, a: str, b: str) -> str:
     """Return the combination of two terms of a reduction."""
-    text = REDUCTIONS[item.instruction.op.name][0]
+    text = REDUCTIONS[item.instruction.op.reduces][0]
     return " ".join({"a": a, "b": b}.get(word, word) for word in text.split())
 
 
 def join_function(item: Item) -> str:
     kind = computing_type(item.instruction.result.dtype)
-    return f"[]({kind} a, {kind} b) -> {kind} {{ return {REDUCTIONS[item.instruction.op.name][0]}; }}"
+    return f"[]({kind} a, {kind} b) -> {kind} {{ return {REDUCTIONS[item.instruction.op.reduces][0]}; }}"
 
 
 def first_term(item: Item) -> str:
     """Return the neutral element of a reduction."""
-    kind, name = computing_type(item.instruction.result.dtype), REDUCTIONS[item.instruction.op.name][1]
+    kind, name = computing_type(item.instruction.result.dtype), REDUCTIONS[item.instruction.op.reduces][1]
     return f"Ends<{kind}>::{name}()" if name in ("lowest", "highest") else f"({kind}){name}"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ndgrad._src.compiler.cuda.values import COMPUTED, STORED, CudaWriter, has_formula, write
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.compiler.kernels.operations import OPERATIONS, result
+from ndgrad._src.compiler.kernels.operations import conditions_of, operation_of
 from ndgrad._src.compiler.lower.capabilities import Abilities
 from ndgrad._src.compiler.lower.pointwise import holds_numbers
 from ndgrad._src.compiler.program.program import Instruction, Value
@@ -34,28 +34,21 @@ LONGEST_ROW = 16384
 #: Elements of kept values for which a block of a thousand threads has registers.
 _REGISTERS = 1024 * 80
 
-_COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
-#: Operators of integers: with numbers as results, and with booleans.
+#: Operators of integers, with numbers or booleans as results.
 _OPERATORS = {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "neg": "-{0}", "abs": "({0} < 0 ? -{0} : {0})",
     "square": "{0} * {0}", "minimum": "({0} < {1} ? {0} : {1})", "maximum": "({0} > {1} ? {0} : {1})",
     "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}", "bitwise_xor": "{0} ^ {1}",
     "where": "({0} ? {1} : {2})", "keep": "({1} ? {0} : 0)", "masked_fill": "({1} ? {2} : {0})",
     "clamp_min": "({0} < {1} ? {1} : {0})", "clamp_max": "({0} > {1} ? {1} : {0})", "copy": "{1}",
-}  # fmt: skip
-_ANSWERS = {
     "eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
     "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "bool({0}) != bool({1})", "logical_not": "!{0}",
 }  # fmt: skip
-#: Operators that mean the same for booleans.
-_OF_BOOLEANS = frozenset(("where", "keep", "masked_fill", "copy", "bitwise_and", "bitwise_or", "bitwise_xor", *_ANSWERS))
 
-#: Reductions by the names of their ops: the combination of two terms, and the neutral element.
+#: Reductions: the combination of two terms, and the neutral element.
 REDUCTIONS = {
-    "sum": ("a + b", "0"), "sum_all": ("a + b", "0"), "prod": ("a * b", "1"), "prod_all": ("a * b", "1"),
-    "amax": ("a != a || a > b ? a : b", "lowest"), "max_all": ("a != a || a > b ? a : b", "lowest"),
-    "amin": ("a != a || a < b ? a : b", "highest"), "min_all": ("a != a || a < b ? a : b", "highest"),
-    "any": ("a || b", "false"), "all": ("a && b", "true"),
+    "sum": ("a + b", "0"), "prod": ("a * b", "1"), "any": ("a || b", "false"), "all": ("a && b", "true"),
+    "max": ("a != a || a > b ? a : b", "lowest"), "min": ("a != a || a < b ? a : b", "highest"),
 }  # fmt: skip
 
 
@@ -84,27 +77,24 @@ def is_pointwise(instruction: Instruction) -> bool:
     for a in instruction.arguments:
         if not (is_type(a.dtype) if a.__class__ is Value else isinstance(a, (bool, int, float, np.generic))):
             return False
-    name = instruction.op.name
-    if name in _COPIES:
-        return name in ("cast", "expand", "clone")
+    op, name = instruction.op, instruction.op.name
+    if op.movement == "copy":
+        return True
     dtype = computing_dtype(instruction)
-    if dtype is None or not is_type(dtype) or name not in OPERATIONS or not holds_numbers(instruction, dtype):
+    if dtype is None or not is_type(dtype) or operation_of(name) is None or not holds_numbers(instruction, dtype):
         return False
-    is_answer = result(name, "float64") == "bool"
-    if is_answer != (instruction.result.dtype.char == "?") and dtype.char != "?":
+    if op.returns_bool != (instruction.result.dtype.char == "?") and dtype.char != "?":
         return False
     if dtype.char in COMPUTED:
-        return name in OPERATIONS and has_formula(name, **instruction.settings) and _converts_first(instruction, dtype)
-    if name in _ANSWERS:
-        return True
-    return name in _OPERATORS and (dtype.char != "?" or name in _OF_BOOLEANS) and not instruction.settings
+        return has_formula(name, **instruction.settings) and _converts_first(instruction, dtype)
+    return name in _OPERATORS and not instruction.settings
 
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
     """Return the dtype in which an instruction computes: that of its result, or the common one of a comparison's
     arguments.
     """
-    if result(instruction.op.name, "float64") != "bool":
+    if not instruction.op.returns_bool:
         return instruction.result.dtype
     try:
         return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
@@ -116,7 +106,7 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     """True if all arguments have the dtype of the computation, or the op is a ufunc, which converts them."""
     if not hasattr(instruction.op.forward, "__code__"):
         return True
-    conditions = OPERATIONS[instruction.op.name].conditions
+    conditions = conditions_of(instruction.op.name)
     return all(
         a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments)
     )
@@ -124,13 +114,13 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
 
 def is_reduction(instruction: Instruction) -> bool:
     """True if an instruction reduces dimensions of its argument by a known op."""
-    name, values = instruction.op.name, list(instruction.values())
-    if name not in REDUCTIONS or len(values) != 1 or not values[0].size:
+    op, values = instruction.op, list(instruction.values())
+    if op.reduces not in REDUCTIONS or len(values) != 1 or not values[0].size:
         return False
     dtype = instruction.result.dtype
-    if not is_type(values[0].dtype) or not is_type(dtype) or (name in ("any", "all")) != (dtype.char == "?"):
+    if not is_type(values[0].dtype) or not is_type(dtype) or op.returns_bool != (dtype.char == "?"):
         return False
-    return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
+    return op.name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
 
 
 def _may_keep(row: int, scratch: int, count: int) -> bool:
@@ -190,8 +180,8 @@ class Lines(CudaWriter):
 
     def item(self, instruction: Instruction, arguments: Sequence[Any]) -> str:
         """Write an instruction, and return the register of the result. Arguments are (dtype, register), or numbers."""
-        name, dtype = instruction.op.name, instruction.result.dtype
-        if name in _COPIES:
+        op, name, dtype = instruction.op, instruction.op.name, instruction.result.dtype
+        if op.movement in ("copy", "reshape"):
             a = arguments[0]
             if not isinstance(a, tuple):
                 return self.set(literal(a, dtype), computing_type(dtype))
@@ -201,19 +191,19 @@ class Lines(CudaWriter):
         if computing.char in COMPUTED:
             return self._formula(instruction, computing, arguments)
         boolean = np.dtype(bool)
-        conditions = OPERATIONS[name].conditions if name in OPERATIONS else ()
+        conditions = conditions_of(name)
         words = []
         for place, a in enumerate(arguments):
-            wanted = boolean if place in conditions or name.startswith("logical") else computing
+            wanted = boolean if place in conditions or op.of_truths else computing
             words.append(self.cast(a[1], a[0], wanted) if isinstance(a, tuple) else literal(a, wanted))
-        if name in _ANSWERS:
-            return self.set(_ANSWERS[name].format(*words), "bool")
+        if op.returns_bool:
+            return self.set(_OPERATORS[name].format(*words), "bool")
         return self.set(f"({computing_type(dtype)})({_OPERATORS[name].format(*words)})", computing_type(dtype))
 
     def _formula(self, instruction: Instruction, computing: np.dtype[Any], arguments: Sequence[Any]) -> str:
         self.computed = COMPUTED[computing.char]
         values: list[Any] = []
-        conditions = OPERATIONS[instruction.op.name].conditions
+        conditions = conditions_of(instruction.op.name)
         for place, a in enumerate(arguments):
             if not isinstance(a, tuple):
                 values.append(a.item() if isinstance(a, np.generic) else a)

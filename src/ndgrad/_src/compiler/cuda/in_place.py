@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad._src.arrays import graph_recording, library
-from ndgrad._src.arrays.formulas import Signature
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.elementwise import BYTES, THREADS, can_be_written, formula_lines
 from ndgrad._src.compiler.cuda.index_faults import notes
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+from ndgrad._src.ops.formulas import Signature
 
 #: Elements of a piece.
 _PIECE = 4096

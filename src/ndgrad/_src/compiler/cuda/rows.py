@@ -87,26 +87,6 @@ _SOURCES = {
         EACH(i) put(a.out[at + i], (a.t[at + i] - total) * wide(a.y[at + i]) * T(a.scale));
         """,
     ),
-    "log_softmax": (
-        "S* out; const S* x;",
-        """
-        T top = -infinity, total = 0;
-        EACH(i) { const T v = wide(a.x[at + i]); top = v != v || v > top ? v : top; }
-        top = all_max(top);
-        EACH(i) total += exp(wide(a.x[at + i]) - top);
-        total = log(all_sum(total));
-        EACH(i) put(a.out[at + i], wide(a.x[at + i]) - top - total);
-        """,
-    ),
-    "log_softmax_gradient": (
-        "S* out; const S* g; const S* y;",
-        """
-        T total = 0;
-        EACH(i) total += wide(a.g[at + i]);
-        total = all_sum(total);
-        EACH(i) put(a.out[at + i], wide(a.g[at + i]) - exp(wide(a.y[at + i])) * total);
-        """,
-    ),
     "cross_entropy": (
         "S* out; const S* x; const long long* target;",
         """
@@ -132,20 +112,6 @@ _SOURCES = {
         EACH(i) put(a.out[at + i], exp(wide(a.x[at + i]) - top) * scale - (i == there ? g : T(0)));
         """,
     ),
-    "layer_norm": (
-        "S* out; const S* x; const S* w; const S* b; double eps;",
-        """
-        T total = 0, squares = 0;
-        EACH(i) total += wide(a.x[at + i]);
-        const T mean = all_sum(total) / a.length;
-        EACH(i) { const T d = wide(a.x[at + i]) - mean; squares += d * d; }
-        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
-        EACH(i) {
-            const T y = (wide(a.x[at + i]) - mean) * scale;
-            put(a.out[at + i], (a.w ? y * wide(a.w[i]) : y) + (a.b ? wide(a.b[i]) : T(0)));
-        }
-        """,
-    ),
     "layer_norm_gradient": (
         "S* out; const S* g; const S* x; const S* w; T* means; T* scales; double eps;",
         """
@@ -166,15 +132,6 @@ _SOURCES = {
             put(a.out[at + i], (d - sum - (wide(a.x[at + i]) - mean) * scale * along) * scale);
         }
         if (threadIdx.x == 0) { a.means[row] = mean; a.scales[row] = scale; }
-        """,
-    ),
-    "rms_norm": (
-        "S* out; const S* x; const S* w; double eps;",
-        """
-        T squares = 0;
-        EACH(i) { const T v = wide(a.x[at + i]); squares += v * v; }
-        const T scale = rsqrt(all_sum(squares) / a.length + T(a.eps));
-        EACH(i) { const T y = wide(a.x[at + i]) * scale; put(a.out[at + i], a.w ? y * wide(a.w[i]) : y); }
         """,
     ),
     "rms_norm_gradient": (
@@ -272,20 +229,6 @@ def exponentials(x: Any, masked: bool) -> Any:
     return total
 
 
-def log_softmax(x: Any) -> Any:
-    """Return log_softmax along the last dimension."""
-    out = _like(x)
-    _run("log_softmax", x, x.shape[-1], _address(out), _address(x))
-    return out
-
-
-def log_softmax_gradient(g: Any, out: Any) -> Any:
-    """Return g - exp(out) sum(g) along the last dimension."""
-    made = _like(g)
-    _run("log_softmax_gradient", g, g.shape[-1], _address(made), _address(g), _address(out))
-    return made
-
-
 def cross_entropy(x: Any, target: Any) -> Any:
     """Return logsumexp(x) - x[target] of each row."""
     out = launch.new((len(x),), x.dtype)
@@ -301,20 +244,6 @@ def cross_entropy_gradient(x: Any, target: Any, g: Any) -> Any:
 
 
 # ----- normalisation --------------------------------------------------------------------------------------------------
-
-
-def layer_norm(x: Any, w: Any, b: Any, length: int, eps: float) -> Any:
-    """Normalise over the last `length` elements; weights have as many."""
-    out = _like(x)
-    _run("layer_norm", x, length, _address(out), _address(x), _address(w), _address(b), eps)
-    return out
-
-
-def rms_norm(x: Any, w: Any, length: int, eps: float) -> Any:
-    """Normalise without a mean and a shift."""
-    out = _like(x)
-    _run("rms_norm", x, length, _address(out), _address(x), _address(w), eps)
-    return out
 
 
 def layer_norm_gradient(g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, Any]:

@@ -12,8 +12,9 @@ import math
 from typing import Any
 
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real, Writer
-from ndgrad._src.compiler.kernels.operations import OPERATIONS, supports
+from ndgrad._src.compiler.kernels.operations import compute, operation_of, supports
 from ndgrad._src.compiler.native.ir import Vector
+from ndgrad._src.ops.vocabulary import find
 
 #: Character of a dtype (float32, float64, float16, bfloat16) -> the type of computation, and the type in memory.
 COMPUTED = {"f": "float", "d": "double", "e": "float", "E": "float"}
@@ -59,17 +60,8 @@ _COMPARISONS = {
     "olt": "{0} < {1}", "ole": "{0} <= {1}", "ogt": "{0} > {1}", "oge": "{0} >= {1}", "oeq": "{0} == {1}",
     "une": "{0} != {1}", "ugt": "!({0} <= {1})", "ult": "!({0} >= {1})", "uno": "{0} != {0} || {1} != {1}",
 }  # fmt: skip
-_FUNCTIONS = {
-    **{name: name for name in "exp exp2 expm1 log log2 log10 log1p pow sqrt cbrt hypot sin cos tan asin acos atan".split()},
-    **{name: name for name in "atan2 sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma".split()},
-    **{name: name for name in "floor ceil trunc rint fmod nextafter".split()},
-    "remainder": "remainder_of", "floor_divide": "floor_divided", "normal": "normcdf",
-}  # fmt: skip
-_INTRINSICS = {"fabs": "fabs", "copysign": "copysign", "sqrt": "sqrt", "fma": "fma"} | {
-    name: name for name in ("rint", "floor", "ceil", "trunc")
-}
-#: Ops whose formula uses bits, calls functions that CUDA lacks, or depends on the largest number of half precision.
-_ABSENT = frozenset(("digamma", "nan_to_num"))
+#: CUDA's names for functions of the maths library, if they differ.
+_FUNCTIONS = {"remainder": "remainder_of", "floor_divide": "floor_divided", "normal": "normcdf"}
 
 
 class CudaWriter(Writer):
@@ -118,23 +110,25 @@ class CudaWriter(Writer):
         return self.set(f"signbit({x})", "bool")
 
     def intrinsic(self, name: str, *arguments: Real | float) -> Real:
-        return Real(self, self.set(f"{_INTRINSICS[name]}({', '.join(str(self.real(a)) for a in arguments)})"))
+        return Real(self, self.set(f"{name}({', '.join(str(self.real(a)) for a in arguments)})"))
 
     def call(self, name: str, *arguments: Real) -> Real:
-        return Real(self, self.set(f"{_FUNCTIONS[name]}({', '.join(map(str, arguments))})"))
+        return Real(self, self.set(f"{_FUNCTIONS.get(name, name)}({', '.join(map(str, arguments))})"))
 
 
 def has_formula(op: str, **settings: Any) -> bool:
     """True if an op of floats can be written."""
-    return op not in _ABSENT and supports(op, "float32", **settings)
+    # CUDA lacks digamma, and nan_to_num depends on the largest number of half precision.
+    return op not in ("digamma", "nan_to_num") and supports(op, "float32", **settings)
 
 
 def write(w: CudaWriter, op: str, *values: Real | Mask | float, **settings: Any) -> Real | Mask:
     """Write an op of the table, and return its result."""
-    operation = OPERATIONS[op]
+    operation, is_logical = operation_of(op), find(op).of_truths
+    assert operation is not None
     given: list[Any] = []
     for place, value in enumerate(values):
-        if place in operation.conditions or op.startswith("logical"):
+        if place in operation.conditions or is_logical:
             given.append(value if isinstance(value, Mask) else w.real(value).differs(0.0))
         elif isinstance(value, Mask):
             given.append(value.choose(w.real(1.0), 0.0))
@@ -142,14 +136,4 @@ def write(w: CudaWriter, op: str, *values: Real | Mask | float, **settings: Any)
             given.append(float(value))  # may be of short precision
         else:
             given.append(w.real(value))
-    if op.startswith("logical"):
-        return _logic(op, given)
-    made: Real | Mask = operation.formula(*given, **settings)
-    return made
-
-
-def _logic(op: str, given: list[Mask]) -> Mask:
-    if op == "logical_not":
-        return ~given[0]
-    a, b = given
-    return a & b if op == "logical_and" else a | b if op == "logical_or" else a ^ b
+    return compute(op, given, settings)

@@ -1,9 +1,8 @@
 """Kernels for eager ops, on NumPy arrays, selected by `ndgrad._src.arrays.native_kernels`.
 
 Each function means the same as its namesake among the ops, takes contiguous arrays of one floating dtype and returns
-new ones. Code is compiled at the first use of a kernel, per dtype, and cached in the process and on disk. It takes
-addresses from array objects directly, since asking NumPy for an address takes longer than a small kernel. If objects
-are not laid out as in CPython and NumPy, no kernel is used.
+new ones. Code is compiled at the first use of a kernel, per dtype, and cached in the process and on disk. A builtin
+returns the addresses of arrays, since asking NumPy for an address in Python takes longer than a small kernel.
 """
 
 from __future__ import annotations
@@ -19,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad._src.arrays import threads as allowed
-from ndgrad._src.arrays.formulas import Formula, Signature
 from ndgrad._src.compiler.kernels import arrays, maths, operations, scans
 from ndgrad._src.compiler.kernels.elementwise import loop_function
 from ndgrad._src.compiler.kernels.formula_code import in_place_function, supports, write_formula
 from ndgrad._src.compiler.kernels.maths.values import Writer
 from ndgrad._src.compiler.kernels.row_formulas import ROW_KERNELS
 from ndgrad._src.compiler.kernels.rows import EACH, HEAD, row_function
-from ndgrad._src.compiler.native import layout, pool, target
+from ndgrad._src.compiler.native import pool, target
+from ndgrad._src.compiler.native.calls import address_reader, is_available
 from ndgrad._src.compiler.native.ir import Function, Vector, element_of, module
 from ndgrad._src.compiler.native.selftest import difference, problem
+from ndgrad._src.ops.formulas import Formula, Signature
 
 Array = NDArray[Any]
 
@@ -40,10 +40,10 @@ _LINES = 256
 
 
 def native_kernels() -> Any:
-    """Return this module if kernels can be used in this process: arrays have the expected layout, and rows and formulas
+    """Return this module if kernels can be used in this process: there are C interfaces for it, and rows and formulas
     pass their check on this machine.
     """
-    if not target.available() or layout.problem() is not None:
+    if not is_available():
         return None
     for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
         code = _row_kernel("softmax", dtype)[0]
@@ -133,8 +133,8 @@ def elementwise(op: str, *operands: Array, **settings: Any) -> Array:
         others = ()
     _, address, packed = _elementwise(op, x.dtype, tuple([a.size == 1 for a in operands]), floats, others)
     out = np.empty(x.shape, x.dtype)
-    places = [id(a) + layout.DATA for a in operands]
-    words = packed.pack(x.size, _CHUNK, id(out) + layout.DATA, *places, *[settings[name] for name in floats])
+    places = address_reader()(out, *operands)
+    words = packed.pack(x.size, _CHUNK, *places, *[settings[name] for name in floats])
     _run()(address, words, -(-x.size // _CHUNK), 1 if x.size < _SHARED else allowed.max_threads)
     return out
 
@@ -180,10 +180,11 @@ def _over_rows(
     """
     _, address, packed = _row_kernel(name, operands[0][0].dtype)
     grain = grain or _grain(rows.rows, rows.elements)
+    addresses = address_reader()(*[array for array, _ in operands])
     places = [
         w
-        for array, step in operands
-        for w in (id(array) + layout.DATA, step, rows.segment_step if step == rows.row_step else 0)
+        for start, (_, step) in zip(addresses, operands, strict=True)
+        for w in (start, step, rows.segment_step if step == rows.row_step else 0)
     ]
     words = packed.pack(rows.rows, grain, rows.segments, rows.length, *places, *parameters)
     threads = 1 if rows.rows * rows.elements < _SHARED else allowed.max_threads
@@ -226,16 +227,6 @@ def exponentials(x: Array, masked: bool) -> Array:
     return total
 
 
-def log_softmax(x: Array) -> Array:
-    """Return log_softmax along the last dimension."""
-    return _lines("log_softmax", x)
-
-
-def log_softmax_gradient(g: Array, out: Array) -> Array:
-    """Return g - exp(out) sum(g) along the last dimension."""
-    return _lines("log_softmax_gradient", g, out)
-
-
 def cross_entropy(x: Array, target: NDArray[np.int64]) -> Array:
     """Return logsumexp(x) - x[target] of each row."""
     rows = _last(x, x.shape[1])
@@ -252,23 +243,6 @@ def cross_entropy_gradient(x: Array, target: NDArray[np.int64], g: Array) -> Arr
 
 
 # ----- normalisation --------------------------------------------------------------------------------------------------
-
-
-def layer_norm(x: Array, w: Array | None, b: Array | None, length: int, eps: float) -> Array:
-    """Normalise over the last `length` elements; weights have as many."""
-    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
-    w = np.ones(length, x.dtype) if w is None else w
-    b = np.zeros(length, x.dtype) if b is None else b
-    _over_rows("layer_norm", rows, [(out, length), (x, length), (w, 0), (b, 0)], (1 / length, eps))
-    return out
-
-
-def rms_norm(x: Array, w: Array | None, length: int, eps: float) -> Array:
-    """Normalise without a mean and a shift."""
-    out, rows = np.empty(x.shape, x.dtype), _last(x, length)
-    w = np.ones(length, x.dtype) if w is None else w
-    _over_rows("rms_norm", rows, [(out, length), (x, length), (w, 0)], (1 / length, eps))
-    return out
 
 
 def layer_norm_gradient(g: Array, x: Array, w: Array, eps: float) -> tuple[Array, Array, Array]:
@@ -341,7 +315,7 @@ def scan(how: str, reverse: bool, dim: int, *operands: Array) -> Array:
     lines, inner = x.size // length, math.prod(x.shape[dim + 1 :])
     abreast = scans.ROWS if inner == 1 else scans.COLUMNS
     grain = max(abreast, -(-_CHUNK // length) // abreast * abreast)
-    places = [id(a) + layout.DATA for a in (out, *operands)]
+    places = address_reader()(out, *operands)
     words = struct.pack(f"{5 + len(places)}q", lines, grain, length, -1 if reverse else 1, inner, *places)
     address = _scan(how, x.dtype, abreast)[1]
     _run()(address, words, -(-lines // grain), 1 if x.size < _SHARED else allowed.max_threads)
@@ -376,7 +350,7 @@ def formula(
     if found is None:
         return None
     out = np.empty(shape, dtype)
-    words = found[2].pack(out.size, _CHUNK, id(out) + layout.DATA, *[id(a) + layout.DATA for a in operands], *numbers)
+    words = found[2].pack(out.size, _CHUNK, *address_reader()(out, *operands), *numbers)
     _run()(found[1], words, -(-out.size // _CHUNK), 1 if out.size < _SHARED else allowed.max_threads)
     return out
 
@@ -434,7 +408,7 @@ def formula_memory(sets: Sequence[Sequence[Array]]) -> tuple[NDArray[np.int64], 
     In each set the formula's outputs are written to the first arrays, and the others are its inputs. All are
     contiguous, of one dtype, and in each set of one size.
     """
-    table = np.array([[id(a) + layout.DATA for a in arrays] for arrays in sets], np.int64)
+    table = np.array([address_reader()(*arrays) for arrays in sets], np.int64)
     return table, _chunks(tuple([arrays[0].size for arrays in sets]), allowed.max_threads)
 
 
@@ -455,7 +429,7 @@ def formula_in_place(
 ) -> None:
     """Run a formula on the sets of arrays of a table, with other arrays at one position of each set if given."""
     if others:
-        table[:, place] = [id(a) + layout.DATA for a in others]
+        table[:, place] = address_reader()(*others)
     _, address, packed = _in_place(signature, dtype)
-    words = packed.pack(id(chunks.pieces) + layout.DATA, id(table) + layout.DATA, *numbers)
+    words = packed.pack(*address_reader()(chunks.pieces, table), *numbers)
     _run()(address, words, len(chunks.pieces), min(chunks.threads, allowed.max_threads))

@@ -2,9 +2,8 @@
 
     void name(ptr argument, i64 chunk, i64 worker)
 
-`argument` is a list of 8-byte words: the number of elements, the elements of a chunk, the location of each operand's
-address, results first (in the array object: see ndgrad._src.compiler.kernels.eager), and the parameters, numbers in
-double precision. An operand may be one number, which is the same for all elements.
+`argument` is a list of 8-byte words: the number of elements, the elements of a chunk, the address of each
+operand, results first, and the parameters, numbers in double precision. An operand may be one number, which is the same for all elements.
 
 The last vector of an array begins so that it ends with the array: some elements are computed twice, to the same values.
 So there is one loop and no remainder, and outputs must not be inputs too. An array must have at least as many elements
@@ -27,8 +26,8 @@ def word(f: Function, number: int, type: str = "i64") -> str:
 
 
 def data(f: Function, number: int) -> str:
-    """Return the address of an array's first element, from the word with the location of the address."""
-    return f.set(f"load ptr, ptr {word(f, number, 'ptr')}")
+    """Return a word that is the address of an array's first element."""
+    return word(f, number, "ptr")
 
 
 def parameter(f: Function, number: int, type: Vector) -> str:

@@ -21,31 +21,28 @@ from ndgrad._src.compiler.kernels.maths.values import Mask, Real, Writer, absolu
 from ndgrad._src.compiler.native.float_status import DIVIDE, INVALID, OVERFLOW
 from ndgrad._src.compiler.native.ir import SIZES, Function, Vector
 
-#: The bit of an infinite result, by op.
-_INFINITE = {
-    **dict.fromkeys("exp exp2 expm1 sinh cosh lgamma".split(), OVERFLOW),
-    **dict.fromkeys("log log2 log10 log1p logit entr xlogy xlog1py digamma acosh".split(), DIVIDE),
-    **dict.fromkeys("floor_divide trunc_divide remainder fmod".split(), DIVIDE),
-    "pow": OVERFLOW | DIVIDE,
+#: Op -> bit of an infinite result, and a test for arguments with finite results. Formulas that make this comparison
+#: themselves have a test; NaN fails it.
+_NOTES: dict[str, tuple[int, Callable[[Real], Mask] | None]] = {
+    **dict.fromkeys(["exp", "expm1"], (OVERFLOW, lambda x: x <= LIMITS[x.w.precision][0])),
+    **dict.fromkeys(["log", "log2", "log10"], (DIVIDE, lambda x: x > 0.0)),
+    "log1p": (DIVIDE, lambda x: x > -1.0),
+    **dict.fromkeys("exp2 sinh cosh lgamma".split(), (OVERFLOW, None)),
+    **dict.fromkeys("logit entr xlogy xlog1py digamma acosh".split(), (DIVIDE, None)),
+    **dict.fromkeys("floor_divide trunc_divide remainder fmod".split(), (DIVIDE, None)),
+    "pow": (OVERFLOW | DIVIDE, None),
 }
-#: Op -> test for arguments with finite results, for formulas that make this comparison themselves. NaN fails the test.
-_DOMAINS: dict[str, Callable[[Real], Mask]] = {
-    **dict.fromkeys(["exp", "expm1"], lambda x: x <= LIMITS[x.w.precision][0]),
-    **dict.fromkeys(["log", "log2", "log10"], lambda x: x > 0.0),
-    "log1p": lambda x: x > -1.0,
-}
-#: Ops of integers that divide.
-_DIVIDING = frozenset("floor_divide trunc_divide remainder fmod".split())
 
 
-def has_note(op: str, is_whole: bool) -> bool:
-    """True if an op, of integers or of floats, gets a note."""
-    return op in _DIVIDING if is_whole else op in _INFINITE
+def has_note(op: str) -> bool:
+    """True if an op gets a note. Among ops with native code for integers, these are the divisions."""
+    return op in _NOTES
 
 
 def note(f: Function, op: str, type: Vector, result: str, arguments: Sequence[str]) -> None:
     """Write the note of an op in floats."""
-    name = f"note_{op}" if op in _DOMAINS else f"note{_INFINITE[op]}_{len(arguments)}"
+    bit, is_finite = _NOTES[op]
+    name = f"note{bit}_{len(arguments)}" if is_finite is None else f"note_{op}"
     f.needed.append((name, type))
     given = ", ".join(f"{type} {v}" for v in (result, *arguments))
     f.do(f"call void @{symbol(name, type)}({given})")
@@ -81,9 +78,9 @@ def _write_rare(f: Function, is_rare: str, write: Callable[[], None]) -> Functio
     return f
 
 
-def _of_floats(name: str, bit: int, count: int) -> Callable[[Vector, bool], Function]:
-    has_domain = _DOMAINS.get(name.removeprefix("note_"))
-
+def _of_floats(
+    name: str, bit: int, count: int, has_domain: Callable[[Real], Mask] | None = None
+) -> Callable[[Vector, bool], Function]:
     def define(type: Vector, fma: bool) -> Function:
         names = ["%r", *[f"%x{i}" for i in range(count)]]
         f = _begun(name, type, names)
@@ -138,8 +135,10 @@ def _of_casts(width: int) -> Callable[[Vector, bool], Function]:
 
 #: The functions that notes call, by name.
 PARTS: dict[str, Callable[[Vector, bool], Function]] = {
-    **{(name := f"note{bit}_{n}"): _of_floats(name, bit, n) for bit in {*_INFINITE.values()} for n in (1, 2)},
-    **{(name := f"note_{op}"): _of_floats(name, _INFINITE[op], 1) for op in _DOMAINS},
+    **{(name := f"note{bit}_{n}"): _of_floats(name, bit, n) for bit, _ in _NOTES.values() for n in (1, 2)},
+    **{
+        (name := f"note_{op}"): _of_floats(name, bit, 1, test) for op, (bit, test) in _NOTES.items() if test is not None
+    },
     "note_signed": _of_integers(True),
     "note_unsigned": _of_integers(False),
     **{f"note_cast{width}": _of_casts(width) for width in (32, 64)},

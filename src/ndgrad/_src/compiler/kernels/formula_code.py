@@ -1,4 +1,4 @@
-"""Formulas (ndgrad._src.arrays.formulas) as kernels: over new results, or in place over the memory of many arrays.
+"""Formulas (ndgrad._src.ops.formulas) as kernels: over new results, or in place over the memory of many arrays.
 
     void name(ptr argument, i64 chunk, i64 worker)
 
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ndgrad._src.arrays.formulas import NODE, Node, Signature
 from ndgrad._src.compiler.kernels import operations
 from ndgrad._src.compiler.kernels.elementwise import data, parameter
 from ndgrad._src.compiler.kernels.maths.values import Writer
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector
+from ndgrad._src.ops.formulas import NODE, Node, Signature
 
 
 def write_formula(
@@ -32,7 +32,7 @@ def write_formula(
         kind, number = node.operands[place]
         if kind != NODE:
             return numbers[number]
-        if place in operations.OPERATIONS[node.op].conditions and kinds[number] != "bool":
+        if place in operations.conditions_of(node.op) and kinds[number] != "bool":
             return operations.emit(f, "ne", dtype, lanes, names[number], 0.0)
         return names[number]
 
@@ -74,8 +74,7 @@ def in_place_function(name: str, dtype: str, lanes: int, signature: Signature) -
     table = f.ahead(arrays, f.mul(which, 8 * each))
     pointers = []
     for n in range(each):
-        stands = f.set(f"load ptr, ptr {f.ahead(table, 8 * n)}")
-        pointers.append(f.address(type.element, f.set(f"load ptr, ptr {stands}"), first))
+        pointers.append(f.address(type.element, f.set(f"load ptr, ptr {f.ahead(table, 8 * n)}"), first))
     targets, sources = pointers[: len(signature.outputs)], pointers[len(signature.outputs) :]
     rest = f.set(f"urem i64 {count}, {lanes}")
     whole, mask = f.sub(count, rest), f.first_lanes(type, rest)

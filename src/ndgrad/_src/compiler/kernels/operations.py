@@ -7,17 +7,16 @@
 
 Names, settings and meaning are those of the op table (ndgrad.ops). `dtype` is the dtype in which the op computes:
 operands of other dtypes are cast first (`casts.cast`), as NumPy does. Booleans are bytes, 0 or 1. A number may replace
-an operand that is the same everywhere. `error` is the bound on the error, in units in the last place, if an op is one
-function. The errors of a formula of several functions add up.
+an operand that is the same everywhere.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.compiler.kernels import activations as formulas
 from ndgrad._src.compiler.kernels import integers
@@ -27,6 +26,11 @@ from ndgrad._src.compiler.kernels.maths import rounding
 from ndgrad._src.compiler.kernels.maths.functions import FORMULAS
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real, Writer, absolute, copysign, sqrt
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector
+from ndgrad._src.ops.table import table
+from ndgrad._src.ops.vocabulary import find, load_all
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.composite import Body
 
 #: Kinds of dtypes: floats, signed and unsigned integers, booleans.
 _KINDS = {"float32": "f", "float64": "f", "bool": "b"}
@@ -43,6 +47,10 @@ class Operation:
     conditions: tuple[int, ...] = ()
     #: Values of settings that have native code, if not all have.
     only: dict[str, tuple[Any, ...]] | None = None
+
+    def takes_real(self, position: int) -> bool:
+        """True if a number at this position is given as a value. An exponent stays a number, for short powers."""
+        return position not in self.conditions and not (self.formula is formulas.pow and position == 1)
 
 
 def _kind(dtype: str) -> str:
@@ -125,7 +133,6 @@ OPERATIONS: dict[str, Operation] = {
     "rsqrt": Operation(1, _F, lambda x: 1.0 / sqrt(x)),
     "addcmul": Operation(3, _N, lambda x, a, b, value=1: x + formulas.scaled(a, value) * b),
     "addcdiv": Operation(3, _F, lambda x, a, b, value=1: x + formulas.scaled(a, value) / b),
-    "lerp": Operation(3, _F, formulas.lerp),
     "deg2rad": Operation(1, _F, lambda x: x * (math.pi / 180)),
     "rad2deg": Operation(1, _F, lambda x: x * (180 / math.pi)),
     "conj": Operation(1, _N, lambda x: x),
@@ -136,7 +143,6 @@ OPERATIONS: dict[str, Operation] = {
     "floor": Operation(1, _ALL, _by_kind(_function("floor"), lambda x: x)),
     "ceil": Operation(1, _ALL, _by_kind(_function("ceil"), lambda x: x)),
     "trunc": Operation(1, _ALL, _by_kind(_function("trunc"), lambda x: x)),
-    "frac": Operation(1, _F, lambda x: x - call("trunc", x)),
     "sign": Operation(1, _N, _by_kind(rounding.sign, integers.sign)),
     "sgn": Operation(1, _N, _by_kind(rounding.sign, integers.sign)),
     "copysign": Operation(2, _F, copysign),
@@ -187,72 +193,108 @@ OPERATIONS: dict[str, Operation] = {
     "logaddexp2": Operation(2, _F, formulas.logaddexp2),
     "xlogy": Operation(2, _F, functools.partial(formulas.times_log, "log", 1.0)),
     "xlog1py": Operation(2, _F, functools.partial(formulas.times_log, "log1p", 0.0)),
-    "logit": Operation(1, _F, formulas.logit),
-    "log_sigmoid": Operation(1, _F, formulas.log_sigmoid),
-    "entr": Operation(1, _F, formulas.entr),
     "ndtr": Operation(1, _F, formulas.normal),
     "sinc": Operation(1, _F, formulas.sinc, only={"order": (0,)}),
     # activations
     "relu": Operation(1, _N, lambda x: _greater(x, 0 if isinstance(x, Whole) else x.w.real(0.0))),
     "slopes": Operation(1, _F, formulas.slopes),
-    "leaky_relu": Operation(1, _F, formulas.leaky_relu),
     "hardtanh": Operation(1, _F, lambda x, min_val=-1.0, max_val=1.0: formulas.clipped(x, min_val, max_val)),
-    "hardsigmoid": Operation(1, _F, formulas.hardsigmoid),
-    "hardswish": Operation(1, _F, lambda x: x * formulas.hardsigmoid(x)),
-    "threshold": Operation(1, _F, formulas.threshold),
-    "softshrink": Operation(1, _F, formulas.softshrink),
-    "hardshrink": Operation(1, _F, formulas.hardshrink),
-    "softplus": Operation(1, _F, formulas.softplus),
-    "softplus_slope": Operation(1, _F, formulas.softplus_slope),
-    "elu": Operation(1, _F, formulas.elu),
-    "silu": Operation(1, _F, formulas.silu),
-    "silu_slope": Operation(1, _F, formulas.silu_slope),
-    "mish": Operation(1, _F, formulas.mish),
-    "mish_slope": Operation(1, _F, formulas.mish_slope),
-    "gelu": Operation(1, _F, formulas.gelu),
-    "gelu_slope": Operation(1, _F, formulas.gelu_slope),
-    "softsign": Operation(1, _F, lambda x: x / (absolute(x) + 1.0)),
-    "tanhshrink": Operation(1, _F, lambda x: x - call("tanh", x)),
     # losses
-    "binary_cross_entropy": Operation(2, _F, formulas.binary_cross_entropy),
-    "binary_cross_entropy_with_logits": Operation(2, _F, formulas.binary_cross_entropy_with_logits),
-    "smooth_l1": Operation(2, _F, formulas.smooth_l1),
 }
 
-#: Ops that are single functions of the maths library.
-_FUNCTIONS = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt hypot sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
-    "atanh sigmoid erf erfc erfinv lgamma digamma"
-)
-OPERATIONS.update({name: Operation(FORMULAS[name].arity, _F, _function(name)) for name in _FUNCTIONS.split()})
+# The other functions of the maths library are ops, except rint, which rounds to the nearest integer (`round`).
+for _name, _formula in FORMULAS.items():
+    if _name != "rint":
+        OPERATIONS.setdefault(_name, Operation(_formula.arity, _F, _function(_name)))
+
+
+def operation_of(op: str) -> Operation | None:
+    """Return the operation of an op: an entry of the table here, or the body of a composite op; None if it has none."""
+    found = OPERATIONS.get(op)
+    if found is None and (known := table.get(op)) is not None and known.elementwise and known.body is not None:
+        found = OPERATIONS[op] = Operation(len(known.args), _F, _formula_of(known.body))
+    return found
+
+
+def every_operation() -> dict[str, Operation]:
+    """Return the operations of all ops of the table that have one, by name."""
+    load_all()
+    return {name: found for name in table if (found := operation_of(name)) is not None}
+
+
+def _formula_of(body: Body) -> Callable[..., Any]:
+    def formula(*values: Any, **settings: Any) -> Any:
+        return body(_Words(next(v.w for v in values if isinstance(v, Real))), values, settings)
+
+    return formula
+
+
+class _Words:
+    """The vocabulary of bodies (ndgrad._src.ops.vocabulary) on values of a kernel."""
+
+    raw = False
+
+    def __init__(self, w: Writer) -> None:
+        self._writer = w
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operation = operation_of(name)
+        if operation is None:
+            raise NotImplementedError(f"a body uses {name}, which has no native code [nd-compiler]")
+
+        def run(*values: Any, **settings: Any) -> Any:
+            given = [
+                self._writer.real(v) if isinstance(v, (int, float)) and operation.takes_real(i) else v
+                for i, v in enumerate(values)
+            ]
+            return compute(name, given, settings)
+
+        return run
+
+
+def compute(op: str, values: Sequence[Any], settings: Mapping[str, Any]) -> Real | Mask:
+    """Return an op of values of a kernel: numbers and masks."""
+    operation = operation_of(op)
+    assert operation is not None
+    if find(op).of_truths:
+        masks = [v if isinstance(v, Mask) else v.differs(0.0) for v in values]
+        return _combine_masks(op, *masks)
+    given = [
+        v.differs(0.0) if i in operation.conditions and isinstance(v, Real) else v for i, v in enumerate(values)
+    ]
+    found: Real | Mask = operation.formula(*given, **settings)
+    return found
+
+
+def _combine_masks(op: str, first: Mask, *others: Mask) -> Mask:
+    if not others:
+        return ~first
+    (second,) = others
+    return first & second if op == "logical_and" else first | second if op == "logical_or" else first ^ second
+
+
+def conditions_of(op: str) -> tuple[int, ...]:
+    """Return the positions of the operands that are always booleans."""
+    operation = operation_of(op)
+    return () if operation is None else operation.conditions
 
 
 def supports(op: str, dtype: str, **settings: Any) -> bool:
     """True if an op has native code in a dtype, with these settings."""
-    operation = OPERATIONS.get(op)
+    operation = operation_of(op)
     if operation is None or dtype not in TYPES or _kind(dtype) not in operation.kinds:
         return False
     return all(settings.get(name, values[0]) in values for name, values in (operation.only or {}).items())
 
 
-def error(op: str) -> float | None:
-    """Return the largest error of an op in floats, in units in the last place; None for a formula of several functions.
-    """
-    if op in FORMULAS:
-        return FORMULAS[op].ulp
-    if op in ("add", "sub", "mul", "div", "reciprocal", "square"):
-        return 0.5
-    return 0.0 if op in _EXACT or result(op, "float64") == "bool" else None
-
-
 def result(op: str, dtype: str) -> str:
     """Return the dtype of an op's result, when it computes in `dtype`."""
-    return "bool" if op in _ANSWERS else dtype
+    return "bool" if find(op).returns_bool else dtype
 
 
 def emit(f: Function, op: str, dtype: str, lanes: int, *values: str | float, **settings: Any) -> str:
     """Write an op, and return the name of its result: `lanes` elements of the dtype of `result`."""
-    operation = OPERATIONS.get(op)
+    operation = operation_of(op)
     if operation is None or not supports(op, dtype, **settings):
         given = f" with {settings}" if settings else ""
         raise NotImplementedError(
@@ -261,7 +303,7 @@ def emit(f: Function, op: str, dtype: str, lanes: int, *values: str | float, **s
         )
     if len(values) != operation.operands:
         raise TypeError(
-            f"{op} takes {operation.operands} operands, and got {len(values)}: "
+            f"{op} takes {operation.operands} operands, but got {len(values)}: "
             "give as many as the op of that name has. [nd-compiler]"
         )
     made = operation.formula(*(_operand(f, operation, i, v, dtype, lanes) for i, v in enumerate(values)), **settings)
@@ -276,12 +318,3 @@ def _operand(f: Function, operation: Operation, place: int, value: str | float, 
     if operation.formula is formulas.pow and place == 1 and not isinstance(value, str):
         return float(value)
     return Writer(f, Vector(TYPES[dtype], lanes), fma=False).real(value)
-
-
-#: Ops that only change signs, or choose.
-_EXACT = frozenset("neg conj copy clone sgn where keep masked_fill clamp clamp_min clamp_max relu heaviside".split())
-
-#: Ops whose results are booleans.
-_ANSWERS = frozenset(
-    "eq ne lt le gt ge isclose isnan isinf isfinite isposinf isneginf isreal signbit logical_and logical_or logical_xor logical_not".split()
-)

@@ -24,11 +24,11 @@ from ndgrad._src.compiler.kernels import operations
 from ndgrad._src.compiler.native.ir import TYPES, Carried, Function, Vector
 
 #: name -> the op that combines two, and the initial value, for floats and for booleans
-_OPS = {
+REDUCTIONS = {
     "sum": "add",
     "prod": "mul",
-    "maximum": "maximum",
-    "minimum": "minimum",
+    "max": "maximum",
+    "min": "minimum",
     "any": "logical_or",
     "all": "logical_and",
 }
@@ -49,11 +49,11 @@ def _most(dtype: str) -> float:
 
 
 class Reduction:
-    """A reduction in registers, of elements of a dtype: sum, prod, maximum, minimum; any and all of booleans."""
+    """A reduction in registers, of elements of a dtype: sum, prod, max, min; any and all of booleans."""
 
     def __init__(self, f: Function, name: str, dtype: str) -> None:
-        if name not in _OPS or (name in ("any", "all")) != (dtype == "bool"):
-            names = ", ".join(_OPS)
+        if name not in REDUCTIONS or (name in ("any", "all")) != (dtype == "bool"):
+            names = ", ".join(REDUCTIONS)
             raise NotImplementedError(
                 f"there is no reduction {name!r} of {dtype}. There are {names}, the last two of bool alone. "
                 "[nd-compiler]"
@@ -66,7 +66,7 @@ class Reduction:
 
     def identity(self, lanes: int) -> str:
         """Return the neutral element."""
-        starts = {"sum": 0, "prod": 1, "maximum": _least(self.dtype), "minimum": _most(self.dtype), "any": 0, "all": 1}
+        starts = {"sum": 0, "prod": 1, "max": _least(self.dtype), "min": _most(self.dtype), "any": 0, "all": 1}
         number = starts[self.name]
         width = 8 * Vector(self.kind).bytes
         if not self.dtype.startswith("float") and number >= 2 ** (width - 1):
@@ -75,7 +75,7 @@ class Reduction:
 
     def combine(self, a: str, b: str, lanes: int) -> str:
         """Combine two vectors, lane by lane."""
-        return operations.emit(self.f, _OPS[self.name], self.dtype, lanes, a, b)
+        return operations.emit(self.f, REDUCTIONS[self.name], self.dtype, lanes, a, b)
 
     def across(self, vector: str, lanes: int) -> str:
         """Combine the lanes of a vector, in a tree; an odd lane waits for the next level."""

@@ -36,7 +36,7 @@ def _exp(x: Real) -> Real:
 
 
 def _top(row: Row) -> Real:
-    (top,) = row.reduce("maximum", lambda at: [at["x"]])
+    (top,) = row.reduce("max", lambda at: [at["x"]])
     return top
 
 
@@ -59,19 +59,6 @@ def _exponentials(row: Row) -> None:
     top = empty.choose(0.0, top)
     (total,) = row.reduce("sum", lambda at: [at.write("out", _exp(at["x"] - top))])
     row.store(empty.choose(1.0, total), "total")
-
-
-def _log_softmax(row: Row) -> None:
-    top = _top(row)
-    (total,) = row.reduce("sum", lambda at: [_exp(at["x"] - top)])
-    log = call("log", total)
-    row.each(lambda at: at.write("out", (at["x"] - top) - log))
-
-
-def _log_softmax_gradient(row: Row) -> None:
-    """Write g - exp(out) sum(g)."""
-    (total,) = row.reduce("sum", lambda at: [at["t"]])
-    row.each(lambda at: at.write("out", at["t"] - _exp(at["y"]) * total))
 
 
 def _cross_entropy(row: Row) -> None:
@@ -111,13 +98,6 @@ def _inverse_deviation(row: Row, variance: Real) -> Real:
     return 1.0 / sqrt(variance + row["eps"]) + variance * 0.0
 
 
-def _layer_norm(row: Row) -> None:
-    """Write (x - mean) r w + b."""
-    mean, variance = _moments(row)
-    r = _inverse_deviation(row, variance)
-    row.each(lambda at: at.write("out", (at["x"] - mean) * r * at["w"] + at["b"]))
-
-
 def _layer_norm_gradient(row: Row) -> None:
     """Write r (h - mean(h) - y mean(h y)) with h = g w, and the terms of the sums g y and g over the rows."""
     mean, variance = _moments(row)
@@ -138,11 +118,6 @@ def _root_mean_square(row: Row) -> Real:
     """Return (mean(x^2) + eps)^(-1/2)."""
     (squares,) = row.reduce("sum", lambda at: [_square(at["x"])])
     return _inverse_deviation(row, squares * row["share"])
-
-
-def _rms_norm(row: Row) -> None:
-    r = _root_mean_square(row)
-    row.each(lambda at: at.write("out", at["x"] * r * at["w"]))
 
 
 def _rms_norm_gradient(row: Row) -> None:
@@ -187,15 +162,11 @@ ROW_KERNELS: dict[str, RowKernel] = {
     "softmax": _kernel(_softmax, _ROW),
     "softmax_slope": _kernel(_softmax_slope, "out:element t:element y:element", "scale"),
     "exponentials": _kernel(_exponentials, "out:element x:element total:result", "masked"),
-    "log_softmax": _kernel(_log_softmax, _ROW),
-    "log_softmax_gradient": _kernel(_log_softmax_gradient, "out:element t:element y:element"),
     "cross_entropy": _kernel(_cross_entropy, "out:result x:element target:place"),
     "cross_entropy_gradient": _kernel(_cross_entropy_gradient, "out:element x:element target:place g:number"),
-    "layer_norm": _kernel(_layer_norm, f"{_ROW} w:element b:element", "share eps"),
     "layer_norm_gradient": _kernel(
         _layer_norm_gradient, "out:element g:element x:element w:element grad_w:columns grad_b:columns", "share eps"
     ),
-    "rms_norm": _kernel(_rms_norm, f"{_ROW} w:element", "share eps"),
     "rms_norm_gradient": _kernel(
         _rms_norm_gradient, "out:element g:element x:element w:element grad_w:columns", "share eps"
     ),

@@ -3,7 +3,7 @@
 A kernel is written as a function of a `Row`: passes over its elements, and their reductions. Softmax:
 
     def softmax(row: Row) -> None:
-        (top,) = row.reduce("maximum", lambda at: [at["x"]])
+        (top,) = row.reduce("max", lambda at: [at["x"]])
         (total,) = row.reduce("sum", lambda at: [at.write("out", exp(at["x"] - top))])
         row.each(lambda at: at.write("out", at["out"] / total))
 
@@ -27,7 +27,7 @@ norm are the same in every row.
 The function is `void name(ptr argument, i64 chunk, i64 worker)`, and the words of its argument are
 
     rows, rows of a chunk, segments, elements of a segment,
-    for each operand: the location of its address, and the elements from row to row (for columns: from chunk to chunk), from segment to segment,
+    for each operand: its address, and the elements from row to row (for columns: from chunk to chunk), from segment to segment,
     the parameters: numbers in double precision
 """
 
@@ -116,6 +116,10 @@ class Row:
         pointer = f.address(element, self.bases[name], f.load(Vector("i64"), self.bases[place]))
         return self.broadcast(f.load(Vector(element), pointer)), pointer
 
+    def first_element(self, name: str) -> Real:
+        """Return the first element of an operand in this row."""
+        return self.broadcast(self.f.load(Vector(self.w.type.element), self.bases[name]))
+
     def store(self, value: Real, name: str = "", pointer: str = "") -> None:
         """Write a number, as a result of the row or to an address."""
         one = self.f.set(f"extractelement {self.w.type} {value}, i64 0")
@@ -130,7 +134,7 @@ class Row:
                 body(At(self, i, self.rest))
 
     def reduce(self, how: str, terms: Callable[[At], Sequence[Real]], count: int = 1) -> list[Real]:
-        """Write a pass that reduces `count` terms, each to a number of the row: "sum" or "maximum"."""
+        """Write a pass that reduces `count` terms, each to a number of the row: "sum" or "max"."""
         f, w = self.f, self.w
         lanes, none = w.type.lanes, w.real(0.0 if how == "sum" else float("-inf"))
         states = [_State(self, how, [none.name] * (2 if how == "sum" else 1)) for _ in range(count)]
@@ -140,7 +144,7 @@ class Row:
                 partial = [f.carry(w.type, none.name) for _ in range(count)]
                 with f.loop(f.least(f.add(i, lanes * _BLOCK), self.whole), i, str(lanes), partial) as j:
                     for c, term in zip(partial, terms(At(self, j, None)), strict=True):
-                        c.next = _combine(how, w.real(c.name), term).name
+                        c.next = combine(how, w.real(c.name), term).name
                 for state, c in zip(blocks, partial, strict=True):
                     state.join(w.real(c.name))
             ends = [s.inside() for s in blocks]
@@ -220,13 +224,10 @@ class _State:
     def join(self, term: Real) -> None:
         """Add another term to the state."""
         total = self.row.w.real(self.carried[0].name)
-        new = _combine(self.how, total, term)
+        new = combine(self.how, total, term)
         self.carried[0].next = new.name
         if self.how == "sum":
-            error, part = self.row.w.real(self.carried[1].name), new - total
-            lost = (total - (new - part)) + (term - part)
-            # The error of an infinite sum is undefined.
-            self.carried[1].next = (new - new).equals(0.0).choose(error + lost, 0.0).name
+            self.carried[1].next = compensate(self.row.w.real(self.carried[1].name), total, term, new).name
 
     def number(self) -> str:
         """Combine the lanes in a tree."""
@@ -241,11 +242,18 @@ class _State:
                 Writer(f, half, self.row.w.fma).real(_part(f, vector, type, start, half.lanes))
                 for start in (0, half.lanes)
             )
-            vector, type = _combine(self.how, low, high).name, half
+            vector, type = combine(self.how, low, high).name, half
         return vector
 
 
-def _combine(how: str, a: Real, b: Real) -> Real:
+def compensate(error: Real, total: Real, term: Real, new: Real) -> Real:
+    """Add the error of new = total + term to the errors so far. The error of an infinite sum is undefined."""
+    part = new - total
+    lost = (total - (new - part)) + (term - part)
+    return (new - new).equals(0.0).choose(error + lost, 0.0)
+
+
+def combine(how: str, a: Real, b: Real) -> Real:
     return a + b if how == "sum" else rounding.maximum(a, b)
 
 

@@ -28,16 +28,6 @@ from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.ops.flops import flops_of
 
-#: Ops that read as many elements of their argument as they return.
-_GATHERS = frozenset("take_slices embedding gather index_select take index".split())
-#: Ops that move elements without computing.
-_MOVES = _GATHERS | frozenset(
-    "cast expand clone reshape unsafe_view copy cat stack embed select_backward slice_backward slice_scatter overlaid "
-    "zeros_like constant_pad_nd".split()
-)
-#: Ops that add each element of an argument to the result.
-_ADDS = frozenset("add_slices put_slices index_add_zeros gather_backward max_unpool avg_pool_backward pieces".split())
-
 
 @dataclass(frozen=True)
 class Work:
@@ -130,7 +120,7 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     if isinstance(step, Kernel):
         return Work(*_moved_bytes(step), _kernel_flops(step), dtype)
     instructions, written = _instructions(step, defined), sum(v.nbytes for v in own - known)
-    if all(i.op.name in _GATHERS for i in instructions):
+    if all(i.op.movement == "gather" for i in instructions):
         read = written + sum(v.nbytes for v in own & known if v.dtype.kind == "i")
     else:
         read = sum(_bytes(place) for place in _places(step)) or sum(v.nbytes for v in own & known)
@@ -170,7 +160,8 @@ def _kernel_flops(kernel: Kernel) -> int:
 
 
 def _elementwise(instruction: Instruction, elements: int) -> int:
-    return 0 if instruction.op.name in _MOVES else elements * pointwise.cost(instruction)
+    op = instruction.op
+    return 0 if op.movement or op.name == "copy" else elements * int(op.cost)
 
 
 def _places(step: Any) -> list[Place]:
@@ -213,7 +204,7 @@ def instruction_flops(instruction: Instruction) -> int:
         return flops_of(op.name, shapes, result.shape)
     if is_view(instruction) or result.dtype.kind not in "fc":
         return 0
-    if op.name in _ADDS:
+    if op.movement == "scatter":
         return sum(v.size for v in instruction.values() if v.dtype.kind in "fc")
     if op.name in ("max_pool", "avg_pool"):
         return result.size * prod(instruction.settings["kernel"])

@@ -13,7 +13,8 @@ A set bit is only a hint: eager code may find nothing.
     np.errstate ignores               bits are not checked
     np.errstate raises, calls, prints every call runs eagerly
     a filter shows or raises all      calls that set a bit run eagerly, each of them
-    a filter shows the first          the first call of a program that sets a bit runs eagerly; later ones show nothing
+    a filter shows the first          the first call of a program that sets a bit runs eagerly; later ones show nothing,
+                                      until the filters change (`filter_version`)
 
 Results that nothing reads are outputs of the program if their ops may raise or report (`unread_checks`). A program
 does not see errors in parts of results that passes leave out (`(1 / x)[:1]` computes one element), nor those of ops
@@ -34,7 +35,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from typing import Any
 
@@ -174,6 +175,40 @@ def shows_all() -> bool:
             if message is None and module is None and not line:
                 return False
     return False
+
+
+class _Hashed(Exception):
+    """Raised instead of storing or showing a probe warning."""
+
+
+class _Unhashable(type):
+    def __hash__(cls) -> int:
+        raise _Hashed
+
+
+class _Probe(RuntimeWarning, metaclass=_Unhashable):
+    """Category of a warning that is never shown: Python must hash it to note that it shows it, and that fails."""
+
+
+def filter_version() -> int | None:
+    """Return Python's version number of the warning filters; None if it cannot be found.
+
+    Each change of the filters raises the number, also the end of a `catch_warnings` block and a repeated
+    `simplefilter` that leave an equal list. Python then forgets which warnings it has shown. The number itself is not
+    public, but Python writes it into each registry of shown warnings. A filter that shows all warnings does not use the
+    registry, so with such a filter there is no number.
+    """
+    for action, message, category, module, line in warnings.filters:
+        if issubclass(RuntimeWarning, category):
+            if action in ("always", "all"):
+                return None
+            if message is None and module is None and not line:
+                break
+    registry: dict[Any, Any] = {}
+    with suppress(_Hashed, _Probe):
+        warnings.warn_explicit("", _Probe, "", 1, "", registry)
+    found = registry.get("version")
+    return found if type(found) is int else None
 
 
 def warn_of(bits: int, name: str) -> None:

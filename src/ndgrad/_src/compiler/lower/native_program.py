@@ -30,10 +30,8 @@ from ndgrad._src.compiler.lower.parallel_steps import form_waves
 from ndgrad._src.compiler.lower.pointwise import cost_alone
 from ndgrad._src.compiler.lower.steps import Call, Groups, Step
 from ndgrad._src.compiler.lower.templates import Sizes, code_for
-from ndgrad._src.compiler.native import float_status, layout
-from ndgrad._src.compiler.native.calls import MISS, Fresh, Guard, NativeEntry, Output, Scratch, Specialisation
-from ndgrad._src.compiler.native.guards import ArrayAt
-from ndgrad._src.compiler.native.guards import Place as Argument
+from ndgrad._src.compiler.native import c_interface, float_status
+from ndgrad._src.compiler.native.calls import Input, Output, Scratch, make_call
 from ndgrad._src.compiler.native.ir import Function, Vector, element_of
 from ndgrad._src.compiler.native.target import host
 from ndgrad._src.compiler.passes import simplify_program
@@ -301,48 +299,37 @@ class NativeProgram:
                 shapes.setdefault(place.root, place.shape)
         return [shapes.get(v, v.shape) for v in self.fresh]
 
-    def _fresh(self) -> list[Fresh]:
-        """Allocate the fresh memory."""
+    def _fresh(self) -> list[Output]:
+        """Return the kinds of fresh memory."""
         found = []
         for v, shape in zip(self.fresh, self.fresh_shapes(), strict=True):
             is_complex = v in self._complex_memory
             dtype = np.result_type(v.dtype, np.complex64) if is_complex else v.dtype
-            found.append(Fresh(dtype, shape[:-1] if is_complex else shape))
+            found.append(Output(dtype, shape[:-1] if is_complex else shape))
         return found
 
-    def row(
-        self, arguments: int, guards: Sequence[Guard], keywords: Sequence[str] = (), before: Sequence[Output] = ()
-    ) -> Specialisation:
-        """Return the description of a call for a builtin: guards that yield pointers to the inputs, and the results
-        before the fresh memory.
-        """
-        return Specialisation(
-            arguments=arguments,
-            guards=tuple(guards),
-            kernel=self.code.address("enter"),
-            outputs=(*before, *self._fresh()),
-            keywords=tuple(keywords),
-            fixed=tuple(
-                a.__array_interface__["data"][0]
-                for a in (*self.constants.values(), self.parameters, self.scratch_offsets)
-            ),
-            scratch=self.scratch,
-            release=program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results)
-            > _LONG,
-            as_tuple=True,
-            keeps=(self.code, self.constants, self.parameters, self.scratch_offsets),
+    def make_call(self, inputs: Sequence[Input], are_apart: bool = False) -> Callable[..., tuple[Any, ...] | None]:
+        """Return a builtin that takes such inputs and returns the fresh memory, or None if an input does not fit."""
+        fixed = [*self.constants.values(), self.parameters, self.scratch_offsets]
+        work = program_flops(self.program) + sum(v.size for i in self.program.instructions for v in i.results)
+        return make_call(
+            self.program.name,
+            inputs,
+            self._fresh(),
+            self.code.address("enter"),
+            [a.__array_interface__["data"][0] for a in fixed],
+            self.scratch,
+            release=work > _LONG,
+            are_apart=are_apart,
+            keeps=(self.code, *fixed),
         )
 
     @functools.cached_property
-    def _builtin(self) -> Callable[..., Any] | None:
-        """Return a builtin that calls it with arrays in C order; None if native code may not read objects."""
-        if layout.problem() is not None:
+    def _builtin(self) -> Callable[..., tuple[Any, ...] | None] | None:
+        """Return a builtin that calls it with arrays in C order; None if there is no C interface for it."""
+        if c_interface.problem() is not None:
             return None
-        inputs = enumerate(self.original.inputs)
-        guards = [ArrayAt(Argument(argument=i), v.dtype, v.shape, scalar=not v.shape) for i, v in inputs]
-        entry = NativeEntry(None, self.program.name)
-        entry.add(self.row(len(guards), guards))
-        return entry.call
+        return self.make_call([Input(v.dtype, v.shape) for v in self.original.inputs])
 
     @functools.cached_property
     def gives_fresh(self) -> bool:
@@ -407,7 +394,7 @@ class NativeProgram:
         """Return the outputs for these arrays."""
         if self.is_native and self._was_called and self._builtin is not None:
             fresh = self._builtin(*inputs)
-            if fresh is not MISS:
+            if fresh is not None:
                 return list(fresh) if self.gives_fresh else self.collected(inputs, fresh)
         try:
             frame = self._frames.pop()

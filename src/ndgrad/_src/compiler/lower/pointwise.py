@@ -17,12 +17,9 @@ from ndgrad._src.compiler.kernels import operations
 from ndgrad._src.compiler.kernels.casts import cast
 from ndgrad._src.compiler.kernels.error_notes import has_note, note, note_cast, note_division
 from ndgrad._src.compiler.kernels.maths.functions import muladd
-from ndgrad._src.compiler.kernels.reductions import Reduction
+from ndgrad._src.compiler.kernels.reductions import REDUCTIONS, Reduction
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, element_of
 from ndgrad._src.compiler.program.program import Instruction, Value
-
-#: Ops that copy, and change only shape or dtype.
-_COPIES = frozenset(["cast", "expand", "clone", "reshape", "unsafe_view"])
 
 
 def is_type(dtype: np.dtype[Any]) -> bool:
@@ -39,7 +36,7 @@ def is_pointwise(instruction: Instruction) -> bool:
     """True if an instruction computes each element of its result from elements of its arguments, by an op with a
     formula here.
     """
-    name = instruction.op.name
+    op, name = instruction.op, instruction.op.name
     if len(instruction.results) != 1 or not is_type(instruction.result.dtype):
         return False
     if not all(
@@ -47,11 +44,11 @@ def is_pointwise(instruction: Instruction) -> bool:
         for a in instruction.arguments
     ):
         return False
-    if name in _COPIES:
-        return name in ("cast", "expand", "clone")
+    if op.movement == "copy":
+        return True
     if name == "muladd":
         return all(v.dtype == instruction.result.dtype for v in instruction.values())
-    if name not in operations.OPERATIONS:
+    if operations.operation_of(name) is None:
         return False
     dtype = computing_dtype(instruction)
     if dtype is None or not is_type(dtype) or not _converts_first(instruction, dtype):
@@ -77,7 +74,7 @@ def holds_numbers(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     return all(
         a.__class__ is Value or (isinstance(a, (bool, int, np.bool_, np.integer)) and low <= int(a) <= high)
         for i, a in enumerate(instruction.arguments)
-        if i not in operations.OPERATIONS[instruction.op.name].conditions
+        if i not in operations.conditions_of(instruction.op.name)
     )
 
 
@@ -88,7 +85,7 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
     """
     if not hasattr(instruction.op.forward, "__code__"):
         return True
-    conditions = operations.OPERATIONS[instruction.op.name].conditions
+    conditions = operations.conditions_of(instruction.op.name)
     return all(
         a.__class__ is not Value or i in conditions or a.dtype == dtype for i, a in enumerate(instruction.arguments)
     )
@@ -96,8 +93,7 @@ def _converts_first(instruction: Instruction, dtype: np.dtype[Any]) -> bool:
 
 def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
     """Return the dtype in which an instruction computes; None if it is ambiguous."""
-    name = instruction.op.name
-    if operations.result(name, "float64") != "bool":
+    if not instruction.op.returns_bool:
         return instruction.result.dtype
     return np.result_type(*[a.dtype if a.__class__ is Value else a for a in instruction.arguments])
 
@@ -105,7 +101,7 @@ def computing_dtype(instruction: Instruction) -> np.dtype[Any] | None:
 def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes: int) -> str:
     """Write an instruction. Arguments are registers with their dtypes, (dtype, name), or numbers."""
     name = instruction.op.name
-    if name in _COPIES:
+    if instruction.op.movement in ("copy", "reshape"):
         _note_cast(f, arguments[0], instruction.result.dtype, lanes)
         return _converted(f, arguments[0], instruction.result.dtype, lanes)
     if name == "muladd":
@@ -113,7 +109,7 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
         return muladd(f, Vector(element_of(instruction.result.dtype), lanes), x, y, z)
     dtype = computing_dtype(instruction)
     assert dtype is not None
-    conditions = operations.OPERATIONS[name].conditions
+    conditions = operations.conditions_of(name)
     values: list[Any] = []
     for position, a in enumerate(arguments):
         if position in conditions:
@@ -122,10 +118,11 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
             values.append(_converted(f, a, dtype, lanes))
         else:
             values.append(a.item() if isinstance(a, np.generic) else a)
-    if name in _CHOICES and dtype.kind == "f":
+    if conditions and instruction.op.moves_values and dtype.kind == "f":
+        # A processor with masks would compute only the chosen values, and miss the errors of the others.
         values = [_apart(f, v, Vector(element_of(dtype), lanes)) if i not in conditions else v for i, v in enumerate(values)]
     made = operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
-    if has_note(name, dtype.kind in "iu"):
+    if has_note(name):
         type = Vector(element_of(dtype), lanes)
         given = [v if isinstance(v, str) else type.constant(v) for v in values]
         if dtype.kind == "f":
@@ -133,11 +130,6 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
         else:
             note_division(f, type, given[0], given[1], dtype.kind == "i")
     return made
-
-
-#: Ops that choose between values. A processor with masks would compute only the chosen values, and miss the errors of
-#: the others.
-_CHOICES = frozenset(["where", "masked_fill", "keep"])
 
 
 def _apart(f: Function, value: Any, type: Vector) -> Any:
@@ -165,53 +157,28 @@ def convert(f: Function, value: str, source: np.dtype[Any], target: np.dtype[Any
     return cast(f, value, _name(source), _name(target), lanes)
 
 
-def cost(instruction: Instruction) -> int:
-    """Return the approximate number of machine instructions per element."""
-    name = instruction.op.name
-    if name in _CHEAP:
-        return 1
-    return 4 if name == "div" else 12
-
-
 def cost_alone(instruction: Instruction) -> int | None:
     """Return the cost of an op that computes each element separately, on slices as on the whole; None for others."""
-    return cost(instruction) if is_pointwise(instruction) and "shape" not in instruction.settings else None
-
-
-_CHEAP = frozenset(
-    "add sub mul neg square abs copy where keep masked_fill eq ne lt le gt ge minimum maximum "
-    "relu cast expand clone reshape sum sum_all muladd".split()
-)
+    return instruction.op.cost if is_pointwise(instruction) and "shape" not in instruction.settings else None
 
 
 # ----- reductions -----------------------------------------------------------------------------------------------------
 
-#: The reductions, by the names of their ops.
-_REDUCTIONS = {
-    "sum": "sum", "sum_all": "sum", "prod": "prod", "prod_all": "prod", "amax": "maximum", "max_all": "maximum",
-    "amin": "minimum",
-    "min_all": "minimum", "any": "any", "all": "all",
-}  # fmt: skip
-
 
 def is_reduction(instruction: Instruction) -> bool:
     """True if an instruction reduces dimensions of its argument by an op with a formula here."""
-    name, values = instruction.op.name, list(instruction.values())
-    if name not in _REDUCTIONS or len(values) != 1 or not values[0].size:
+    op, values = instruction.op, list(instruction.values())
+    if op.reduces not in REDUCTIONS or len(values) != 1 or not values[0].size:
         return False
     dtype = instruction.result.dtype
-    if (
-        not is_type(values[0].dtype)
-        or not is_type(dtype)
-        or (_REDUCTIONS[name] in ("any", "all")) != (dtype.kind == "b")
-    ):
+    if not is_type(values[0].dtype) or not is_type(dtype) or op.returns_bool != (dtype.kind == "b"):
         return False
-    return name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
+    return op.name.endswith("_all") or instruction.settings.get("dim") not in (None, ())
 
 
 def is_float_product(instruction: Instruction) -> bool:
     """True if the order of a reduction affects intermediate overflow."""
-    return _REDUCTIONS[instruction.op.name] == "prod" and instruction.result.dtype.kind == "f"
+    return instruction.op.reduces == "prod" and instruction.result.dtype.kind == "f"
 
 
 def reduced_dims(instruction: Instruction) -> tuple[int, ...]:
@@ -228,5 +195,5 @@ class Accumulator(Reduction):
     """The reduction of one instruction, in registers."""
 
     def __init__(self, f: Function, value: Value, instruction: Instruction) -> None:
-        super().__init__(f, _REDUCTIONS[instruction.op.name], value.dtype.name)
+        super().__init__(f, instruction.op.reduces, value.dtype.name)
         self.value = value

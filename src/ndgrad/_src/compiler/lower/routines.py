@@ -284,9 +284,9 @@ def _pooling_phase(element: str, name: str, last: bool, words: list[Word], chunk
 
 def _max_unpool(instruction: Instruction, images: Images) -> Routine | None:
     g, index = instruction.arguments
-    if index.dtype != np.int64 or g.dtype == index.dtype:
-        return None
     settings, result = instruction.settings, instruction.result
+    if index.dtype != np.int64 or g.dtype == index.dtype or g.ndim != result.ndim:
+        return None
     last = images.lies_last(index) and _worth_last(g)
     made, name = images.definition(index), "max_gradient"
     if last and settings["distinct"] and made is not None and made.op.name == "max_pool":

@@ -13,7 +13,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
 
-from ndgrad._src.compiler.lower import pointwise
 from ndgrad._src.compiler.lower.loops import Loop
 from ndgrad._src.compiler.lower.memory_places import Place
 from ndgrad._src.compiler.lower.products import Product
@@ -62,7 +61,7 @@ class Kernel:
     @property
     def cost(self) -> int:
         """Return the approximate number of machine instructions on single elements."""
-        return self.size * sum(pointwise.cost(item.instruction) for item in self.items)
+        return self.size * sum(item.instruction.op.cost for item in self.items)
 
     @property
     def row_shape(self) -> tuple[int, ...]:

@@ -35,7 +35,7 @@ def part_of(value: Value, index: tuple[Any, ...]) -> Place | None:
 def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool]) -> Parts | None:
     """Return the parts from which an instruction assembles its result; None for other ops."""
     if (
-        instruction.op.name not in _ASSEMBLED
+        instruction.op.movement not in ("place", "join", "overwrite")
         or not is_type(instruction.result.dtype)
         or not instruction.result.size
     ):
@@ -50,7 +50,7 @@ def parts_of(instruction: Instruction, is_type: Callable[[np.dtype[Any]], bool])
         if place is None or place.shape != value.shape or not value.size:
             return None
         found.append((value, place))
-    if instruction.op.name in _OVERWRITTEN:
+    if instruction.op.movement == "overwrite":
         return Parts([(next(iter(instruction.values())), all_of_it), *found], True, in_order=True)
     return Parts(found, sum(value.size for value, _ in found) == result.size)
 
@@ -81,8 +81,3 @@ def _indices(instruction: Instruction) -> list[tuple[Value, tuple[Any, ...]]]:
             return [(values[0], (*before, slice(settings["start"], settings["stop"], settings["step"])))]
         case _:
             return [(values[0], settings["index"])]
-
-
-#: Ops that write parts over their first argument.
-_OVERWRITTEN = frozenset(["overlaid", "slice_scatter"])
-_ASSEMBLED = _OVERWRITTEN | {"cat", "stack", "embed", "select_backward", "slice_backward", "assembled"}

@@ -1,125 +1,78 @@
-"""Call compiled code from Python: a builtin checks its arguments, makes its outputs and runs a kernel in some 50 ns.
+"""Make builtins of generated code: for the call of a kernel, for the comparison of captured state, for missing entries.
 
-    spec = Specialisation(
-        arguments=2,
-        guards=(ArrayAt(Place(argument=0).slot(Tensor, "_array"), f32, (64, 10)), Equal(Place(argument=1), 0.5)),
-        kernel=code.address("kernel"),
-        outputs=(Fresh(f32, (64, 10), Wrapping(Tensor, "_array", ("_node", "_storage", "_meta"))),),
-        keeps=(code,),
-    )
-    entry = make_entry([spec], fallback=trace_and_compile)
-    entry.call(x, 0.5)
+    call = make_call("scale", [Input(f64, (64, 10))], [Output(f64, (64, 10))], code.address("kernel"), keeps=(code,))
+    arrays = call(x)        # a tuple of new arrays, or None if x is no array of this kind
 
-The kernel is `i64 kernel(ptr pointers)`: pointers to the data of inputs in the order of the guards that yield some,
-then of outputs (those that are `Returned` have none), then the `fixed` addresses, then scratch memory if the
-specialisation requests it. It returns 0, or another number on failure. A failed kernel that holds the interpreter lock
-has set a Python error; otherwise a RuntimeError shows the number.
+    unchanged = make_comparison([Check.by_key("PyDict_GetItemWithError", vars(module), "scale", 0.5)])
+    unchanged()             # True while module.scale is the same object
 
-`entry.call` is a builtin made in memory (PyCFunction_NewEx). It tries the specialisations in order. If none fits, it
-calls `fallback` with the same arguments; without one it returns `MISS`, so that the caller decides. If native code may
-not read objects (ndgrad._src.compiler.native.layout), `entry.call` is a slower Python function with the same meaning.
+The kernel is `i64 kernel(ptr pointers)`. The pointers lead to the memory of inputs and outputs, to the `fixed`
+addresses, and to scratch memory. It returns 0, or another number on failure. A failed kernel that holds the interpreter
+lock has set a Python error; otherwise a RuntimeError shows the number.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.native import entry_code, layout, tables
-from ndgrad._src.compiler.native.guards import Apart, ArrayAt, Equal, Found, Is, Keys, Length, NumberAt
-from ndgrad._src.compiler.native.memory_guards import MemoryGuard
-from ndgrad._src.compiler.native.tensor_guards import Distinct, Outside, TensorAt, Writable
+from ndgrad._src.compiler.native import c_interface
+from ndgrad._src.compiler.native import call_code as words
+from ndgrad._src.compiler.native.c_interface import python_function
+from ndgrad._src.compiler.native.float_status import FLAGGED
+from ndgrad._src.compiler.native.target import Code, available
 
-Guard: TypeAlias = (
-    ArrayAt | NumberAt | Is | Equal | Length | Keys | Apart | TensorAt | Distinct | Writable | Outside | MemoryGuard
-)
+_FASTCALL = 0x80  # METH_FASTCALL
+_FAILED = ctypes.create_string_buffer(b"compiled code failed with code %lld. [nd-compiler]")
 
-_FASTCALL, _KEYWORDS = 0x80, 0x02
-_FAILED = "compiled code failed with code %lld. [nd-compiler]"
-
-
-class _Miss:
-    """Result of a call that matches no specialisation."""
-
-    def __repr__(self) -> str:
-        return "MISS"
+#: Marker for an empty slot or a missing entry.
+absent: Any = type("Absent", (), {"__repr__": lambda self: "absent"})()
 
 
-MISS = _Miss()
+def is_available() -> bool:
+    """True if there is native code, and it can call the C interfaces of Python and NumPy here."""
+    return available() and c_interface.problem() is None
 
 
-# ----- description of a call ------------------------------------------------------------------------------------------
+@functools.cache
+def code() -> Code:
+    """Return the code of the builtins. It is never freed, because they point into it."""
+    return Code(words.source(FLAGGED), level=2, symbols=c_interface.symbols())
 
 
 @dataclass(frozen=True, eq=False)
-class Wrapping:
-    """Recipe for a tensor around an array: a bare object of a class (`object.__new__`), with the array in one slot and
-    None in others.
+class Input:
+    """An array of this dtype and shape in C order and aligned. A NumPy scalar may take the place of a 0-d array.
+
+    `strides` are compared exactly, if given, also in dimensions with one element. `is_written`: the array must be
+    writeable.
     """
-
-    cls: type
-    payload: str
-    empty: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__new__(self.cls)  # raises for classes with more than slots
-        if layout.problem() is None and not layout.plain_allocation(self.cls):
-            raise TypeError(
-                f"{self.cls.__name__} allocates its objects in a way of its own, so native code cannot make them. "
-                "[nd-compiler]"
-            )
-
-    def make(self, array: np.ndarray[Any, Any]) -> Any:
-        made: Any = object.__new__(self.cls)
-        setattr(made, self.payload, array)
-        for name in self.empty:
-            setattr(made, name, None)
-        return made
-
-
-@dataclass(frozen=True, eq=False)
-class Fresh:
-    """An output in a new array, in C order, by itself or inside a tensor."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    wrapping: Wrapping | None = None
+    strides: tuple[int, ...] | None = None
+    is_written: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Same:
-    """An output that is the same object in every call, with the address that the kernel writes to, if any."""
+class Output:
+    """A new array in C order."""
 
-    value: Any
-    address: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class Returned:
-    """An argument that is returned unchanged: the kernel has written to it by its pointer among the inputs."""
-
-    argument: int
-
-
-@dataclass(frozen=True, eq=False)
-class Guarded:
-    """The object found by the guard that yielded this pointer: a tensor among the arguments, or inside them."""
-
-    pointer: int
-
-
-Output: TypeAlias = Fresh | Same | Returned | Guarded
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
 
 
 class Scratch:
     """Private memory of a call, aligned to 64 bytes.
 
-    It is kept from call to call, and several specialisations may share it. A call that finds it in use allocates
-    temporary memory.
+    It is kept from call to call, and several builtins may share it. A call that finds it in use allocates temporary
+    memory.
     """
 
     def __init__(self, bytes: int) -> None:
@@ -132,88 +85,150 @@ class Scratch:
         return -(-_address(self.memory) // 64) * 64
 
 
-@dataclass(frozen=True, eq=False)
-class Specialisation:
-    """Compiled code for calls of one kind. Keyword values count as further arguments, in the order of `keywords`."""
+class _Table(int):
+    """The address of a table, as the `self` of a builtin. It keeps the table alive, and everything that it names."""
 
-    arguments: int
-    guards: tuple[Guard, ...]
-    kernel: int
-    outputs: tuple[Output, ...] = ()
-    keywords: tuple[str, ...] = ()
-    fixed: tuple[int, ...] = ()
-    scratch: Scratch | None = None
-    release: bool = True  # release the interpreter lock while the kernel runs
-    as_tuple: bool = False  # otherwise None or the only output
-    keeps: tuple[Any, ...] = ()  # owners of the kernel and the fixed addresses
-
-    def __post_init__(self) -> None:
-        given, total = 0, self.arguments + len(self.keywords)
-        for guard in self.guards:
-            named = guard.place.argument
-            if named is not None and not 0 <= named < total:
-                raise ValueError(f"{guard} is about argument {named} of a call that has {total}. [nd-compiler]")
-            if isinstance(guard, Apart) and max(guard.first, guard.second) >= given:
-                raise ValueError(f"{guard} is about arrays of which only {given} come before it. [nd-compiler]")
-            given += guard.gives_pointer
-        if not self.as_tuple and len(self.outputs) > 1:
-            raise ValueError(f"{len(self.outputs)} outputs need as_tuple=True. [nd-compiler]")
-        for output in self.outputs:
-            if isinstance(output, Returned) and not 0 <= output.argument < total:
-                raise ValueError(f"{output} is no argument of a call that has {total}. [nd-compiler]")
-
-    @property
-    def pointing(self) -> list[Guard]:
-        """Return the guards that yield pointers."""
-        return [guard for guard in self.guards if guard.gives_pointer]
-
-    @property
-    def inputs(self) -> int:
-        """Return the number of pointers that the guards yield."""
-        return len(self.pointing)
-
-    @property
-    def pointers(self) -> int:
-        """Return the number of pointers that the kernel takes."""
-        written = sum(
-            isinstance(output, Fresh) or bool(isinstance(output, Same) and output.address) for output in self.outputs
-        )
-        return self.inputs + written + len(self.fixed) + bool(self.scratch)
+    keeps: list[Any]
 
 
-def make_entry(
-    specialisations: Iterable[Specialisation] = (), fallback: Callable[..., Any] | None = None, name: str = "compiled"
-) -> NativeEntry | PythonEntry:
-    """Return an object with `call` for these specialisations, native if possible, and `add` for more."""
-    entry = NativeEntry(fallback, name) if layout.problem() is None else PythonEntry(fallback, name)
-    for specialisation in specialisations:
-        entry.add(specialisation)
-    return entry
+def make_call(
+    name: str,
+    inputs: Sequence[Input],
+    outputs: Sequence[Output],
+    kernel: int,
+    fixed: Sequence[int] = (),
+    scratch: Scratch | None = None,
+    release: bool = True,
+    are_apart: bool = False,
+    keeps: Sequence[Any] = (),
+) -> Callable[..., tuple[Any, ...] | None]:
+    """Return a builtin that takes the inputs and returns a tuple of the outputs, or None if an input does not fit.
 
-
-# ----- native ---------------------------------------------------------------------------------------------------------
-
-
-class _Table(np.ndarray[Any, Any]):
-    """The words behind a builtin's `self`, which native code finds at the array's data pointer, with everything that
-    they reference.
-
-    Active rows stay alive. Retired rows stay alive while a call may be inside them.
+    `release`: the interpreter lock is released while the kernel runs. `are_apart`: no two inputs share memory, or they
+    do not fit. `keeps` are the owners of the kernel and of the fixed addresses.
     """
+    scratch = Scratch(0) if scratch is None else scratch
+    held: list[Any] = [scratch, *inputs, *outputs, *keeps]
+    rows = [_input_row(given, held) for given in inputs]
+    made = [[id(given.dtype), len(given.shape), _store(given.shape, held), 0] for given in outputs]
+    order = _store([0, *range(len(inputs))], held) if are_apart else 0
+    table = {
+        words.OBJECTS: _address(_OBJECTS), words.INPUTS: len(rows), words.INPUT_ROWS: _store(rows, held),
+        words.OUTPUTS: len(made), words.OUTPUT_ROWS: _store(made, held), words.FIXED: len(fixed),
+        words.FIXED_ROWS: _store(fixed, held), words.POINTERS: len(rows) + len(made) + len(fixed) + 1,
+        words.KERNEL: kernel, words.RELEASE: release, words.SCRATCH: scratch.address,
+        words.SCRATCH_BYTES: scratch.bytes, words.SCRATCH_BUSY: _address(scratch.busy), words.ORDER: order,
+    }  # fmt: skip
+    return _make_builtin(name, "call", [table[word] for word in range(len(table))], held)
 
-    keeps: tuple[Any, ...]
-    rows: list[_Row]
-    addresses: np.ndarray[Any, Any]  # addresses of the rows' words
-    retired: list[Any]
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """A comparison of captured state. No check runs Python code, and objects are compared by identity."""
+
+    kind: int
+    owner: Any
+    function: str = ""
+    key: Any = None
+    expected: Any = None
+
+    @classmethod
+    def new_result(cls, function: str, owner: Any, expected: Any) -> Check:
+        """Expect this result of a C function of one object. It returns a new reference."""
+        return cls(words.GET, owner, function, None, expected)
+
+    @classmethod
+    def borrowed_result(cls, function: str, owner: Any, expected: Any) -> Check:
+        """Expect this result of a C function of one object. It returns a borrowed reference."""
+        return cls(words.PEEK, owner, function, None, expected)
+
+    @classmethod
+    def variable(cls, owner: ContextVar[Any], expected: Any) -> Check:
+        """Expect this value of a context variable."""
+        return cls(words.VARIABLE, owner, expected=expected)
+
+    @classmethod
+    def attribute(cls, owner: Any, name: str, expected: Any) -> Check:
+        """Expect this attribute of an object that has no Python code for attributes."""
+        return cls(words.GET_BY_KEY, owner, "PyObject_GetAttr", name, expected)
+
+    @classmethod
+    def entry(cls, owner: dict[Any, Any], name: str, expected: Any) -> Check:
+        """Expect this value of a dictionary under a name, which is a plain string."""
+        if type(name) is not str:
+            raise TypeError(f"a name is to be a plain string, and not a {type(name).__name__}. [nd-compiler]")
+        return cls(words.PEEK_BY_KEY, owner, "PyDict_GetItemWithError", name, expected)
+
+    @classmethod
+    def namespace(cls, owner: Any, expected: dict[str, Any]) -> Check:
+        """Expect this dictionary as the one that holds the attributes of an object."""
+        return cls(words.GET_BY_KEY, owner, "PyObject_GenericGetDict", absent, expected)
+
+    @classmethod
+    def length(cls, owner: Any, expected: int) -> Check:
+        """Expect this number of items in one of Python's own containers."""
+        return cls(words.LENGTH, owner, expected=expected)
+
+    @classmethod
+    def items(cls, owner: list[Any], expected: Sequence[Any]) -> Check:
+        """Expect these items of a list."""
+        return cls(words.ITEMS, owner, expected=tuple(expected))
+
+    @classmethod
+    def entries(cls, owner: dict[Any, Any], keys: Sequence[Any], values: Sequence[Any]) -> Check:
+        """Expect these keys and values of a dictionary, in this order."""
+        return cls(words.ENTRIES, owner, expected=tuple([part for pair in zip(keys, values, strict=True) for part in pair]))
+
+    @classmethod
+    def keys(cls, owner: dict[Any, Any], keys: Sequence[Any]) -> Check:
+        """Expect these keys of a dictionary, in this order."""
+        return cls(words.KEYS, owner, expected=tuple(keys))
+
+    @classmethod
+    def content(cls, owner: np.ndarray[Any, Any], expected: bytes) -> Check:
+        """Expect these bytes in a contiguous array, and no change of its dtype, shape and strides."""
+        return cls(words.CONTENT, owner, key=Input(owner.dtype, owner.shape, owner.strides), expected=expected)
+
+    def row(self, held: list[Any]) -> list[int]:
+        """Return the words of the check. The objects that they name are appended to `held`."""
+        held += [self.owner, self.key, self.expected]
+        function = python_function(self.function) if self.function else 0
+        key, expected, count = _identity(self.key), _identity(self.expected), 0
+        if self.kind == words.LENGTH:
+            count = self.expected
+        elif self.kind == words.CONTENT:
+            key, count = _store(_input_row(self.key, held), held), len(self.expected)
+            expected = _store(np.frombuffer(self.expected, np.uint8), held)
+        elif self.kind in (words.ITEMS, words.ENTRIES, words.KEYS):
+            count = len(self.expected) // (2 if self.kind == words.ENTRIES else 1)
+            expected = _store([id(value) for value in self.expected], held)
+        return [self.kind, function, id(self.owner), key, expected, count, 0, 0]
 
 
-class _Row:
-    """A specialisation, its words and the objects that they reference."""
+def make_comparison(checks: Sequence[Check], name: str = "unchanged") -> Callable[[], bool]:
+    """Return a builtin without arguments: True if all checks hold."""
+    held: list[Any] = []
+    rows = [check.row(held) for check in checks]
+    return _make_builtin(name, "unchanged", [_address(_OBJECTS), len(rows), _store(rows, held)], held)
 
-    def __init__(self, specialisation: Specialisation) -> None:
-        self.specialisation = specialisation
-        self.keeps: list[Any] = []
-        self.words = _encode(specialisation, self.keeps)
+
+def make_fill(name: str) -> Callable[..., bool]:
+    """Return a builtin that takes dictionaries and values in turn. It sets the entry `name` of each dictionary, and
+    returns True. If one of these entries is not None, it sets nothing and returns False.
+    """
+    return _make_builtin(f"fill_{name}", "fill", [_address(_OBJECTS), id(name)], [name])
+
+
+@functools.cache
+def address_reader() -> Callable[..., tuple[int, ...]]:
+    """Return a builtin that takes arrays and returns the addresses of their first elements.
+
+    `array.ctypes` and `array.__array_interface__` take 1 µs for each array.
+    """
+    return _make_builtin("addresses", "addresses", [], [])
+
+
+# ----- tables ---------------------------------------------------------------------------------------------------------
 
 
 class _MethodDef(ctypes.Structure):
@@ -225,205 +240,57 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-def made_builtin(name: str, address: int, table: Any) -> tuple[Callable[..., Any], Any]:
-    """Return a builtin (METH_FASTCALL | METH_KEYWORDS) whose `self` is a table, and the objects that the table must
-    keep alive for it.
-    """
-    method = _MethodDef(name.encode(), address, _FASTCALL | _KEYWORDS, None)
-    new = layout.function("PyCFunction_NewEx")
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(new)
-    return make(ctypes.addressof(method), table, None), method
+def _make_builtin(name: str, function: str, table: Sequence[int], held: list[Any]) -> Callable[..., Any]:
+    """Return a builtin over a table. The builtin keeps everything in `held` alive."""
+    address = code().address(function)
+    method = _MethodDef(name.encode(), address, _FASTCALL, None)
+    owner = _Table(_store(table, held))
+    owner.keeps = [*held, method]
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    made: Callable[..., Any] = new(python_function("PyCFunction_NewEx"))(ctypes.addressof(method), owner, None)
+    return made
 
 
-class NativeEntry:
-    """A builtin over tables. It stays alive as long as `call` is referenced."""
-
-    def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
-        code = entry_code.code()
-        table = np.zeros(tables.TABLE, np.int64).view(_Table)
-        table[tables.FALLBACK] = 0 if fallback is None else id(fallback)
-        table[tables.SENTINEL] = id(MISS)
-        self.call, method = made_builtin(name, code.address("call"), table)
-        table.keeps, table.rows, table.retired = (code, method, fallback), [], []
-        self._table = table
-        table.addresses = np.zeros(0, np.int64)
-
-    def add(self, specialisation: Specialisation, first: bool = False) -> None:
-        """Add a specialisation after the existing ones, or before them."""
-        row = _Row(specialisation)
-        self._install([row, *self._table.rows] if first else [*self._table.rows, row])
-
-    def remove(self, specialisation: Specialisation) -> None:
-        """Stop trying a specialisation. Its objects are released at the latest with the next change after the last call
-        inside.
-        """
-        gone = [row for row in self._table.rows if row.specialisation is specialisation]
-        self._install([row for row in self._table.rows if row.specialisation is not specialisation])
-        self._table.retired += gone
-        del gone
-        self._free()
-
-    @property
-    def hits(self) -> list[int]:
-        """Return how often each specialisation has matched, in the order in which they are tried."""
-        return [int(row.words[tables.HITS]) for row in self._table.rows]
-
-    def _install(self, rows: list[_Row]) -> None:
-        table, addresses = self._table, np.array([_address(row.words) for row in rows], np.int64)
-        table.retired.append(table.addresses)
-        # A call in another thread between two of these lines finds fewer rows than there are, never more.
-        table[tables.COUNT] = min(len(rows), len(table.rows))
-        table[tables.SPECIALISATIONS] = _address(addresses)
-        table[tables.COUNT] = len(rows)
-        table.rows, table.addresses = rows, addresses
-        self._free()
-
-    def _free(self) -> None:
-        if not self._table[tables.INSIDE]:  # calls release the interpreter lock while they are inside a row
-            self._table.retired = []
+def _input_row(given: Input, held: list[Any]) -> list[int]:
+    strides = given.strides
+    if strides is not None and all(n > 1 for n in given.shape):
+        strides = None  # C order leaves no choice
+    scalar = given.dtype.type if not given.shape and not given.is_written else None
+    held += [strides, scalar, given.dtype]
+    sizes = _store([*given.shape, *_strides_in_c_order(given)], held)
+    alignment = given.dtype.alignment - 1 if all(given.shape) else 0
+    return [
+        id(given.dtype), 0 if scalar is None else id(scalar), len(given.shape), sizes,
+        0 if strides is None else id(strides), alignment, -given.is_written, 0,
+    ]  # fmt: skip
 
 
-def _encode(spec: Specialisation, keeps: list[Any]) -> np.ndarray[Any, Any]:
-    """Return the words of a specialisation, and append the objects that they reference to `keeps`."""
-    guards = np.zeros((len(spec.guards), 16), np.int64)
-    for words, guard in zip(guards, spec.guards):
-        encoded, held = guard.row()
-        words[: len(encoded)] = encoded
-        keeps.extend(held)
-    outputs = np.zeros((len(spec.outputs), tables.OUTPUT), np.int64)
-    for words, output in zip(outputs, spec.outputs):
-        _encode_output(words, output, keeps)
-    fixed = np.array(spec.fixed, np.int64)
-    keywords, message = spec.keywords or None, ctypes.create_string_buffer(_FAILED.encode())
-    keeps += [guards, outputs, fixed, spec.scratch, keywords, message]
-    row = np.zeros(tables.SPECIALISATION, np.int64)
-    for word, value in {
-        tables.POSITIONAL: spec.arguments, tables.KEYWORDS: id(keywords) if keywords else 0,
-        tables.GUARDS: len(guards), tables.GUARD_ROWS: _address(guards), tables.POINTERS: spec.pointers,
-        tables.INPUTS: spec.inputs, tables.OUTPUTS: len(outputs), tables.OUTPUT_ROWS: _address(outputs),
-        tables.FIXED: len(fixed), tables.FIXED_ROWS: _address(fixed), tables.KERNEL: spec.kernel,
-        tables.SCRATCH: spec.scratch.address if spec.scratch else 0,
-        tables.SCRATCH_BYTES: spec.scratch.bytes if spec.scratch else 0,
-        tables.SCRATCH_BUSY: _address(spec.scratch.busy) if spec.scratch else 0,
-        tables.RELEASE: spec.release, tables.AS_TUPLE: spec.as_tuple, tables.NDARRAY: id(np.ndarray),
-        tables.NONE: id(None), tables.ERROR: id(RuntimeError),
-        tables.MESSAGE: ctypes.addressof(message),
-    }.items():  # fmt: skip
-        row[word] = value
-    return row
+def _strides_in_c_order(given: Input) -> list[int]:
+    """Return the strides that the buffer protocol shows for a contiguous array."""
+    strides, step = [], given.dtype.itemsize
+    for size in reversed(given.shape):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
 
 
-def _encode_output(words: np.ndarray[Any, Any], output: Output, keeps: list[Any]) -> None:
-    if isinstance(output, Same):
-        words[tables.KIND], words[tables.OBJECT], words[tables.ADDRESS] = (
-            tables.SAME,
-            id(output.value),
-            output.address,
-        )
-        keeps.append(output.value)
-    elif isinstance(output, Returned):
-        words[tables.KIND], words[tables.OBJECT] = tables.ARGUMENT, output.argument
-    elif isinstance(output, Guarded):
-        words[tables.KIND], words[tables.OBJECT] = tables.GUARDED, output.pointer
-    else:
-        dims = np.array(output.shape, np.int64)
-        words[tables.KIND], words[tables.DTYPE] = tables.FRESH, id(output.dtype)
-        words[tables.NDIM], words[tables.DIMS] = len(output.shape), _address(dims)
-        keeps += [dims, output]
-        wrapping = output.wrapping
-        if wrapping is not None:
-            offsets = [layout.slot_offset(wrapping.cls, name) for name in wrapping.empty]
-            empty = np.array([len(offsets), *offsets], np.int64)
-            words[tables.CLASS], words[tables.EMPTY_SLOTS] = id(wrapping.cls), _address(empty)
-            words[tables.PAYLOAD] = layout.slot_offset(wrapping.cls, wrapping.payload)
-            keeps.append(empty)
+def _identity(value: Any) -> int:
+    return 0 if value is absent else id(value)
+
+
+def _store(numbers: Any, held: list[Any]) -> int:
+    """Store numbers in memory that `held` keeps, and return its address."""
+    array = np.array(numbers, np.uint8 if isinstance(numbers, np.ndarray) else np.int64)
+    held.append(array)
+    return _address(array)
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-# ----- in Python ------------------------------------------------------------------------------------------------------
-
-
-_FreeKernel = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-_LockedKernel = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
-
-
-class PythonEntry:
-    """The fallback in Python, if native code may not read objects."""
-
-    def __init__(self, fallback: Callable[..., Any] | None = None, name: str = "compiled") -> None:
-        self.__name__ = name
-        self._fallback = fallback
-        self._rows: tuple[_Tried, ...] = ()  # replaced as a whole, since a call may be iterating over it
-
-    def add(self, specialisation: Specialisation, first: bool = False) -> None:
-        row = _Tried(specialisation)
-        self._rows = (row, *self._rows) if first else (*self._rows, row)
-
-    def remove(self, specialisation: Specialisation) -> None:
-        self._rows = tuple(row for row in self._rows if row.specialisation is not specialisation)
-
-    @property
-    def hits(self) -> list[int]:
-        return [row.hits for row in self._rows]
-
-    def call(self, *arguments: Any, **keywords: Any) -> Any:
-        whole = (*arguments, *keywords.values())
-        for row in self._rows:
-            spec = row.specialisation
-            if len(arguments) == spec.arguments and tuple(keywords) == spec.keywords:
-                found = _check(spec, whole)
-                if found is not None:
-                    row.hits += 1
-                    return _run(spec, whole, found)
-        return MISS if self._fallback is None else self._fallback(*arguments, **keywords)
-
-
-@dataclass(eq=False, slots=True)
-class _Tried:
-    specialisation: Specialisation
-    hits: int = 0
-
-
-def _check(spec: Specialisation, arguments: tuple[Any, ...]) -> list[Found] | None:
-    """Return the arguments that the guards yield for the kernel, or None if one does not hold."""
-    given: list[Found] = []
-    for guard in spec.guards:
-        if isinstance(guard, (ArrayAt, NumberAt)) or (isinstance(guard, TensorAt) and guard.gives_pointer):
-            found = guard.find(arguments)
-            if found is None:
-                return None
-            given.append(found)
-        elif not guard.holds(arguments, given):
-            return None
-    return given
-
-
-def _run(spec: Specialisation, arguments: tuple[Any, ...], found: list[Found]) -> Any:
-    results: list[Any] = []
-    pointers = [address for address, _ in found]
-    for output in spec.outputs:
-        if isinstance(output, Returned):
-            results.append(arguments[output.argument])
-        elif isinstance(output, Same):
-            results.append(output.value)
-            pointers += [output.address] if output.address else []
-        elif isinstance(output, Guarded):
-            results.append(spec.pointing[output.pointer].place.find(arguments))
-        else:
-            array = np.empty(output.shape, output.dtype)
-            results.append(array if output.wrapping is None else output.wrapping.make(array))
-            pointers.append(_address(array))
-    pointers += spec.fixed
-    scratch = Scratch(spec.scratch.bytes) if spec.scratch else None
-    if scratch is not None:
-        pointers.append(scratch.address)
-    kernel = (_FreeKernel if spec.release else _LockedKernel)(spec.kernel)
-    code = kernel((ctypes.c_void_p * len(pointers))(*pointers))
-    if code:
-        raise RuntimeError(_FAILED.replace("%lld", str(code)))
-    if spec.as_tuple:
-        return tuple(results)
-    return results[0] if results else None
+_NAMES = "dtype", "strides"
+_OBJECTS = np.array(
+    [id(np.ndarray), *map(id, _NAMES), id(None), id(True), id(False), id(RuntimeError), ctypes.addressof(_FAILED)],
+    np.int64,
+)

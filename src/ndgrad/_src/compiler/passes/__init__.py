@@ -18,7 +18,7 @@
     counters             rows that a loop body finds by a counter, as rows
     select_branches      short branches as selections
     schedule             views next to the instructions that use them
-    decompose            composite ops in terms of simpler ones
+    decompose            composite ops in terms of simpler ones; terms: values with operators, for bodies and rules
     indexing             reading and adding by index, likewise; expansion: run-time checks for it
     contraction          einsum and similar ops as matrix products
     half_precision       pairs of casts, for devices

@@ -15,17 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.rewrite import ELEMENTWISE, Rewritten, Rules, Walk
+from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Argument, Instruction, Value
 
 broadcasting = Rules()
 
-#: Correctly rounded by IEEE 754, or not rounded: the same for one number as for many.
-_CORRECT = ("add", "sub", "mul", "div", "neg", "abs", "sqrt", "conj", "cast")
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
-
-@broadcasting.rule(ELEMENTWISE, "cast", "keep")
+@broadcasting.rule("cast", "keep", where=lambda op: op.elementwise)
 def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
     if instruction.op.name == "pow":  # NumPy computes a power by a number differently from a power by an array
         return None
@@ -35,7 +31,7 @@ def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
     sources: list[Argument] = [_source(walk, a) for a in instruction.arguments]
     if _broadcast(sources) == shape:
         return walk.emit(instruction.op, *sources, **instruction.settings)
-    if instruction.op.name in _ALIKE:
+    if instruction.op.rounds_once or instruction.op.compares:
         return walk.emit("expand", walk.emit(instruction.op, *sources, **instruction.settings), shape=shape)
     # Strip as many expansions as the result shape allows. If no other argument has that shape, one stays expanded, or
     # several that give it together.
@@ -53,15 +49,12 @@ def _broadcast(arguments: list[Argument]) -> tuple[int, ...]:
     return np.broadcast_shapes(*[a.shape for a in arguments if a.__class__ is Value])
 
 
-_ALIKE = frozenset((*_CORRECT, *_COMPARISONS))
-
-
 def _source(walk: Walk, argument: Argument) -> Argument:
     made = walk.made_by(argument, "expand")
     return argument if made is None else made.arguments[0]
 
 
-@broadcasting.rule("add", "sub", "mul", "div", "maximum", "minimum", *_COMPARISONS)
+@broadcasting.rule("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge")
 def _number(walk: Walk, instruction: Instruction) -> Rewritten:
     """Replace a constant of the other argument's dtype by the Python number, because NumPy treats both alike."""
     x, y = instruction.arguments

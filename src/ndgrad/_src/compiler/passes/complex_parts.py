@@ -77,19 +77,8 @@ def _of_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
 
 # ----- the same op on each part ---------------------------------------------------------------------------------------
 
-#: Linear ops that never mix the parts: they move numbers, place zeros next to them, or add them up.
-_SEPARATE = (
-    "reshape unsafe_view permute transpose t expand getitem element select slice squeeze squeeze_dim squeeze_dims "
-    "unsqueeze split split_with_sizes unbind diagonal diag_embed diagonal_backward flip roll rot90 repeat "
-    "stack cat embed select_backward slice_backward slice_scatter pieces overlaid assembled constant_pad_nd "
-    "tril triu unfold unfold_backward repeat_interleave block_diag trace clone alias detach "
-    "take_slices add_slices put_slices index index_select index_select_backward embedding rows take gather "
-    "gather_backward index_add index_copy index_put pick_along place_along scatter scatter_add put "
-    "sum sum_all mean mean_all cumsum sum_interleaved avg_pool avg_pool_backward adaptive_avg_pool im2col col2im"
-).split()
 
-
-@rule(*_SEPARATE)
+@rule(where=lambda op: op.adds_values or op.movement not in (None, "fill"))
 def _separately(walk: Walk, instruction: Instruction) -> Rewritten:
     assert isinstance(walk, ByParts)
     settings = instruction.settings

@@ -163,7 +163,7 @@ class ByParts(Walk):
             or any(isinstance(s, Program) and has_complex(s) for s in settings)
         ):
             return self.append(instruction)
-        for found_rule in self._rules.get(instruction.op.name, ()):
+        for found_rule in self._rules.rules_of(instruction.op):
             found = found_rule(self, instruction)
             if found is not None:
                 return (found,) if found.__class__ is Value else found  # type: ignore[return-value]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.compiler.passes.rewrite import ELEMENTWISE, Rewritten, Rules, Walk
+from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 from ndgrad._src.compiler.program.replay import forward_of
 
@@ -61,24 +61,8 @@ def _out_of_range(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.full(name == "ne" or name in (("lt", "le") if y > limits.max else ("gt", "ge")), instruction.result)
 
 
-_SHAPING = (
-    "reshape",
-    "permute",
-    "getitem",
-    "embed",
-    "cat",
-    "stack",
-    "cast",
-    "slice_scatter",
-    "keep",
-    "sum",
-    "sum_all",
-    "tril",
-    "triu",
-)
-
-
-@folding.rule(ELEMENTWISE, *_SHAPING)
+@folding.rule("reshape", "permute", "getitem", "embed", "slice_scatter", "cat", "stack", "cast", "keep", "tril", "triu")
+@folding.rule("sum", "sum_all", where=lambda op: op.elementwise)
 def _compute(walk: Walk, instruction: Instruction) -> Rewritten:
     arrays = []
     for argument in instruction.arguments:

@@ -14,8 +14,6 @@ import numpy as np
 
 from ndgrad._src.compiler.program.program import Instruction, Program, Unhashable, Value, frozen, with_values
 
-_COMMUTATIVE = frozenset(("add", "mul"))
-
 #: Constants of up to this many bytes are compared by value, larger ones by identity.
 SMALL_CONSTANT = 4096
 
@@ -57,7 +55,7 @@ def key_of(instruction: Instruction) -> Hashable:
     """Return a key that is equal for instructions that compute the same."""
     op, settings = instruction.op, instruction.settings
     arguments = [a if a.__class__ is Value else frozen(a) for a in instruction.arguments]
-    if op.name in _COMMUTATIVE and len(arguments) == 2:
+    if op.commutes and len(arguments) == 2:
         a, b = arguments
         if a.__class__ is Value is b.__class__ and id(b) < id(a):
             arguments = [b, a]

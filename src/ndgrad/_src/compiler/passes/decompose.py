@@ -2,8 +2,10 @@
 
     softmax(x)   ->   t = exp(x - amax(x)); t / sum(t)
 
-`decompose(program)` rewrites all ops with a rule here, `decompose(program, ["softmax"])` only some. On NumPy the
-composite ops are quicker, so this is for native code alone.
+Formulas come from the bodies in the ops' blocks (ndgrad._src.ops.composite). The rules here are for primitives with
+another form in native code: products, convolutions, attention, and indexed elements of rows. `decompose(program)`
+rewrites all of them, `decompose(program, ["softmax"])` only some. On NumPy the composite ops are quicker, so this is
+for native code alone.
 
 It reassociates: sums may be added in another order. If an op has a shortcut for arrays of moderate size, the rule uses
 the general formula. No result is less accurate than the op's: the maximum is subtracted before exponentials are taken,
@@ -27,6 +29,7 @@ from ndgrad._src.compiler.passes.contraction import contractions
 from ndgrad._src.compiler.passes.expansion import Expansion, is_plain
 from ndgrad._src.compiler.passes.indexing import add_along, gather_along, indexing
 from ndgrad._src.compiler.passes.rewrite import Rewritten, Rules, Walk
+from ndgrad._src.compiler.passes.terms import TermOps, as_terms
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 composites = Rules(indexing, contractions)
@@ -44,9 +47,25 @@ def decompose(program: Program, names: Iterable[str] | None = None) -> tuple[Pro
     rules = composites
     if names is not None:
         rules = Rules()
-        rules.by_name = {name: composites.by_name[name] for name in names}
+        rules.by_name = {name: composites.by_name.get(name, [expand_body]) for name in names}
     walk = Expansion(program, rules)
     return walk.run(), walk.checks
+
+
+@rule(where=lambda op: op.body is not None)
+def expand_body(walk: Walk, instruction: Instruction) -> Rewritten:
+    """Return the results of a composite op's body (ndgrad._src.ops.composite).
+
+    Arguments are of one floating dtype, besides booleans and integers, and not empty. Rules for an op of its own come
+    first.
+    """
+    floats = {v.dtype for v in instruction.values() if v.dtype.kind in "fc"}
+    has_values = all(v.size for v in (*instruction.values(), *instruction.results))
+    if len(floats) != 1 or floats.pop().char not in "fd" or not has_values or instruction.settings.get("dim") == ():
+        return None
+    out = instruction.op.body(TermOps(walk), as_terms(walk, instruction.arguments), instruction.settings)
+    terms = out if isinstance(out, tuple) else (out,)
+    return tuple([walk.reshaped(t.value, r.shape) for t, r in zip(terms, instruction.results, strict=True)])
 
 
 def _all_plain(instruction: Instruction) -> bool:
@@ -78,31 +97,6 @@ def _roll(walk: Walk, instruction: Instruction) -> Rewritten:
 # ----- reductions -----------------------------------------------------------------------------------------------------
 
 
-@rule("mean")
-def _mean(walk: Walk, instruction: Instruction) -> Rewritten:
-    (x,) = instruction.arguments
-    dim, keepdim, dtype = (instruction.settings[k] for k in ("dim", "keepdim", "dtype"))
-    if not is_plain(x) or dtype is not None or not dim:
-        return None
-    return walk.emit("div", _sum(walk, x, dim, keepdim), math.prod([x.shape[d] for d in dim]))
-
-
-@rule("mean_all")
-def _mean_all(walk: Walk, instruction: Instruction) -> Rewritten:
-    (x,) = instruction.arguments
-    if not is_plain(x) or instruction.settings["dtype"] is not None:
-        return None
-    return walk.emit("div", walk.emit("sum_all", x, dtype=None), x.size)
-
-
-@rule("line_dot")
-def _line_dot(walk: Walk, instruction: Instruction) -> Rewritten:
-    x, y = instruction.arguments
-    if not _all_plain(instruction):
-        return None
-    return _sum(walk, walk.emit("mul", x, y), (instruction.settings["dim"],), True)
-
-
 def _sum(walk: Walk, x: Value, dim: tuple[int, ...], keepdim: bool) -> Value:
     return walk.emit("sum", x, dim=dim, keepdim=keepdim, dtype=None)
 
@@ -113,100 +107,6 @@ def _average(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
 
 def _largest(walk: Walk, x: Value, dim: tuple[int, ...]) -> Value:
     return walk.emit("amax", x, dim=dim, keepdim=True)
-
-
-def _moments(walk: Walk, x: Value, dim: tuple[int, ...], correction: float) -> tuple[Value, Value]:
-    """Return variance and mean.
-
-    If the numbers deviate by no more than the rounding of their mean, they are first shifted by the first of them (see
-    the op).
-    """
-    n = math.prod([x.shape[d] for d in dim])
-    emit = walk.emit
-    mean = _average(walk, x, dim)
-    squares = _squares(walk, emit("sub", x, mean), dim)
-    rounding = emit("mul", emit("abs", mean), n * float(np.finfo(x.dtype).eps))
-    near = emit("le", squares, emit("mul", emit("mul", rounding, rounding), n))
-    first = emit("getitem", x, index=tuple([slice(0, 1 if d in dim else size, 1) for d, size in enumerate(x.shape)]))
-    away = emit("sub", x, first)
-    shift = _average(walk, away, dim)
-    squares = emit("where", near, _squares(walk, emit("sub", away, shift), dim), squares)
-    left = n - correction
-    return emit("div", squares, left if left > 0 else 0.0), emit("where", near, emit("add", first, shift), mean)
-
-
-@rule("var", "var_mean")
-def _var(walk: Walk, instruction: Instruction) -> Rewritten:
-    (x,) = instruction.arguments
-    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
-    if not is_plain(x) or not dim:
-        return None
-    found = _moments(walk, x, dim, correction)
-    return tuple([walk.reshaped(v, r.shape) for v, r in zip(found, instruction.results, strict=False)])
-
-
-@rule("std", "std_mean")
-def _std(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Return the root of the variance.
-
-    If squares of the numbers, or of their last digits, would leave the range of the dtype, the numbers are first
-    divided by the largest of them.
-    """
-    (x,) = instruction.arguments
-    dim, correction = instruction.settings["dim"], instruction.settings["correction"]
-    if not is_plain(x) or not dim:
-        return None
-    emit, limits = walk.emit, np.finfo(x.dtype)
-    n = math.prod([x.shape[d] for d in dim])
-    most, least = math.sqrt(limits.max / (8 * n)), math.sqrt(limits.tiny / limits.eps) / float(limits.eps)
-    top = _largest(walk, emit("abs", x), dim)
-    is_large = emit("logical_and", emit("gt", top, most), emit("lt", top, math.inf))
-    is_small = emit("logical_and", emit("lt", top, least), emit("gt", top, 0.0))
-    unit = emit("where", emit("logical_or", is_large, is_small), top, 1.0)
-    variance, mean = _moments(walk, emit("div", x, unit), dim, correction)
-    found = emit("mul", emit("sqrt", variance), unit), emit("mul", mean, unit)
-    return tuple([walk.reshaped(v, r.shape) for v, r in zip(found, instruction.results, strict=False)])
-
-
-def _squares(walk: Walk, deviation: Value, dim: tuple[int, ...]) -> Value:
-    return _sum(walk, walk.emit("mul", deviation, deviation), dim, True)
-
-
-# ----- sums of exponentials -------------------------------------------------------------------------------------------
-
-
-@rule("softmax")
-def _softmax(walk: Walk, instruction: Instruction) -> Rewritten:
-    (x,) = instruction.arguments
-    dim = (instruction.settings["dim"],)
-    if not is_plain(x) or not x.shape:
-        return None
-    weights = walk.emit("exp", walk.emit("sub", x, _largest(walk, x, dim)))
-    return walk.emit("div", weights, _sum(walk, weights, dim, True))
-
-
-@rule("log_softmax")
-def _log_softmax(walk: Walk, instruction: Instruction) -> Rewritten:
-    (x,) = instruction.arguments
-    dim = (instruction.settings["dim"],)
-    if not is_plain(x) or not x.shape:
-        return None
-    shifted = walk.emit("sub", x, _largest(walk, x, dim))
-    return walk.emit("sub", shifted, walk.emit("log", _sum(walk, walk.emit("exp", shifted), dim, True)))
-
-
-@rule("logsumexp")
-def _logsumexp(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Return log(sum(exp(x))). An infinite element is not subtracted: log 0 = -inf, and the sum of inf is inf."""
-    (x,) = instruction.arguments
-    dim = instruction.settings["dim"]
-    if not is_plain(x) or not dim:
-        return None
-    emit = walk.emit
-    top = _largest(walk, x, dim)
-    top = emit("where", emit("isfinite", top), top, 0.0)
-    total = _sum(walk, emit("exp", emit("sub", x, top)), dim, True)
-    return walk.reshaped(emit("add", emit("log", total), top), instruction.result.shape)
 
 
 @rule("softmax_cross_entropy")
@@ -261,93 +161,9 @@ def _gather_backward(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("where", _places(walk, index, shape, dim), g, 0.0)
 
 
-# ----- activations ----------------------------------------------------------------------------------------------------
-
-_GELU, _CUBIC = math.sqrt(2 / math.pi), 0.044715
-
-
-@rule("gelu")
-def _gelu(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Return x P(x), or x (1 + w) / 2 with w a tanh. Its slope shares P and w."""
-    (x,) = instruction.arguments
-    if not is_plain(x):
-        return None
-    emit = walk.emit
-    if instruction.settings["approximate"] != "tanh":
-        return emit("mul", x, emit("ndtr", x))
-    return emit("mul", emit("add", _gelu_gate(walk, x), 1.0), emit("mul", x, 0.5))
-
-
-@rule("gelu_slope")
-def _gelu_slope(walk: Walk, instruction: Instruction) -> Rewritten:
-    """Return P + x P', or ((1 - w^2) x u' + w + 1) / 2 with w = tanh u."""
-    (x,) = instruction.arguments
-    if not is_plain(x):
-        return None
-    emit = walk.emit
-    squared = emit("mul", x, x)
-    if instruction.settings["approximate"] != "tanh":
-        density = emit("mul", emit("mul", x, emit("exp", emit("mul", squared, -0.5))), 1 / math.sqrt(2 * math.pi))
-        return emit("add", emit("ndtr", x), density)
-    w = _gelu_gate(walk, x)
-    slope = emit("mul", x, emit("add", emit("mul", squared, 3 * _GELU * _CUBIC), _GELU))
-    rest = emit("mul", emit("sub", 1.0, emit("mul", w, w)), slope)
-    return emit("mul", emit("add", emit("add", rest, w), 1.0), 0.5)
-
-
-def _gelu_gate(walk: Walk, x: Value) -> Value:
-    emit = walk.emit
-    return emit("tanh", emit("mul", x, emit("add", emit("mul", emit("mul", x, x), _GELU * _CUBIC), _GELU)))
-
-
-# ----- normalisation --------------------------------------------------------------------------------------------------
-
-
-def _inverse_root(walk: Walk, variance: Value, eps: float) -> Value:
-    """Return (variance + eps)^(-1/2), NaN if the variance has overflowed."""
-    emit = walk.emit
-    safe = emit("add", variance, eps)
-    return emit("where", emit("lt", safe, math.inf), emit("rsqrt", safe), math.nan)
-
-
 def _affine(walk: Walk, y: Value, w: Value | None, b: Value | None) -> Value:
     y = y if w is None else walk.emit("mul", y, w)
     return y if b is None else walk.emit("add", y, b)
-
-
-@rule("native_layer_norm")
-def _layer_norm(walk: Walk, instruction: Instruction) -> Rewritten:
-    x, w, b = instruction.arguments
-    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
-    if not _all_plain(instruction) or not dim:
-        return None
-    centred = walk.emit("sub", x, _average(walk, x, dim))
-    scale = _inverse_root(walk, _average(walk, walk.emit("mul", centred, centred), dim), eps)
-    return _affine(walk, walk.emit("mul", centred, scale), w, b)
-
-
-@rule("native_batch_norm")
-def _batch_norm(walk: Walk, instruction: Instruction) -> Rewritten:
-    x, w, b = instruction.arguments
-    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
-    if not _all_plain(instruction) or not dim:
-        return None
-    mean = _average(walk, x, dim)
-    centred = walk.emit("sub", x, mean)
-    variance = _average(walk, walk.emit("mul", centred, centred), dim)
-    out = _affine(walk, walk.emit("mul", centred, _inverse_root(walk, variance, eps)), w, b)
-    _, first, second = instruction.results
-    return out, walk.reshaped(mean, first.shape), walk.reshaped(variance, second.shape)
-
-
-@rule("rms_norm")
-def _rms_norm(walk: Walk, instruction: Instruction) -> Rewritten:
-    x, w = instruction.arguments
-    dim, eps = instruction.settings["dim"], instruction.settings["eps"]
-    if not _all_plain(instruction) or not dim:
-        return None
-    scale = _inverse_root(walk, _average(walk, walk.emit("mul", x, x), dim), eps)
-    return _affine(walk, walk.emit("mul", x, scale), w, None)
 
 
 # ----- products -------------------------------------------------------------------------------------------------------

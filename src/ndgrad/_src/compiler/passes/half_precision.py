@@ -19,8 +19,6 @@ from ndgrad._src.compiler.program.program import Instruction, Value
 narrow = Rules()
 rule = narrow.rule
 
-_VIEWS = ("reshape", "permute", "getitem", "expand", "embed")
-
 
 def is_half(value: Any) -> bool:
     """True if a value is of half precision."""
@@ -36,7 +34,7 @@ def widened_from(walk: Walk, value: Any) -> Value | None:
     return source if is_half(source) else None
 
 
-@rule(*_VIEWS)
+@rule("reshape", "permute", "getitem", "expand", "embed")
 def _view_of_cast(walk: Walk, instruction: Instruction) -> Rewritten:
     source = widened_from(walk, instruction.arguments[0])
     if source is None or len(instruction.results) != 1:

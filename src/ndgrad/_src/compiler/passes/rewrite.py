@@ -7,7 +7,8 @@ A rule looks at one instruction, whose arguments are already rewritten, and retu
         inner = walk.made_by(instruction.arguments[0], "neg")
         return None if inner is None else inner.arguments[0]
 
-None means that the rule does not apply. Instructions that a rule emits are rewritten too, so one walk from the inputs
+None means that the rule does not apply. `@rule(where=lambda op: op.elementwise)` is a rule for all ops with a fact. It
+is tried after the rules for names. Instructions that a rule emits are rewritten too, so one walk from the inputs
 to the outputs handles a whole chain. The walk checks that a replacement has the same shape and dtype.
 """
 
@@ -23,9 +24,6 @@ from ndgrad._src.compiler.program.compiler_ops import op_named
 from ndgrad._src.compiler.program.inference import infer
 from ndgrad._src.compiler.program.program import Argument, Instruction, Program, Value, with_values
 
-#: Matches every elementwise op, instead of a name.
-ELEMENTWISE = "elementwise"
-
 #: Maximum depth of rules that apply to instructions emitted by rules. The next walk continues from there.
 DEEPEST = 50
 
@@ -33,30 +31,39 @@ DEEPEST = 50
 Rewritten = Value | tuple[Value, ...] | None
 Rule = Callable[["Walk", Instruction], Rewritten]
 
-_NONE: list[Rule] = []
-
-_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
-_TELLING = frozenset(["neg", "expand"])
-
 
 class Rules:
-    """Rules of one pass, by the names of their ops. Calling the object runs the pass on a program."""
+    """Rules of one pass, by the names of their ops or by a fact. Calling the object runs the pass on a program."""
 
     def __init__(self, *others: Rules) -> None:
         self.by_name: dict[str, list[Rule]] = {}
+        self._by_fact: list[tuple[Callable[[Any], bool], Rule]] = []
+        self._found: dict[Any, list[Rule]] = {}
         for other in others:
+            self._by_fact += other._by_fact
             for name, rules in other.by_name.items():
                 self.by_name.setdefault(name, []).extend(rules)
 
-    def rule(self, *names: str) -> Callable[[Rule], Rule]:
-        """Add the decorated rule for ops of these names."""
+    def rule(self, *names: str, where: Callable[[Any], bool] | None = None) -> Callable[[Rule], Rule]:
+        """Add the decorated rule for ops of these names, and for ops that satisfy a condition."""
 
         def add(function: Rule) -> Rule:
+            self._found.clear()
             for name in names:
                 self.by_name.setdefault(name, []).append(function)
+            if where is not None:
+                self._by_fact.append((where, function))
             return function
 
         return add
+
+    def rules_of(self, op: Any) -> list[Rule]:
+        """Return the rules for an op, in the order in which they are tried."""
+        found = self._found.get(op)
+        if found is None:
+            by_fact = [rule for condition, rule in self._by_fact if condition(op)]
+            found = self._found[op] = [*self.by_name.get(op.name, ()), *by_fact]
+        return found
 
     def __call__(self, program: Program) -> Program:
         return Walk(program, self).run()
@@ -67,7 +74,7 @@ class Walk:
 
     def __init__(self, program: Program, rules: Rules) -> None:
         self._program = program
-        self._rules = rules.by_name
+        self._rules = rules
         self.instructions: list[Instruction] = []
         self.constants = dict(program.constants)
         self._defined: dict[Value, Instruction] = {}
@@ -103,10 +110,9 @@ class Walk:
 
     def _add(self, instruction: Instruction) -> tuple[Value, ...]:
         op = instruction.op
-        if op.name in _ARITHMETIC and self._is_ordinary(instruction):
+        if op.is_arithmetic and self._is_ordinary(instruction):
             return self.append(instruction)
-        rules = self._rules.get(op.name, _NONE)
-        for rule in rules if not op.elementwise else [*rules, *self._rules.get(ELEMENTWISE, _NONE)]:
+        for rule in self._rules.rules_of(op):
             found = rule(self, instruction)
             if found is not None:
                 return (found,) if found.__class__ is Value else found  # type: ignore[return-value]
@@ -132,7 +138,7 @@ class Walk:
             if argument.__class__ is not Value or argument in self.constants:
                 return False
             made = self._defined.get(argument)
-            if made is not None and made.op.name in _TELLING:
+            if made is not None and made.op.name in ("neg", "expand"):
                 return False
         return True
 
@@ -166,17 +172,19 @@ class Walk:
 
     def emit(self, op: Any, *arguments: Argument, **settings: Any) -> Value:
         """Emit an op with one result, given by name or itself, and return its value. Rules apply to it."""
-        if isinstance(op, str):
-            op = op_named(op)
+        (found,) = self.emit_all(op_named(op) if isinstance(op, str) else op, *arguments, **settings)
+        return found
+
+    def emit_all(self, op: Any, *arguments: Argument, **settings: Any) -> tuple[Value, ...]:
+        """Emit an op, and return its values. Rules apply to it."""
         _, types = infer(op, arguments, settings)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, arguments, settings, results, self.where)
         self._depth += 1
         try:
-            (found,) = self._add(instruction) if self._depth <= DEEPEST else self.append(instruction)
+            return self._add(instruction) if self._depth <= DEEPEST else self.append(instruction)
         finally:
             self._depth -= 1
-        return found
 
     def constant(self, number: Any, dtype: np.dtype[Any]) -> Value:
         """Return a constant of the program, without dimensions if it is a number."""

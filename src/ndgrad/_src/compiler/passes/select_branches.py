@@ -21,11 +21,6 @@ from ndgrad._src.ops.vocabulary import find
 MOST_INSTRUCTIONS = 48
 MOST_ELEMENTS = 4096
 
-_OF_INTEGERS = frozenset(
-    ["add", "sub", "mul", "neg", "where", "eq", "ne", "lt", "le", "gt", "ge", "abs", "maximum", "minimum"]
-)
-_SHAPING = frozenset(["cast", "clone", "expand", "zeros_like"])
-
 
 def select_short_branches(program: Program) -> Program:
     """Return the program with its short branches as selections, including those in the bodies of loops."""
@@ -65,9 +60,12 @@ def _is_harmless(instruction: Instruction) -> bool:
     op = instruction.op
     if any(v.size > MOST_ELEMENTS for v in instruction.results):
         return False
-    if is_view(instruction) or op.name in _SHAPING or op.name in _OF_INTEGERS:
+    if is_view(instruction) or op.movement in ("copy", "fill"):
         return True
-    return bool(op.elementwise) and all(v.dtype.kind in "fcb" for v in (*instruction.values(), *instruction.results))
+    # An op of one instruction does not divide, so it is defined for all integers.
+    return bool(op.elementwise) and (
+        op.cost == 1 or all(v.dtype.kind in "fcb" for v in (*instruction.values(), *instruction.results))
+    )
 
 
 def _selection(instruction: Instruction, constants: dict[Value, object]) -> list[Instruction]:

@@ -29,8 +29,6 @@ from ndgrad._src.compiler.program.compiler_ops import loop
 from ndgrad._src.compiler.program.partition import is_view
 from ndgrad._src.compiler.program.program import Instruction, Program, Unhashable, Value, with_values
 
-_PLAIN = frozenset(["add", "sub", "mul", "neg"])
-
 
 def share_rounds(program: Program) -> Program:
     """Return the program with loops that share the common work of their rounds."""
@@ -154,7 +152,7 @@ def _frontier(later: LoopParts, twice: set[Instruction]) -> list[Value]:
         instruction = made[v]
         if instruction not in twice:
             continue
-        at_hand = instruction.op.name in _PLAIN and all(a in inputs for a in instruction.values())
+        at_hand = instruction.op.elementwise and instruction.op.cost == 1 and all(a in inputs for a in instruction.values())
         if is_view(instruction) or at_hand or instruction.op.name == "expand":
             stack += instruction.values()
         else:

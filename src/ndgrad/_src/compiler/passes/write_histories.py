@@ -196,7 +196,7 @@ class Histories:
         """Return the history of a value, and the number of links up to it; None if it has no history."""
         instructions = self._walk.instructions
         for instruction in instructions[self._seen :]:  # in program order, so that links come after their predecessors
-            if instruction.op.name in _CHANGES:
+            if instruction.op.name in ("add", "embed", "slice_scatter"):
                 self._note(instruction)
         self._seen = len(instructions)
         return self._known.get(value)
@@ -244,9 +244,6 @@ class Histories:
         found = [place for link in known[0].links[: known[1]] for place in link.places]
         return tuple(found) if len(found) <= _FEW else None
 
-
-#: Ops that change parts of arrays.
-_CHANGES = frozenset(["add", "embed", "slice_scatter"])
 
 #: (array before a change, part that is written or array that is added, places that change)
 _Change = tuple[Argument, Argument, tuple[Index, ...]]

@@ -22,7 +22,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import accumulate, islice, pairwise
-from typing import Any
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -31,20 +31,24 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.ops.attention import pull_back
-from ndgrad._src.ops.table import VARIABLE
+from ndgrad._src.ops.table import VARIABLE, Facts, OpFacts
 from ndgrad._src.ops.vocabulary import find
 
 
-class CompilerOp:
+class CompilerOp(OpFacts):
     """An op that exists in programs only. It has the attributes that the compiler needs of an op of the table."""
 
     view = shares_storage = elementwise = needs_values = rounds_numbers = False
-    #: For its programs see `ndgrad._src.compiler.lower.float_errors.may_raise`.
-    compares = moves_values = may_raise = False
-    batch = None
+    batch = body = None
+    settings: ClassVar[dict[str, Any]] = {}
 
     def __init__(
-        self, name: str, forward: Callable[..., Any], outputs: int = 1, programs: tuple[str, ...] = ()
+        self,
+        name: str,
+        forward: Callable[..., Any],
+        outputs: int = 1,
+        programs: tuple[str, ...] = (),
+        **facts: Unpack[Facts],
     ) -> None:
         self.name = name
         self.forward = forward
@@ -52,6 +56,7 @@ class CompilerOp:
         #: Settings that are programs, each named like its setting; there may be more of them. When a program runs, they
         #: may be given as functions.
         self.programs = programs
+        self.set_facts(facts)
 
     def forward_for(self, library: Any) -> Callable[..., Any]:
         """Return its function of NumPy arrays. Programs have no other arrays."""
@@ -76,7 +81,7 @@ def _pieces(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...], common:
 #: The sum of embed(part, shape, index) over parts, in order. `common` is the index covered by all parts. A sum of
 #: negative zeros is -0. there, and 0. at elements where some part adds zeros. So elements start at -0. in `common`, and
 #: at 0. elsewhere.
-pieces = CompilerOp("pieces", _pieces)
+pieces = CompilerOp("pieces", _pieces, movement="scatter")
 
 
 def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
@@ -87,7 +92,7 @@ def _overlaid(x: Any, *parts: Any, index: tuple[Any, ...]) -> Any:
 
 
 #: x overwritten by parts, in order.
-overlaid = CompilerOp("overlaid", _overlaid)
+overlaid = CompilerOp("overlaid", _overlaid, movement="overwrite")
 
 
 def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
@@ -98,7 +103,7 @@ def _assembled(*parts: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> A
 
 
 #: Disjoint parts, and zeros elsewhere.
-assembled = CompilerOp("assembled", _assembled)
+assembled = CompilerOp("assembled", _assembled, movement="join")
 
 # ----- slices ---------------------------------------------------------------------------------------------------------
 
@@ -112,7 +117,7 @@ def _take_slices(x: Any, index: Any, *, dim: int) -> Any:
 
 #: The slices of x along a dimension that an int64 index selects. The dimensions of the index replace that dimension.
 #: Numbers out of range are clipped; code that emits the op adds a check.
-take_slices = CompilerOp("take_slices", _take_slices)
+take_slices = CompilerOp("take_slices", _take_slices, movement="gather")
 
 
 def _add_slices(x: Any, index: Any, *, dim: int, length: int) -> Any:
@@ -126,7 +131,7 @@ def _add_slices(x: Any, index: Any, *, dim: int, length: int) -> Any:
 
 
 #: Transpose of take_slices: the slices of x are added to zeros with `length` along the dimension.
-add_slices = CompilerOp("add_slices", _add_slices)
+add_slices = CompilerOp("add_slices", _add_slices, movement="scatter")
 
 
 def _put_slices(x: Any, y: Any, index: Any, *, dim: int, adds: bool) -> Any:
@@ -144,7 +149,7 @@ def _put_slices(x: Any, y: Any, index: Any, *, dim: int, adds: bool) -> Any:
 
 
 #: x with slices of y added to, or written over, its slices along a dimension, in the order of the index.
-put_slices = CompilerOp("put_slices", _put_slices)
+put_slices = CompilerOp("put_slices", _put_slices, movement="scatter")
 
 # ----- attention ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +183,7 @@ attention_gradients = CompilerOp("attention_gradients", _attention_gradients, 3)
 
 
 #: a b + c. A complex product has two of them, as in NumPy: rounded once if the processor can do that.
-muladd = CompilerOp("muladd", lambda a, b, c: a * b + c)
+muladd = CompilerOp("muladd", lambda a, b, c: a * b + c, cost=1)
 muladd.elementwise = True
 
 

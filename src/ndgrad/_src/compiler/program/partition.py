@@ -39,14 +39,19 @@ def is_view(instruction: Instruction) -> bool:
 
 def is_cheap(instruction: Instruction) -> bool:
     """True if an instruction may be recomputed."""
-    return bool(is_view(instruction) or instruction.op.elementwise or instruction.op.name in _CHEAP)
+    op = instruction.op
+    return bool(is_view(instruction) or op.elementwise or op.movement in ("copy", "fill", "place", "pad"))
 
 
-_CHEAP = frozenset(["cast", "clone", "zeros_like", "embed", "select_backward", "slice_backward", "constant_pad_nd"])
-
-
-def split(program: Program, results: list[Value], cotangents: list[Value], gradients: list[Value]) -> Halves:
+def split(
+    program: Program,
+    results: list[Value],
+    cotangents: list[Value],
+    gradients: list[Value],
+    overwritten: AbstractSet[Value] = frozenset(),
+) -> Halves:
     """Split a program with outputs `results` and `gradients`. The inputs `cotangents` are the gradients of the results.
+    The inputs `overwritten` hold other values by the time of backward, so nothing is recomputed from them.
     """
     defined = program.definitions()
     behind = _find_dependents(program, set(cotangents))
@@ -59,7 +64,7 @@ def split(program: Program, results: list[Value], cotangents: list[Value], gradi
         for v in wanted
         if v not in cotangents and v not in program.constants and (v not in defined or defined[v] not in behind)
     }
-    kept = _find_cut(program, defined, wanted, cotangents)
+    kept = _find_cut(program, defined, wanted, cotangents, overwritten=overwritten)
     again = _find_needed(defined, [*gradients], stop=set(kept))
     order = {v: i for i, v in enumerate([*program.inputs, *[v for n in program.instructions for v in n.results]])}
     kept.sort(key=order.__getitem__)
@@ -98,8 +103,13 @@ def _find_cut(
     cotangents: list[Value],
     free: AbstractSet[Value] = frozenset(),
     prices: Mapping[Value, int] = MappingProxyType({}),
+    overwritten: AbstractSet[Value] = frozenset(),
 ) -> list[Value]:
     """Return the values to keep so that the values that gradients read can be computed."""
+    lost = set(overwritten)  # with views of them
+    for instruction in program.instructions if lost else ():
+        if is_view(instruction) and not lost.isdisjoint(instruction.values()):
+            lost.update(instruction.results)
     inputs = (set(program.inputs) - set(cotangents)) | free
     kept = [v for v in wanted if v in inputs]
     graph = FlowGraph()
@@ -119,7 +129,7 @@ def _find_cut(
         instruction = defined[value]
         # A view is never kept, because it shares the memory of another value.
         graph.add_edge(begin, end, INFINITE if is_view(instruction) else prices.get(value, 1 + value.nbytes))
-        if not is_cheap(instruction):
+        if not is_cheap(instruction) or (not is_view(instruction) and not lost.isdisjoint(instruction.values())):
             graph.add_edge(source, begin, INFINITE)
             continue
         for v in instruction.values():

@@ -33,9 +33,6 @@ from ndgrad._src.core.op_errors import after_failure
 #: another call: compiling costs as much as some twenty calls save.
 _LONGEST, _PER_RUN = 20000, 500
 
-#: Ops of Python's operators, which receive numbers unchanged.
-_ARITHMETIC = frozenset(["add", "sub", "mul", "div"])
-
 
 class Replay:
     """A program as a list of calls on a list of slots, or as a function (Note [Written out])."""
@@ -135,7 +132,7 @@ def _make_fast(argument: Any, instruction: Instruction) -> Any:
     (ndgrad._src.arrays.scalar_operands).
     """
     result, values = instruction.results[0], list(instruction.values())
-    is_number = argument.__class__ is float and instruction.op.name in _ARITHMETIC and not instruction.settings
+    is_number = argument.__class__ is float and instruction.op.is_arithmetic and not instruction.settings
     if is_number and result.dtype.char in "fd" and all(v.dtype == result.dtype and v.ndim for v in values):
         if abs(argument) < np.finfo(result.dtype).max:
             return np.array(argument, result.dtype)

@@ -12,11 +12,13 @@ from ndgrad._src.compiler.report.report import KernelList, measure
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.core.modes import modes
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten
 
 __all__ = ["graph", "kernel_list"]
 
 
+@set_module("ndgrad.compiler")
 def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
     """Return the program of a function for these arguments: as traced, after the passes, forward and backward. Nothing
     runs.
@@ -39,6 +41,7 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
     return CompiledGraph(found.traced, found.program, found.forward, found.backward if found.backward.outputs else None)
 
 
+@set_module("ndgrad.compiler")
 def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
     """Return the steps that a function runs for these arguments, each with its ops, bytes, floating-point operations,
     time, and the least time that this machine needs for them.

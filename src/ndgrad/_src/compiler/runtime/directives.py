@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ndgrad._src.compiler.runtime.entry import is_compiling
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.options import NATIVE, ON_NUMPY
+from ndgrad._src.foundations.public_path import set_module
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "is_dynamo_compiling", "is_exporting",
@@ -20,6 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 is_dynamo_compiling = is_compiling
 
 
+@set_module("ndgrad.compiler")
 def allow_in_graph(fn: F) -> F:
     """Return the function itself. Torch's compiler does not look inside such a function; here its ops are traced like
     others.
@@ -31,6 +33,7 @@ def allow_in_graph(fn: F) -> F:
     return fn
 
 
+@set_module("ndgrad.compiler")
 def assume_constant_result(fn: F) -> F:
     """Return the function itself. Torch assumes a constant result; here the function runs in each trace, and its
     results are guarded like others.
@@ -38,11 +41,13 @@ def assume_constant_result(fn: F) -> F:
     return fn
 
 
+@set_module("ndgrad.compiler")
 def nested_compile_region(fn: Any = None, **_: Any) -> Any:
     """Return the function itself. Torch shares its code among calls in one program; here repeated blocks are found."""
     return (lambda function: function) if fn is None else fn
 
 
+@set_module("ndgrad.compiler")
 def cudagraph_mark_step_begin() -> None:
     """Do nothing. Torch marks the start of a step with CUDA graphs here.
 
@@ -51,11 +56,13 @@ def cudagraph_mark_step_begin() -> None:
     """
 
 
+@set_module("ndgrad.compiler")
 def is_exporting() -> bool:
     """True if `torch.export` reads the code: never."""
     return False
 
 
+@set_module("ndgrad.compiler")
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """Return the backends that `compile` takes.
 
@@ -66,6 +73,7 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return sorted({*NATIVE, *ON_NUMPY})
 
 
+@set_module("ndgrad.compiler")
 class set_stance:
     """Set the behaviour of compiled functions from here on, or in a block: 'default', or 'force_eager' to run them
     uncompiled.

@@ -19,3 +19,8 @@ def device_kernels() -> Any:
     return eager.device_kernels()
 
 
+def run_fused(function: Any, arrays: Any, settings: Any) -> Any:
+    """Return the result of a body or rule by one kernel; None if it has none."""
+    from ndgrad._src.compiler.runtime import fused_ops  # needs llvmlite or a device
+
+    return fused_ops.run_fused(function, arrays, settings)

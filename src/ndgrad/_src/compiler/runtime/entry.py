@@ -17,6 +17,7 @@ from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_fun
 from ndgrad._src.compiler.runtime.options import resolve_options
 from ndgrad._src.compiler.runtime.specialization import Specialisation
 from ndgrad._src.core.modes import modes
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten
 
 __all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
@@ -35,6 +36,7 @@ def compile(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
 ) -> Callable[[F], F]: ...  # fmt: skip
+@set_module("ndgrad")
 def compile(
     f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
     mode: str | None = None,
@@ -98,6 +100,7 @@ def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> Compile
     return made
 
 
+@set_module("ndgrad.compiler")
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Return a function that is never compiled. A compiled function that calls it runs eagerly.
 
@@ -129,6 +132,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     return run
 
 
+@set_module("ndgrad.compiler")
 def is_compiling() -> bool:
     """True if the calling code is being traced.
 
@@ -139,6 +143,7 @@ def is_compiling() -> bool:
     return current_tracer.get() is not None
 
 
+@set_module("ndgrad.compiler")
 def reset() -> None:
     """Drop the traces of all compiled functions.
 
@@ -186,6 +191,7 @@ class Explanation:
         return "\n".join([head, *[f"  {line}" for line in lines]])
 
 
+@set_module("ndgrad.compiler")
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     """Explain the compilation of a function for these arguments: the size of the program and the compile times, or the
     reason why there is none. The program does not run.

@@ -20,16 +20,14 @@ from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS, Mispredicted
 from ndgrad._src.compiler.capture.environment import SMALL, Environment, get_facts
-from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
-from ndgrad._src.compiler.capture.trace_watch import Unreached
 from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
-from ndgrad._src.compiler.native.calls import MISS, NativeEntry
+from ndgrad._src.compiler.native.calls import is_available
 from ndgrad._src.compiler.runtime.native_call import (
-    MOST_ROWS,
+    MOST_CALLS,
     NativeCall,
-    can_be_native,
     has_fresh_numbers,
     native_call,
 )
@@ -55,6 +53,9 @@ THRASHING_SIZES = 256
 MOST_REPEATS = 4
 MOST_OTHERS = 12
 
+#: Result of a call that no program serves.
+MISS: Any = object()
+
 #: Index in the key of a call at which the kinds of the argument leaves start.
 KINDS = 5
 
@@ -65,7 +66,7 @@ class Entry:
     """Result of compiling one kind of arguments in one environment: a specialisation, or the reason why there is none.
     """
 
-    __slots__ = ("broken", "comparisons", "environment", "key", "native", "numbers", "once", "rows", "slots", "specialisation")
+    __slots__ = ("broken", "comparisons", "environment", "key", "native", "native_calls", "numbers", "once", "slots", "specialisation")
 
     def __init__(
         self,
@@ -85,9 +86,9 @@ class Entry:
         self.once = False
         #: Numbers of slots in the previous call.
         self.numbers: Sequence[Any] | None = None
-        #: Row of the builtin that calls it, and the number of rows made so far.
+        #: Its native form, and the number of native forms made so far.
         self.native: NativeCall | None = None
-        self.rows = 0
+        self.native_calls = 0
         #: Number of times that a native comparison of its environment was prepared.
         self.comparisons = 0
 
@@ -165,10 +166,8 @@ class CompiledFunction:
         self._in_vain = 0
         #: Kind of the last call, if it was a simple one.
         self._last: Last | None = None
-        #: Builtin that runs known kinds of calls without Python (see ndgrad._src.compiler.runtime.native_call), if
-        #: there is one.
-        self._rows: NativeEntry | None = None
-        self._native: Callable[..., Any] = _miss
+        #: Native forms of known kinds of calls, newest first (see ndgrad._src.compiler.runtime.native_call).
+        self._calls: tuple[NativeCall, ...] = ()
         #: Roots of environments: the function, and objects that traces found by computed names.
         self._found: list[tuple[str, Any]] = [("the function", function)]
         self._found_names: set[str] = set()
@@ -263,16 +262,17 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for refresh in self._refreshes:
             refresh()
-        found = self._native(*args, **kwargs)
-        if found is not MISS:
-            call = found[0]
-            try:
-                return call(found)
-            except Mispredicted:
-                found = MISS
-            finally:
-                if call.is_stale:
-                    self._forget_row(call)
+        for call in self._calls:
+            made = call.attempt(args, kwargs)
+            if made is not None:
+                inputs, fresh = made
+                try:
+                    return call.finish(inputs, fresh)
+                except Mispredicted:
+                    break
+                finally:
+                    if call.is_stale:
+                        self._forget_native_call(call)
         state = modes()
         # Observers that only watch, such as the profiler, see a program run.
         is_watched = not process.shared or process.shared == len(thread.watchers)
@@ -291,7 +291,7 @@ class CompiledFunction:
                 except Mispredicted:
                     self._note_discarded_run(known.entry, tried)
                 else:
-                    self._add_row(known.entry, args, kwargs, state.grad_enabled)
+                    self._add_native_call(known.entry, args, kwargs, state.grad_enabled)
                     return result
         flat, spec = tree_flatten((args, kwargs))
         if have_arrays(flat):
@@ -301,7 +301,7 @@ class CompiledFunction:
         entry, found = self._run_program(flat, spec, state.grad_enabled, tried)
         if entry.specialisation is not None:
             self._last = Last.from_call(entry, args, kwargs)
-            self._add_row(entry, args, kwargs, state.grad_enabled)
+            self._add_native_call(entry, args, kwargs, state.grad_enabled)
             return found
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
@@ -382,7 +382,7 @@ class CompiledFunction:
         self._in_vain += 1
         if self._in_vain > MOST_IN_VAIN:
             self._last = None
-            self._rows, self._native, self._refreshes = None, _miss, ()
+            self._calls, self._refreshes = (), ()
 
     def explain_entry(self, flat: list[Any], spec: Any, recording: bool) -> tuple[Entry, list[Any]]:
         """Return the entry for arguments, which may include NumPy arrays, and the leaves that it takes."""
@@ -548,7 +548,7 @@ class CompiledFunction:
                 return entry
         self.entries.append(entry)
         if len(self.entries) > (MOST if self.dynamic is False else min(MOST + self.resized, MOST_SIZES)):
-            self._remove_row(self.entries[0])
+            self._remove_native_call(self.entries[0])
             del self.entries[0]
         return entry
 
@@ -564,9 +564,9 @@ class CompiledFunction:
 
     # ----- native calls -----------------------------------------------------------------------------------------------
 
-    def _add_row(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
-        """Let further calls like this one run without Python. The first call of an entry makes no row, because it may
-        be the only one.
+    def _add_native_call(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> None:
+        """Let further calls like this one run with little Python. The first call of an entry makes no native
+        call, because it may be the only one.
         """
         made, known = entry.specialisation, entry.native
         if made is None or not entry.once:
@@ -575,12 +575,12 @@ class CompiledFunction:
         environment = made.environment
         if made.ran is None or (made.reports and shows_all()):
             return  # the function itself ran, or Python must check all warnings of each call
-        # A row is for the numbers of one call, unless numbers can be written into it.
+        # A native call is for the numbers of one call, unless numbers can be written into its inputs.
         is_fresh = has_fresh_numbers(made)
         is_other = bool(made.slots) and made.last_numbers != entry.numbers and not is_fresh
         entry.numbers = made.last_numbers
-        if entry.rows >= MOST_ROWS or made.needs_python or is_other:  # rows do not suit this entry
-            if environment.quick is None and entry.comparisons < MOST_ROWS and can_be_native():
+        if entry.native_calls >= MOST_CALLS or made.needs_python or is_other:  # they do not suit this entry
+            if environment.quick is None and entry.comparisons < MOST_CALLS and is_available():
                 with self._lock:
                     entry.comparisons += 1
                     compare_quickly(environment)
@@ -592,32 +592,28 @@ class CompiledFunction:
         ):
             with self._lock:
                 if entry.native is known and entry in self.entries:
-                    self._replace_row(entry, native_call(made, args, kwargs, recording, self.disabled))
+                    self._replace_native_call(entry, native_call(made, args, kwargs, recording, self.disabled))
 
-    def _replace_row(self, entry: Entry, call: NativeCall | None) -> None:
-        self._remove_row(entry)
+    def _replace_native_call(self, entry: Entry, call: NativeCall | None) -> None:
+        self._remove_native_call(entry)
         if call is None:
-            entry.rows = MOST_ROWS  # a second attempt would fail, too
+            entry.native_calls = MOST_CALLS  # a second attempt would fail, too
             return
-        entry.rows += 1
-        if self._rows is None:
-            self._rows = NativeEntry(None, getattr(self.function, "__name__", "compiled"))
-        assert call.row is not None
-        self._rows.add(call.row, first=True)
-        entry.native, self._native = call, self._rows.call
+        entry.native_calls += 1
+        entry.native = call
+        self._calls = (call, *self._calls)
         self._note_refreshes()
 
-    def _forget_row(self, call: NativeCall) -> None:
-        """Remove the row of a call, so that another program runs."""
+    def _forget_native_call(self, call: NativeCall) -> None:
+        """Remove a native call, so that another program runs."""
         with self._lock:
             for entry in self.entries:
                 if entry.native is call:
-                    self._remove_row(entry)
-                    entry.rows -= 1
+                    self._remove_native_call(entry)
+                    entry.native_calls -= 1
 
-    def _remove_row(self, entry: Entry) -> None:
-        if self._rows is not None and entry.native is not None and entry.native.row is not None:
-            self._rows.remove(entry.native.row)
+    def _remove_native_call(self, entry: Entry) -> None:
+        self._calls = tuple([call for call in self._calls if call is not entry.native])
         entry.native = None
         self._note_refreshes()
 
@@ -645,7 +641,7 @@ class CompiledFunction:
             self.entries.clear()
             self.traces = self.resized = self._in_vain = 0
             self._last = self._last_environment = None
-            self._rows, self._native, self._refreshes = None, _miss, ()
+            self._calls, self._refreshes = (), ()
             self._transformed.clear()
             self._forms.clear()
             self._numbers.clear()
@@ -687,10 +683,6 @@ def _add_autocast(function: Callable[..., Any], autocast: Any) -> Callable[..., 
             return function(*args, **kwargs)
 
     return run
-
-
-def _miss(*args: Any, **kwargs: Any) -> Any:
-    return MISS
 
 
 def sizeless(key: Any) -> Any:

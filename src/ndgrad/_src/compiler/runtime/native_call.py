@@ -1,26 +1,28 @@
-"""A call of a compiled function that needs Python only at its end: guards, fresh memory and the program in one native
-call.
+"""A call of a compiled function like the last one: guards, fresh memory and the program, with little Python.
 
-After its first call, a specialisation becomes a row of a builtin (ndgrad._src.compiler.native.calls). The guards of the
-row are sufficient for "same as last time": the modes, the structure of the arguments, their tensors and values, and
-everything that the function reaches (ndgrad._src.compiler.runtime.state_guards). If they hold, the program runs and its
-arrays are returned together with the input tensors. Python then makes tensors and a node from them
-(`Specialisation.finished`). If the guards fail, the call takes the general Python path, which defines its meaning.
+After its first call, a specialisation gets a `NativeCall`. Its guards are sufficient for "same as last time". A
+generated function (ndgrad._src.compiler.runtime.guard_source) tests the modes, the structure of the arguments, their
+tensors and values. A builtin compares everything that the function reaches (ndgrad._src.compiler.runtime.state_guards).
+A second builtin checks the arrays of the inputs, allocates memory and runs the program
+(ndgrad._src.compiler.native.calls). Python then makes tensors and a node from its arrays (`Specialisation.finished`). If
+a guard fails, the call takes the general Python path, which defines its meaning.
 
 Numbers of slots are inputs of a program (ndgrad._src.compiler.capture.number_slots). If no backward pass will need
-them, as after an optimizer's step, Python reads them before the guards and writes them into arrays of the row
-(`refresh`). Otherwise the row guards them by value, and its inputs are those of the call from which the row was made.
+them, as after an optimizer's step, Python reads them before the guards and writes them into arrays of the call
+(`refresh`). Otherwise they are guarded by value, and the inputs are those of the call from which the guards were made.
 
 A program that writes only fresh memory may run before Python compares the slots that are left to it
 (`Snapshot.left_over`): useless results are dropped. If it writes inputs, as an optimizer's step does, Python compares
-first (`refresh`), and guards check that they may be written (`Writable`).
+first (`refresh`), and guards check that they may be written.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -30,38 +32,28 @@ from ndgrad._src.compiler.capture.branch_conditions import Mispredicted
 from ndgrad._src.compiler.capture.environment import get_facts
 from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.lower.native_program import NativeProgram
-from ndgrad._src.compiler.native import layout
-from ndgrad._src.compiler.native.calls import Guard, Guarded, Output, Same
-from ndgrad._src.compiler.native.calls import Specialisation as Row
-from ndgrad._src.compiler.native.guards import Equal, Is, Keys, Length, Place
-from ndgrad._src.compiler.native.leaf_gradients import hand_out
-from ndgrad._src.compiler.native.memory_guards import Items, Names
-from ndgrad._src.compiler.native.target import available
-from ndgrad._src.compiler.native.tensor_guards import Distinct, Outside, Writable
-from ndgrad._src.compiler.runtime.node import CompiledFunctionBackward, node_of_call
+from ndgrad._src.compiler.native.calls import Check, Input, is_available, make_comparison
+from ndgrad._src.compiler.runtime.guard_source import GuardSource
+from ndgrad._src.compiler.runtime.node import node_of_call
 from ndgrad._src.compiler.runtime.specialization import Specialisation
-from ndgrad._src.compiler.runtime.state_guards import Snapshot, tensor_guard
+from ndgrad._src.compiler.runtime.state_guards import Snapshot, is_contiguous, require_facts
 from ndgrad._src.core import modes
-from ndgrad._src.core.variable import AccumulateGrad, Meta, Variable, wrap
+from ndgrad._src.core.variable import AccumulateGrad, Variable, wrap
 from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.pytree import LEAF, tree_flatten
 from ndgrad._src.tensor.tensor_class import Tensor
 
-#: Largest number of rows made for a specialisation because objects were replaced.
-MOST_ROWS = 16
-
-def can_be_native() -> bool:
-    """True if there is native code and it may read Python's objects here."""
-    return available() and layout.problem() is None
+#: Largest number of native calls made for a specialisation because objects were replaced.
+MOST_CALLS = 16
 
 
 class NativeCall:
-    """A specialisation as a row of a builtin, and the Python part after the native part of a call."""
+    """The guards of a specialisation, and the Python part after its program has run."""
 
     def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
         self.specialisation = made
-        #: True if other numbers are written into the inputs of the row.
+        #: True if other numbers are written into the inputs of the call.
         self.numbers_vary = has_fresh_numbers(made)
         self.snapshot = Snapshot(made.environment, self.numbers_vary)
         self.inputs = len(made.sources)
@@ -72,7 +64,9 @@ class NativeCall:
         self.is_in_place = bool(program.in_place.inputs)
         #: True if Python has work before the guards. "ready" in `state` tells the guards that it is done for this call.
         self.compares_first = self.is_in_place and bool(self.snapshot.left_over)
-        self.refreshes = self.numbers_vary or self.compares_first
+        #: True if earlier calls have reported errors: warnings may be shown again if the filters change.
+        self.has_reported = made.has_reported
+        self.refreshes = self.numbers_vary or self.compares_first or self.has_reported
         self.state = {"ready": not self.refreshes}
         #: True if the fresh memory is the result of the program without changes.
         self.is_direct = program.gives_fresh
@@ -87,16 +81,20 @@ class NativeCall:
         self.filters = tuple(warnings.filters) if made.reports else None
         #: True if calls should run another program from now on.
         self.is_stale = False
-        self.row: Row | None = None
+        #: Function of the arguments and keyword arguments that runs the program: (inputs, fresh arrays), or None if a
+        #: guard fails.
+        self.attempt: Callable[[Any, Any], Any] = _miss
         #: Numbers that the guards are for, and their tensors.
         self.numbers = numbers
         self.number_tensors = [wrap(Tensor, array) for array in made.number_arrays(self.numbers)]
 
     def refresh(self) -> None:
-        """Write the numbers of slots into the inputs of the row, if slots hold nothing else that is new. Compare the
+        """Write the numbers of slots into the inputs of the call, if slots hold nothing else that is new. Compare the
         slots that are left to Python.
         """
         self.state["ready"] = False
+        if self.has_reported and not self.specialisation.has_same_filters():
+            return
         if self.numbers_vary:
             found = None if self.specialisation.environment.has_new_values() else self.specialisation.slots.numbers(())
             if found is None:
@@ -106,7 +104,9 @@ class NativeCall:
         self.state["ready"] = not self.compares_first or self.snapshot.rest_is_the_same()
 
     def has_other_filters(self) -> bool:
-        """True if the row depends on warning filters that have changed, or should depend on them."""
+        """True if the guards depend on warning filters that have changed, or should depend on them."""
+        if self.has_reported is not self.specialisation.has_reported:
+            return True
         return self.filters != (tuple(warnings.filters) if self.specialisation.reports else None)
 
     def _is_number_with_gradients(self) -> bool:
@@ -120,27 +120,23 @@ class NativeCall:
             and len(made.results.values) == len(made.outputs) == 1
         )
 
-    def __call__(self, found: tuple[Any, ...]) -> Any:
-        """Return the result of a call from the outputs of native code."""
+    def finish(self, inputs: tuple[Any, ...], fresh: tuple[Any, ...]) -> Any:
+        """Return the result of a call from its input tensors and the fresh arrays of its program."""
         if self._whole is not None and self._whole.counts_on():
-            number = 1 + self.inputs
-            tensors = found[1:number]
-            result = wrap(self.specialisation.results.new[0].face, found[number])
-            result._node = node = node_of_call(self.specialisation, tensors, self.specialisation.outputs, found[number + 1 :], True)
+            made = self.specialisation
+            result = wrap(made.results.new[0].face, fresh[0])
+            result._node = node = node_of_call(made, inputs, made.outputs, fresh[1:], True)
             if node.next[self._given :] != self.edges:
                 self._keep_edges(node)
             return result
-        return self._finished(found)
+        return self._finish(inputs, fresh)
 
-    def _finished(self, found: tuple[Any, ...]) -> Any:
+    def _finish(self, inputs: tuple[Any, ...], fresh: Sequence[Any]) -> Any:
         made = self.specialisation
         if self.snapshot.left_over and not self.compares_first and not self.snapshot.rest_is_the_same():
             raise Mispredicted
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
-        end = 1 + self.inputs
-        inputs = found[1:end]
-        fresh: Sequence[Any] = found[end:]
         is_written = False
         if self.is_in_place:
             made.warn_of_bits(self.program)
@@ -175,39 +171,26 @@ def has_fresh_numbers(made: Specialisation) -> bool:
 def native_call(
     made: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, disabled: ContextVar[bool]
 ) -> NativeCall | None:
-    """Return the row for calls like this one, which has just run by its program; None if they need Python first."""
+    """Return the native form of calls like this one, which has just run by its program; None if they need Python first.
+    """
     program = None if made.ran is None else made.ran[0]
-    if not can_be_native() or not isinstance(program, NativeProgram) or not program.is_native:
+    if not is_available() or not isinstance(program, NativeProgram) or not program.is_native:
         return None
     if made.needs_python or made.tape.draws:
-        return None
-    try:
-        arguments = _Arguments(args, kwargs)
-    except _NotSimple:
         return None
     numbers = made.slots.previous_numbers(tree_flatten((args, kwargs))[0])
     if numbers is None:
         return None
     call = NativeCall(made, numbers)
-    guards = [*_mode_guards(recording, disabled), *arguments.guards, *call.snapshot.guards]
-    if call.refreshes:
-        guards.append(Is(Place(object=call.state).item("ready"), True))
-    inputs = _input_guards(made, arguments, call.number_tensors)
-    if inputs is None:
+    try:
+        call.attempt = _Guards(call, args, kwargs, recording, disabled).attempt()
+    except _NotSimple:
         return None
-    if call.filters is not None:
-        filters: Any = warnings.filters
-        guards += [Names(vars(warnings), ("filters",), (filters,)), Items(filters, call.filters)]
-    if call.is_in_place:
-        places = {v: n for n, v in enumerate(program.program.inputs)}
-        written = tuple([places[v] for v in program.in_place.inputs.values()])
-        idle = Length(Place(object=modes.process).slot(modes.Process, "busy"), 0, set)  # no observer of writes
-        guards += [idle]
-        inputs.append(Writable(call.inputs, written))
-    given: list[Output] = [Same(call), *[Guarded(i) for i in range(call.inputs)]]
-    call.row = program.row(len(args), [*guards, *inputs], tuple(kwargs), given)
-    CompiledFunctionBackward.hand_out = hand_out(CompiledFunctionBackward)
     return call
+
+
+def _miss(args: Any, kwargs: Any) -> None:
+    return None
 
 
 # ----- guards ---------------------------------------------------------------------------------------------------------
@@ -215,120 +198,154 @@ def native_call(
 
 #: Arguments that are compared by value, not by identity.
 _BY_CONTENT = (complex, slice, np.generic, np.ndarray, int, float, str, bytes)
+#: Largest number of objects that are compared one by one.
+_FEW = 6
 
 
 class _NotSimple(Exception):
-    """Arguments that native code does not look into."""
+    """A call that the guards do not cover."""
 
 
-class _Arguments:
-    """Places of the leaves of the arguments, in the order of a flattened tree, and the guards of all leaves except
-    tensors.
-    """
+class _Guards:
+    """Writer of the guards of one call."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.guards: list[Guard] = []
-        #: Tensors and their places.
-        self.tensors: list[tuple[Any, Place]] = []
-        for number, value in enumerate((*args, *kwargs.values())):
-            self._enter(Place(argument=number), value)
+    def __init__(
+        self, call: NativeCall, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, disabled: ContextVar[bool]
+    ) -> None:
+        self._call = call
+        self._made = call.specialisation
+        self._source = GuardSource("args, kwargs")
+        #: Tensors among the arguments, and the variables that hold them.
+        self._tensors: list[tuple[Any, str]] = []
+        self._checks: list[Check] = []
+        self._require_modes(recording, disabled)
+        self._require_arguments(args, kwargs)
+        if call.refreshes:
+            self._source.require(f"{self._source.name(call.state)}['ready']")
+        self._require_state()
 
-    def _enter(self, place: Place, value: Any) -> None:
-        cls = type(value)
+    def attempt(self) -> Callable[[Any, Any], Any]:
+        """Return the function that tests the guards and runs the program."""
+        source, call = self._source, self._call
+        inputs = self._require_inputs()
+        written: set[int] = set()
+        if call.is_in_place:
+            places = {v: n for n, v in enumerate(call.program.program.inputs)}
+            written = {places[v] for v in call.program.in_place.inputs.values()}
+            source.require(f"not {source.name(modes.process)}.busy")  # no observer of writes
+        for number, (t, _) in enumerate(inputs):
+            if number in written:
+                source.require(f"({t}._storage is None or not {t}._storage.keeps) and {t}._array.base is None")
+        arrays = [source.let(f"{t}._array") for t, _ in inputs]
+        kinds = [Input(facts[2], tuple(facts[1]), tuple(facts[3]), n in written) for n, (_, facts) in enumerate(inputs)]
+        run = source.name(call.program.make_call(kinds, are_apart=call.is_in_place))
+        tensors = ", ".join(t for t, _ in inputs)
+        comma = "," if inputs else ""
+        return source.function(f"{run}({', '.join(arrays)})", f"None if found is None else (({tensors}{comma}), found)")
+
+    def _require_modes(self, recording: bool, disabled: ContextVar[bool]) -> None:
+        """Require the modes that a call checks, and the defaults that a trace depends on."""
+        source = self._source
+        scope = source.let(f"{source.name(modes._variable.get)}()")
+        state = source.let(f"{scope}.modes")
+        process = source.name(modes.process)
+        source.require(f"not ({scope}.closed or {state}.entered or {process}.shared or {process}.named)")
+        source.require(f"{state}.grad_enabled is {recording}")
+        source.require(f"{source.name(dtypes)}._default_dtype is {source.name(dtypes.get_default_dtype())}")
+        self._checks += [
+            Check.variable(disabled, False),
+            Check.variable(float_errors.settings, float_errors.default_settings),
+            Check.variable(devices._defaults, devices._defaults.get()),
+        ]
+
+    def _require_state(self) -> None:
+        """Require that the objects that the function reaches are the same."""
+        checks = [*self._checks, *self._call.snapshot.checks]
+        if self._call.filters is not None:
+            filters: Any = warnings.filters
+            checks += [Check.entry(vars(warnings), "filters", filters), Check.items(filters, self._call.filters)]
+        self._source.require(f"{self._source.name(make_comparison(checks))}()")
+
+    def _require_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Require the structure of the arguments, and all leaves except tensors."""
+        source = self._source
+        names = f"tuple(kwargs) == {source.name(tuple(kwargs))}" if kwargs else "not kwargs"
+        source.require(f"len(args) == {len(args)} and {names}")
+        for number, value in enumerate(args):
+            self._require_value(source.let(f"args[{number}]"), value)
+        for key, value in kwargs.items():
+            self._require_value(source.let(f"kwargs[{key!r}]"), value)
+
+    def _require_value(self, x: str, value: Any) -> None:
+        source, cls = self._source, type(value)
         if isinstance(value, Variable):
-            self.tensors.append((value, place))
+            self._tensors.append((value, x))
         elif cls in (list, tuple, dict):
-            if len(place.path) == 3:
-                raise _NotSimple
-            self.guards.append(Length(place, len(value), cls))
+            source.require(f"{x}.__class__ is {cls.__name__} and len({x}) == {len(value)}")
             if cls is dict:
-                self.guards.append(Keys(place, tuple(value)))
+                source.require(f"all(map({source.name(is_)}, {x}, {source.name(tuple(value))}))")
             for key, item in value.items() if cls is dict else enumerate(value):
-                self._enter(place.item(key) if cls is dict else place.element(cls, key), item)
+                self._require_value(source.let(f"{x}[{source.name(key) if cls is dict else key}]"), item)
+        elif cls is float and (value != value or value == 0):  # nan is nan, and -0.0 is not 0.0
+            source.require(f"{x}.__class__ is float and {x}.hex() == {value.hex()!r}")
         elif cls in (int, float, str, bytes):
-            self.guards.append(Equal(place, value))
-        elif value is None or value is True or value is False or value is Ellipsis:
-            self.guards.append(Is(place, value))
-        elif isinstance(value, _BY_CONTENT) or tree_flatten(value)[1] is not LEAF:
+            source.require(f"{x}.__class__ is {cls.__name__} and {x} == {source.name(value)}")
+        elif isinstance(value, _BY_CONTENT) and not isinstance(value, bool):
             raise _NotSimple
+        elif value is None or isinstance(value, bool) or value is Ellipsis or tree_flatten(value)[1] is LEAF:
+            source.require(f"{x} is {source.name(value)}")  # the environment compares its contents
         else:
-            self.guards.append(Is(place, value))  # the environment compares its contents
+            raise _NotSimple
 
-
-def _mode_guards(recording: bool, disabled: ContextVar[bool]) -> list[Guard]:
-    """Return guards for the modes that a call checks, and for the defaults that a trace depends on."""
-    scope = Place(context=modes._variable)
-    state, process = scope.slot(modes.Scope, "modes"), Place(object=modes.process)
-    return [
-        Is(scope.slot(modes.Scope, "closed"), False),
-        Is(state.slot(modes.Modes, "entered"), 0),
-        Is(state.slot(modes.Modes, "grad_enabled"), recording),
-        Is(process.slot(modes.Process, "shared"), 0),
-        Is(process.slot(modes.Process, "named"), False),
-        Is(Place(context=disabled), False),
-        Is(Place(context=float_errors.settings), float_errors.default_settings),
-        Is(Place(object=vars(dtypes)).item("_default_dtype"), dtypes.get_default_dtype()),
-        Is(Place(context=devices._defaults), devices._defaults.get()),
-    ]
-
-
-def _input_guards(made: Specialisation, arguments: _Arguments, numbers: Sequence[Any]) -> list[Guard] | None:
-    """Return the guards of tensors. Those of inputs pass them to the program, in its order. `numbers` are the tensors
-    of the numbers among the inputs.
-    """
-    environment, given = made.environment, arguments.tensors
-    if len({id(t) for t, _ in given}) != len(given):
-        return None  # one tensor in several places
-    guards: list[Guard] = []
-    from_outside = {id(which[0]) for kind, which in made.sources if kind == "environment"}
-    for t, known, _, _ in environment.tensors.values():
-        if known is not None and id(t) not in from_outside:
-            guards.append(tensor_guard(Place(object=t), known, False))
-    reached = tuple(entry[0] for entry in environment.tensors.values())
-    distinct = 0
-    tensors: list[tuple[Any, Place]] = []
-    for (kind, which), of_gradient in zip(made.sources, made.gradient_facts, strict=True):
-        if kind == "environment":
-            t, place, known = which[0], Place(object=which[0]), which[1]
-        elif kind == "number":
-            t, place, known = numbers[which], Place(object=numbers[which]), get_facts(numbers[which])
-        elif kind == "grad":
-            t, known = None, of_gradient
-            found = _gradient(*tensors[which])
-            if found is None:
-                return None
-            place = found
+    def _require_inputs(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """Require the tensors of the call. Return the variables of the inputs in the program's order, with facts."""
+        source, made, given = self._source, self._made, self._tensors
+        environment = made.environment
+        kinds = [kind for kind, _ in made.sources]
+        if len({id(t) for t, _ in given}) != len(given) or kinds[: len(given)] != ["argument"] * len(given):
+            raise _NotSimple  # one tensor in several places, or one that is not used
+        from_outside = {id(which[0]) for kind, which in made.sources if kind == "environment"}
+        others = [(t, known) for t, known, _, _ in environment.tensors.values() if known is not None and id(t) not in from_outside]
+        require_facts(source, [(source.name(t), known) for t, known in others])
+        reached = tuple([entry[0] for entry in environment.tensors.values()])
+        inputs: list[tuple[str, tuple[Any, ...]]] = []
+        for (kind, which), of_gradient in zip(made.sources, made.gradient_facts, strict=True):
+            if kind == "environment":
+                x, known = source.name(which[0]), which[1]
+            elif kind == "number":
+                t = self._call.number_tensors[which]
+                x, known = source.name(t), get_facts(t)
+            elif kind == "grad":
+                x, known = source.let(f"{inputs[which][0]}._meta.grad"), of_gradient
+            else:
+                (t, x), known = given[which], made.argument_facts[which]  # the call may have changed its facts
+                self._require_place(x, None if environment.find_entry(t) is None else t, reached)
+            if known is None or not is_contiguous(known):
+                raise _NotSimple  # the program needs a copy
+            source.require_tensor(x, known)
+            inputs.append((x, known))
+        if len(given) <= 3:
+            for (_, x), (_, y) in itertools.combinations(given, 2):
+                source.require(f"{x} is not {y}")
         else:
-            (t, place), known = given[which], made.argument_facts[which]  # the call may have changed its facts
-            distinct += 1
-            guards.append(Outside(place, reached) if environment.find_entry(t) is None else Is(place, t))
-        tensors.append((t, place))
-        if known is None or not _is_contiguous(known):
-            return None  # the program needs a copy
-        guards.append(tensor_guard(place, known, True))
-    if [kind for kind, _ in made.sources[:distinct]] != ["argument"] * distinct or distinct != len(given):
-        return None
-    for number, has_one in made.gradients_asked:
-        found = _gradient(*tensors[number])
-        if found is None:
-            return None
-        guards.append(Is(found, None, wanted=not has_one))
-    for number, is_leaf in made.leaves_asked:
-        t, place = tensors[number]
-        if t is None or place.path:
-            return None
-        guards.append(Is(place.slot(type(t), "_node"), None, wanted=is_leaf))
-    return [*guards, Distinct(distinct)]
+            source.require(f"len({{{', '.join(f'id({x})' for _, x in given)}}}) == {len(given)}")
+        for number, has_one in made.gradients_asked:
+            meta = f"{inputs[number][0]}._meta"
+            source.require(
+                f"{meta} is not None and {meta}.grad is not None" if has_one else f"{meta} is None or {meta}.grad is None"
+            )
+        for number, is_leaf in made.leaves_asked:
+            source.require(f"{inputs[number][0]}._node is {'' if is_leaf else 'not '}None")
+        return inputs
 
-
-def _gradient(t: Any, place: Place) -> Place | None:
-    """Return the place of a tensor's gradient if it has ever had one and native code can reach it; else None."""
-    if t is None or place.path or t._meta is None or "grad" not in t._meta.__dict__:
-        return None
-    return place.slot(type(t), "_meta").attributes(Meta).item("grad")
-
-
-def _is_contiguous(known: tuple[Any, ...]) -> bool:
-    """True if a tensor of this kind is in C order."""
-    _, shape, dtype, strides, *_ = known
-    return bool(np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, strides).flags.c_contiguous)
+    def _require_place(self, x: str, t: Any, reached: tuple[Any, ...]) -> None:
+        """Require that an argument is the captured tensor `t`, or none of the captured tensors if that is None."""
+        source = self._source
+        if t is not None:
+            source.require(f"{x} is {source.name(t)}")
+        elif len(reached) <= _FEW:
+            for other in reached:
+                source.require(f"{x} is not {source.name(other)}")
+        else:
+            source.name(reached)  # an identity is unique while the object lives
+            source.require(f"id({x}) not in {source.name(frozenset(map(id, reached)))}")

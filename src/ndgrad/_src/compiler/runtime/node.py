@@ -8,18 +8,23 @@ computed by a compiled function of their own (see Note [Derivatives of a compile
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.placement import CPU
-from ndgrad._src.core.modes import modes
+from ndgrad._src.compiler.native.calls import make_fill
+from ndgrad._src.compiler.runtime.guard_source import GuardSource
+from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.node import MultiNode, make_node
 from ndgrad._src.core.record import saved_input
+from ndgrad._src.core.references import LOCAL
 from ndgrad._src.core.saved import input_array, input_tensor, old_array
 from ndgrad._src.core.saved_errors import freed_error
-from ndgrad._src.core.variable import Variable, edge, np_dtype, requires_grad, shape_of, wrap
+from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, np_dtype, requires_grad, shape_of, wrap
 from ndgrad._src.core.versions import kept_storage, storage_of
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -28,8 +33,41 @@ if TYPE_CHECKING:
 
 _FREED: Any = object()
 
+#: Reference count of a gradient that only a tuple and a local variable hold; 0 if counts are not reliable.
+_ALONE = LOCAL + 1 if LOCAL else 0
+
 #: Default gradients of real numbers. Programs do not write to them.
 _ONES: dict[Any, Any] = {((), dtype): np.ones((), dtype) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
+
+
+def gradient_giver(gradients: Sequence[tuple[int, Any]], leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
+    """Return a function of the gradients of a call, a tuple, and of its graph edges. It sets the `.grad` of all leaves
+    and returns True, or does nothing.
+
+    `gradients` gives for each gradient the number of its edge, and a value of its shape and dtype. `leaves` are those of
+    a first call. A gradient becomes `.grad` without a copy if a copy would be the same: see Note [Steal or copy]. It is
+    fresh memory of the program, in C order. Only its reference count tells if it has been given away.
+    """
+    if not _ALONE or any(leaf.__class__ not in FACES for leaf in leaves):
+        return _give_nothing
+    source, entries = GuardSource("made, ends"), []
+    make, count, end_class = source.name(wrap), source.name(getrefcount), source.name(AccumulateGrad)
+    for number, ((position, value), leaf) in enumerate(zip(gradients, leaves, strict=True)):
+        end, g = source.let(f"ends[{position}]"), source.let(f"made[{number}]")
+        source.require(f"{end}.__class__ is {end_class} and {count}({g}) == {_ALONE}")
+        source.require(f"{end}.dtype is {source.name(value.dtype)} and {end}.shape == {source.name(value.shape)}")
+        t = source.let(f"{end}.variable")
+        source.require(f"{t}.__class__ is {source.name(leaf.__class__)} and {t}._node is None")
+        meta = source.let(f"{t}._meta")
+        source.require(f"{meta}.requires_grad and not {meta}.reshapes")
+        if len(value.shape) > 1:
+            source.require(f"{t}._array.flags.c_contiguous")
+        entries.append(f"{meta}.__dict__, {make}({source.name(FACES[leaf.__class__])}, {g})")
+    return source.function(f"{source.name(make_fill('grad'))}({', '.join(entries)})", "found")
+
+
+def _give_nothing(made: Any, ends: Any) -> None:
+    return None
 
 
 def in_own_memory(gradient: Any) -> Any:
@@ -48,9 +86,6 @@ class CompiledFunctionBackward(MultiNode):
     plan = SimpleNamespace(outs=())
     materialize_grads = False
     stands_alone = True
-    #: Builtin that writes finished gradients of a node to leaves, if there is native code (see
-    #: ndgrad._src.compiler.native.leaf_gradients).
-    hand_out: ClassVar[Callable[[Any], bool] | None] = None
 
     specialisation: Specialisation
     #: Saved inputs of the program, each with the version of its memory.
@@ -112,11 +147,15 @@ class CompiledFunctionBackward(MultiNode):
     def run_alone(self) -> bool:
         """Run the whole pass from a gradient of 1 that frees the graph, by a shorter path than the engine's. False if
         there is none, or if a mode is active; nothing has happened then.
+
+        All leaves get their gradients at once, or none does (see `gradient_giver`).
         """
-        hand_out = CompiledFunctionBackward.hand_out
-        if hand_out is None or not hand_out(self):
+        made, spec = self.made, self.specialisation
+        if made.__class__ is not tuple or not self.has_gradients or self.extra is not None:
             return False
-        self.specialisation.whole.backward_was_called()  # type: ignore[union-attr]  # set, because it made the gradients
+        if process.busy or process.leaf_hooks or not spec.give_gradients(made, self.next):
+            return False
+        spec.whole.backward_was_called()  # type: ignore[union-attr]  # set, because it made the gradients
         self.release()
         return True
 

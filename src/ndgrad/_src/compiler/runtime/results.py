@@ -8,8 +8,9 @@ Note [Order of results]
 A result has the memory order of the eager one, because a later reshape is a view or a copy depending on its strides. A
 program returns arrays in C order. So a dense result in another order leaves the program with its dimensions permuted,
 and is permuted back. A view that is not dense, such as `x[:, 0]` or `x.expand(...)`, is taken from the whole memory,
-which the program then returns. Gradients that the function computes itself are in C order: eager rules compute on
-arrays, whose order a trace does not see.
+which the program then returns. Gradients that a backward pass inside returns have the order of the inputs. A trace does
+not see the order of other results of derivative rules, such as a gradient that a hook keeps, so a function that returns
+one runs eagerly.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.captured_state import NUMBERS
 from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
-from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle
+from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, order_of, settle_array
 from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder
 from ndgrad._src.compiler.capture.number_tape import LateNumbers
 from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
@@ -325,6 +326,8 @@ def prepare_numbers(tracer: Tracer, returned: Sequence[Any]) -> None:
 
 def _path(t: Any, payload: TracedArray) -> tuple[Step, ...]:
     """Return the views that lead to a result."""
+    if payload.is_of_rule:
+        settle_array(payload)
     if (
         t._meta is not None
         and t._meta.view is None
@@ -360,8 +363,7 @@ def _check_metadata(t: Any) -> None:
 def _lies_in_ordered(payload: TracedArray) -> bool:
     """True if an array has the strides of its views on whole memory in C order."""
     whole = TracedArray(payload.memory.value, payload.memory)
-    if payload.memory.assumed is not None and whole.ndim > 1:
-        settle(payload.memory, MOST_OF_RESULT)
+    settle_array(payload, MOST_OF_RESULT)
     shown: Any = whole.stand_in()
     for step in payload.path:
         shown = step.op.forward_for(np)(shown, **step.settings)

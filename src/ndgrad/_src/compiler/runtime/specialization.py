@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -43,16 +42,17 @@ from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.number_tape import DTYPES, NumberTape
 from ndgrad._src.compiler.capture.patched_functions import patching
 from ndgrad._src.compiler.capture.random_draws import restore_states
-from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
+from ndgrad._src.compiler.capture.side_effects import forbid_side_effects, refuse_float_errors
 from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder, original_of
 from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watch_attributes
 from ndgrad._src.compiler.capture.tensor_replay import run_on_tensors
-from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch
+from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch, load_filter
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.capture.user_lines import line_of
 from ndgrad._src.compiler.lower.float_errors import (
     FloatFlags,
     bits_to_look_for,
+    filter_version,
     has_silent,
     reads_parts,
     reported,
@@ -64,6 +64,7 @@ from ndgrad._src.compiler.lower.float_errors import (
 from ndgrad._src.compiler.lower.in_place import Writes
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.templates import Sizes
+from ndgrad._src.compiler.native.calls import is_available
 from ndgrad._src.compiler.native.phases import Times, compiling, phase
 from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.program.partition import split
@@ -71,12 +72,12 @@ from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime.backend import Runner, runs_on_numpy
 from ndgrad._src.compiler.runtime.joint_program import JointProgram
-from ndgrad._src.compiler.runtime.node import in_own_memory, node_of_call
+from ndgrad._src.compiler.runtime.node import gradient_giver, in_own_memory, node_of_call
 from ndgrad._src.compiler.runtime.results import NEW, Results, prepare_numbers
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
 from ndgrad._src.core.op_observers import observing
-from ndgrad._src.core.variable import Variable, requires_grad, wrap
+from ndgrad._src.core.variable import AccumulateGrad, Variable, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, storage_of
 from ndgrad._src.core.view import DEFAULT
 from ndgrad._src.engine.backward_api import grad
@@ -100,8 +101,9 @@ class Specialisation:
     #: Bits of the floating-point status that calls look at, and bits found by calls that then ran eagerly (see
     #: ndgrad._src.compiler.lower.float_errors).
     looks_for = flags = 0
-    #: Warning filters at the time when `flags` was set.
-    filters: tuple[Any, list[Any]] | None = None
+    #: True if a call has reported errors, and the version of the warning filters at that time.
+    has_reported = False
+    filters: int | None = None
     #: The unoptimised trace, kept if the program misses some floating-point errors; and whether it has run once.
     whole_trace: Program | None = None
     was_checked = False
@@ -255,8 +257,12 @@ class Specialisation:
             deferring(),
             patching(functions),
         ):
+            self.environment.note_caches()
             if tracer.reads_numbers:
                 self.slots.install(tracer, tracer.numbers, self.plain)
+            else:
+                for cache in self.environment.caches:
+                    self.environment.refuse_cache(cache)
             returned, effects = self._outcome(tracer, arguments)
             left = self._changed_identities(tracer)
             with observing(tracer):
@@ -292,7 +298,8 @@ class Specialisation:
         """Run the function and return the leaves of its result."""
         args, kwargs = given = self._make_arguments(arguments)
         before, _ = tree_flatten(given)
-        result = self.function(*args, **kwargs)
+        with refuse_float_errors():
+            result = self.function(*args, **kwargs)
         reached = self.environment.reached_ids
         returned, self.result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in reached)
         self._result = result
@@ -318,6 +325,7 @@ class Specialisation:
 
     def _effects(self, tracer: Tracer) -> list[tuple[Effect, list[Any]]]:
         """Return the side effects of the function, each with its leaves. The caller restores the environment."""
+        self.environment.check_caches()
         finder = EffectFinder(self.environment, self._result)
         del self._result
         for slots, number, now in self.environment.find_changes():
@@ -343,7 +351,7 @@ class Specialisation:
         memories = [o._array.memory for o in tracer.inputs]
         self.effects = [effect for effect, _ in effects]
         #: See Note [Order of results].
-        self.lies_as_eager = self.has_effects and tracer.is_plain
+        self.lies_as_eager = self.has_effects
         self.results = Results(tracer, leaves, inputs, memories, self.known_objects(), self.lies_as_eager)
         self.may_fail_late = tracer.numbers.may_fail_late
         self.writes = [i for i, memory in enumerate(memories) if memory.written and self.has_effects]
@@ -455,7 +463,7 @@ class Specialisation:
         if self.place is CPU and not runs_on_numpy(self.strict):  # replay and devices would wait between rounds
             self.program = roll_loops(self.program)
         values, gradients = self.program.outputs[: len(values)], self.program.outputs[len(values) :]
-        halves = split(self.program, values, cotangents, gradients)
+        halves = split(self.program, values, cotangents, gradients, {self.program.inputs[i] for i in self.writes})
         self._drop_trace(halves.forward)
         position = {v: i for i, v in enumerate(self.program.inputs)}
         made = [v for v in halves.kept if v not in position]
@@ -599,8 +607,8 @@ class Specialisation:
             restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
-        if self.flags and not self._has_same_filters():  # Python then also forgets the warnings it has shown.
-            self.flags, self.was_checked = 0, False
+        if self.has_reported and not self.has_same_filters():  # Python then also forgets the warnings it has shown.
+            self.flags, self.was_checked, self.has_reported = 0, False, False
         self.looks_for = bits_to_look_for(self.flags)
         try:
             if self.whole_trace is not None and self.looks_for and not (self.was_checked and not shows_all()):
@@ -608,7 +616,7 @@ class Specialisation:
             leaves = self.run(inputs)
         except FloatFlags as found:
             self.flags |= found.bits
-            self.filters = warnings.filters, list(warnings.filters)
+            self.has_reported, self.filters = True, filter_version()
             restore_states(states)
             args, kwargs = tree_unflatten(list(flat), self.spec)
             return self.function(*args, **kwargs)
@@ -682,7 +690,8 @@ class Specialisation:
         if self.writes_itself:
             self.warn_of_bits(program)
         for i, array in enumerate(found[: len(self.results.values)]):
-            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i]):
+            # NumPy keeps the order of arguments, although passes have removed copies in another order.
+            if array.__class__ is np.ndarray and (array.base is not None or self.copied[i] or not array.flags.c_contiguous):
                 found[i] = array.copy()
         if at_once and self.place is CPU and not isinstance(program, NativeProgram):
             first = len(found) - len(self.gradients_of)
@@ -697,17 +706,16 @@ class Specialisation:
         """Runner of the forward program that does not write inputs."""
         return Runner(self.forward, self.strict, self.threads, self.sizes)
 
-    def _has_same_filters(self) -> bool:
-        """True if the warning filters are the same list, unchanged. `catch_warnings` makes a new list."""
-        known = self.filters
-        return known is not None and known[0] is warnings.filters and known[1] == warnings.filters
+    def has_same_filters(self) -> bool:
+        """True if the warning filters have certainly not changed since a call has reported errors."""
+        return self.filters is not None and self.filters == filter_version()
 
     def warn_of_bits(self, program: Any) -> None:
         """Warn of errors that a program met while it wrote inputs. An eager call can no longer report them."""
         bits = program.take_bits() if isinstance(program, NativeProgram) else 0
         if bits:
             self.flags |= bits
-            self.filters = warnings.filters, list(warnings.filters)
+            self.has_reported, self.filters = True, filter_version()
             warn_of(bits, self.name)
 
     def finished(self, inputs: Sequence[Any], found: Sequence[Any], at_once: bool, are_apart: bool) -> Any:
@@ -765,6 +773,19 @@ class Specialisation:
         if not at_once and not self.is_freed:
             node.watch(made, found)
         return made
+
+    def give_gradients(self, made: tuple[Any, ...], ends: tuple[Any, ...]) -> bool:
+        """Set the `.grad` of the leaves at the ends of the graph from the gradients that a call has made; False if that
+        is the engine's task. The first call replaces this method by a function for such leaves.
+        """
+        leaves = [end.variable for end in ends if end.__class__ is AccumulateGrad]
+        count = len(self.gradients_of)
+        if len(leaves) != count or sum(end is not None for end in ends) != count or not is_available():
+            return False
+        values = self.program.outputs[len(self.program.outputs) - count :]
+        give: Any = gradient_giver([*zip(self.gradients_of, values, strict=True)], leaves)
+        self.give_gradients = give  # type: ignore[method-assign]
+        return False
 
     def on_tensors(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the leaves of the results for inputs inside transforms, computed op by op in the active modes. Nothing
@@ -974,6 +995,7 @@ def _without_collections() -> Iterator[None]:
 @contextmanager
 def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     """Context that traces a function. Its side effects are undone, and its exceptions become graph breaks."""
+    load_filter()
     token = current_tracer.set(tracer)
     try:
         with _without_collections(), use_proxies(), forbid_side_effects():  # excludes the collector's callbacks

@@ -25,6 +25,7 @@ from ndgrad._src.debug.drawing.names import Names
 from ndgrad._src.debug.drawing.page import graph_page
 from ndgrad._src.debug.drawing.svg import svg_text
 from ndgrad._src.debug.drawing.text import text_tree
+from ndgrad._src.foundations.public_path import set_module
 
 __all__ = ["GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"]
 
@@ -32,6 +33,7 @@ __all__ = ["GraphPicture", "draw", "show", "to_dot", "to_svg", "tree"]
 LARGEST = 300
 
 
+@set_module("ndgrad.autograd.graph")
 class GraphPicture:
     """A picture of a graph at the time of its creation: `str` is the text tree, and a notebook shows the SVG.
 
@@ -112,6 +114,7 @@ def picture_of(
     return GraphPicture(gather(roots, Names(params, frame)), limit, times)
 
 
+@set_module("ndgrad.autograd.graph")
 def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> GraphPicture:
     """Return the graph behind tensors, as an object that a notebook draws and a terminal prints.
 
@@ -135,6 +138,7 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
     return picture_of(roots, params, sys._getframe(1), limit)
 
 
+@set_module("ndgrad.autograd.graph")
 def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     """Return the graph behind tensors as text (see `show` for the arguments); `limit` counts lines, None prints all.
 
@@ -151,16 +155,19 @@ def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     return picture_of(roots, params, sys._getframe(1), limit).text
 
 
+@set_module("ndgrad.autograd.graph")
 def to_dot(roots: Any, params: Any = None) -> str:
     """Return the graph behind tensors in the language of Graphviz (see `show` for the arguments)."""
     return picture_of(roots, params, sys._getframe(1), None).dot
 
 
+@set_module("ndgrad.autograd.graph")
 def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     """Return the graph behind tensors as an SVG picture (see `show` for the arguments)."""
     return picture_of(roots, params, sys._getframe(1), limit).svg
 
 
+@set_module("ndgrad.autograd.graph")
 def draw(roots: Any, path: str | os.PathLike[str], params: Any = None, *, limit: int | None = LARGEST) -> None:
     """Write the graph behind tensors to a file: .svg, .html, .dot or .txt (see `show` for the other arguments)."""
     picture_of(roots, params, sys._getframe(1), limit).save(path)

@@ -40,7 +40,9 @@ METHODS = (
 # ----- values out ----------------------------------------------------------------------------------------------------
 
 
-def item(self: Tensor) -> Any:  # Any: an int for integers, a complex for complex numbers
+# A complex tensor gives a complex number. The annotation leaves it out, as torch's does, so that programs may compare
+# numbers and pass them on as floats.
+def item(self: Tensor) -> builtins.int | builtins.float | builtins.bool:
     """Return the only element as a Python number.
 
     >>> import ndgrad
@@ -51,7 +53,8 @@ def item(self: Tensor) -> Any:  # Any: an int for integers, a complex for comple
     if array.__class__ is np.ndarray and array.size == 1 and (self._meta is None or not self._meta.batch_level):
         return array.item() if not process.busy else hand_out(self, "item", array.item())
     if self.own_dispatch:
-        return scalar_of(self)
+        number: Any = scalar_of(self)
+        return number
     if batch_dims(self):
         raise RuntimeError(
             "vmap: It looks like you're calling .item() on a Tensor. Its value differs from one sample to the next. "

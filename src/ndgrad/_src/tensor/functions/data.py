@@ -202,6 +202,10 @@ def scalar_tensor(
     >>> ndgrad.scalar_tensor(2)
     tensor(2.)
     """
+    if layout not in (None, devices.strided):
+        raise RuntimeError(
+            f"scalar_tensor(): layout is {layout!r}, and a tensor of one number is strided. Leave it out. [nd-option]"
+        )
     s = as_number("scalar_tensor", "s", s)
     return tensor(s, dtype=dtype or dtypes.get_default_dtype(), device=device, requires_grad=requires_grad)
 

@@ -17,6 +17,7 @@ from ndgrad._src.arrays.dtypes import (
 )
 from ndgrad._src.arrays.gpus import devices_or_none
 from ndgrad._src.core.variable import Variable, new, np_dtype
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.functions.data import fresh
 from ndgrad._src.tensor.printing import get_printoptions, printoptions, set_printoptions
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
-    "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype",
+    "_assert", "_is_all_true", "_is_any_true", "can_cast", "detach", "detach_", "dtype", "finfo", "get_default_dtype",
     "get_device", "get_num_interop_threads", "get_num_threads", "get_printoptions", "iinfo", "is_complex",
     "is_floating_point", "is_inference", "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "numel",
     "printoptions", "promote_types", "result_type", "set_default_dtype", "set_num_interop_threads", "set_num_threads",
@@ -54,6 +55,16 @@ def _require_tensor(name: str, input: Tensor) -> Tensor:
     return input
 
 
+def _assert(condition: object, message: str) -> None:
+    """Raise AssertionError with `message` unless the condition holds. `ndgrad.fx` records it as a node of the graph.
+
+    >>> import ndgrad
+    >>> ndgrad._assert(ndgrad.ones(2).shape[0] == 2, "two elements")
+    """
+    assert condition, message
+
+
+@set_module("ndgrad")
 def is_tensor(obj: object) -> TypeGuard[Tensor]:
     """True if `obj` is a tensor.
 

@@ -17,6 +17,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.detach_checks import stake_of
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.tensor.storage import batch_dims, memory_of
 
@@ -92,6 +93,7 @@ class _Carrier:
         return _CPU, 0
 
 
+@set_module("ndgrad.utils.dlpack")
 def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
     """Return a constant tensor over the memory of another library's array or a DLPack capsule; both see writes.
 

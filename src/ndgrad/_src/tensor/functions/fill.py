@@ -15,6 +15,7 @@ from ndgrad._src.core.detach_checks import TANGENT, stake_of
 from ndgrad._src.core.inplace import check_writable, write
 from ndgrad._src.core.variable import Variable, innermost_array, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import storage_of
+from ndgrad._src.foundations import devices
 from ndgrad._src.ops import fill as ops
 from ndgrad._src.ops.window import geometry_of
 from ndgrad._src.tensor.arguments import as_shape
@@ -212,6 +213,11 @@ def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> 
             f"cannot resize variables that require grad or carry a tangent (shape {tuple(self.shape)}). "
             "Use reshape(), or resize a detach()ed clone(). [nd-shared-memory]"
         )
+    if memory_format not in (None, devices.contiguous_format):
+        raise RuntimeError(
+            f"resize_: memory_format is {memory_format!r}, and elements are kept in the order of their memory. "
+            "Leave it out, and call contiguous(memory_format=...) afterwards. [nd-option]"
+        )
     shape = as_shape(sizes)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"resize_: sizes must be non-negative, but are {list(shape)}. [nd-range]")
@@ -235,7 +241,7 @@ def resize_as_(self: Tensor, other: Tensor, memory_format: MemoryFormat = None) 
     >>> ndgrad.arange(6).resize_as_(ndgrad.zeros(3))
     tensor([0, 1, 2])
     """
-    return resize_(self, tuple(other.shape))
+    return resize_(self, tuple(other.shape), memory_format=memory_format)
 
 
 def set_(

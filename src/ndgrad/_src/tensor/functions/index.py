@@ -132,7 +132,8 @@ def getitem(self: Tensor, index: Index) -> Tensor:
             return ops.getitem.eager(self, index=plain)
         except IndexError as error:
             raise _index_error(self, plain, error) from None
-    if isinstance(index, (Variable, np.ndarray)) and index.__class__ not in KNOWN:
+    known = index.__class__ in KNOWN or (isinstance(index, tuple) and KNOWN.issuperset(map(type, index)))
+    if not known:
         if (other := answer(getitem, (self, index), {})) is not UNASKED:
             return other
     found = _index_by_arrays(self, index)

@@ -19,6 +19,7 @@ from ndgrad._src.core.modes import thread
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops import fill
 from ndgrad._src.ops import random as ops
 from ndgrad._src.ops.vocabulary import tensor_ops
@@ -139,7 +140,13 @@ def randn(*size: int | Sequence[int], **options: Any) -> Tensor:
 
 
 def _like(
-    name: str, op: Op, input: Tensor, options: dict[str, Any], settings: dict[str, Any], continuous: bool = True
+    name: str,
+    op: Op,
+    input: Tensor,
+    options: dict[str, Any],
+    settings: dict[str, Any],
+    memory_format: MemoryFormat,
+    continuous: bool = True,
 ) -> Tensor:
     generator = _check_generator(name, options.pop("generator", None))
     given = Options(name, options, like=input)
@@ -149,7 +156,10 @@ def _like(
     template = input.detach()
     if given.dtype != np_dtype(input) or given.device is not input.device:
         template = template.to(given.device, given.dtype)
-    return _draw(name, op, template, given, {**op.settings, **settings, "generator": generator})
+    made = _draw(name, op, template, given, {**op.settings, **settings, "generator": generator})
+    if memory_format in (None, devices.preserve_format):
+        return made
+    return made.detach().contiguous(memory_format=memory_format).requires_grad_(made.requires_grad)
 
 
 def rand_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[RandomOptions]) -> Tensor:
@@ -159,7 +169,7 @@ def rand_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: U
     >>> ndgrad.rand_like(ndgrad.zeros(2, 3)).shape
     ndgrad.Size([2, 3])
     """
-    return _like("rand_like", ops.uniform, input, {**options}, {})
+    return _like("rand_like", ops.uniform, input, {**options}, {}, memory_format)
 
 
 def randn_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[RandomOptions]) -> Tensor:
@@ -169,7 +179,7 @@ def randn_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: 
     >>> ndgrad.randn_like(ndgrad.zeros(2, 3)).shape
     ndgrad.Size([2, 3])
     """
-    return _like("randn_like", ops.normal, input, {**options}, {})
+    return _like("randn_like", ops.normal, input, {**options}, {}, memory_format)
 
 
 @overload
@@ -223,7 +233,8 @@ def randint_like(
         low, high = 0, low
     dtype = options.get("dtype")
     low, high = _bounds("randint_like", low, high, np_dtype(input) if dtype is None else dtypes.as_numpy_dtype(dtype))
-    return _like("randint_like", ops.random, input, {**options}, {"low": low, "high": high}, continuous=False)
+    settings = {"low": low, "high": high}
+    return _like("randint_like", ops.random, input, {**options}, settings, memory_format, continuous=False)
 
 
 def _bounds(name: str, low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, int]:
@@ -673,6 +684,7 @@ def _integer_limit(dtype: np.dtype[Any]) -> int:
 # ----- state ----------------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad")
 def get_rng_state() -> Tensor:
     """Return the state of the default generator, as a tensor of bytes.
 
@@ -686,6 +698,7 @@ def get_rng_state() -> Tensor:
     return default_generator.get_state()
 
 
+@set_module("ndgrad")
 def set_rng_state(new_state: Tensor) -> None:
     """Set the state of the default generator to one returned by `get_rng_state`.
 

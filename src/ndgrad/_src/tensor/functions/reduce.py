@@ -79,7 +79,7 @@ def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: Te
     outs = out if isinstance(out, (tuple, list)) else (out,)
     refuse_out(name, *inputs, *outs)
     if not isinstance(result, tuple):
-        return copy_into(name, out, result)
+        return copy_into(name, out, result)  # type: ignore[return-value,arg-type]  # one result, one out
     if len(outs) != len(result):
         raise TypeError(
             f"{name}(): out= must be {len(result)} tensors, one for each result, but is {len(outs)}. "

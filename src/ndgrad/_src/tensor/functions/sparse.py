@@ -16,6 +16,7 @@ from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.sparse import BLOCKED, NAMES, Compressed, Coo, Structure, compress
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_shape
 from ndgrad._src.tensor.checks import set_requires_grad
@@ -354,6 +355,7 @@ def sparse_bsc_tensor(
     return _compressed_tensor("sparse_bsc", ccol_indices, row_indices, values, size, dtype, device, requires_grad)
 
 
+@set_module("ndgrad.sparse")
 class check_sparse_tensor_invariants:
     """torch's switch for checks of structures, as a context manager, a decorator or `enable()`. ndgrad always checks,
     so it only stores its setting.
@@ -586,7 +588,7 @@ def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = No
     if masked_grad is False and not sparse.carries(
         self
     ):  # Inside transforms values carry their derivatives themselves.
-        made = sparse.applied(sparse.ToDenseUnmasked, self)
+        made = sparse.run_conversion(sparse.ToDenseUnmasked, self)
     else:
         made = sparse.dense(self)
     return made if dtype is None else made.to(dtype)

@@ -470,7 +470,7 @@ def _weights(input: Tensor, fweights: Tensor | None, aweights: Tensor | None) ->
         if len(w.shape) > 1 or math.prod(w.shape) != observations:
             raise RuntimeError(
                 f"cov(): expected {name} to have one entry for each of the {observations} observations, "
-                f"and got shape {tuple(w.shape)}. Give a vector of that length. [nd-shape]"
+                f"but got shape {tuple(w.shape)}. Give a vector of that length. [nd-shape]"
             )
         if (np_dtype(w).kind in "iu") != (name == "fweights"):
             raise RuntimeError(

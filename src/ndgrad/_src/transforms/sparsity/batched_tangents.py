@@ -27,9 +27,6 @@ from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import raw_ops
 from ndgrad._src.transforms.sparsity.rules import Array
 
-#: Ops that are linear in their first argument, for constant others, and are their own derivative with respect to it.
-_LINEAR_IN_FIRST = frozenset("index rows index_select gather take embedding masked_select pick_along".split())
-
 
 class UnknownHere(Exception):
     """The program needs the general path."""
@@ -91,7 +88,7 @@ class _Plan:
             [self._rule(rules[name]) if name in rules else None for name in op.args] if self.elementwise else []
         )
         self.linear = op.jvp == "linear"
-        self.by_factor = op.jvp == "multilinear" or op.name in _LINEAR_IN_FIRST
+        self.by_factor = op.jvp == "multilinear" or op.linear_in(2) == (frozenset((0,)),)
         self.batch = op.batch
         self.batch_names = parameter_names(op.batch) if callable(op.batch) else ()
 

@@ -22,13 +22,11 @@ from ndgrad._src.transforms.sparsity.sets import CONSTANT, DISCRETE, Ids
 # ----- one source per element -----------------------------------------------------------------------------------------
 
 
-@rule(
-    "unsafe_view", "clone_ordered", "embed", "select_backward", "slice_backward", "diagonal_backward", "diag_embed",
-    "tril", "triu", "flip", "rot90", "roll", "repeat", "repeat_interleave", "im2col", "pairs", "from_pairs",
-    "cat", "stack", "block_diag", "slice_scatter",
-    "index", "rows", "index_select", "index_copy", "index_fill", "embedding", "gather", "take", "scatter",
-    "masked_select", "masked_select_backward", "exchange_rows", "take_pooled", "pick_along",
-)  # fmt: skip
+_ONE_SOURCE = ("reshape", "rearrange", "place", "join", "overwrite", "gather")
+
+
+@rule("clone_ordered", "index_copy", "index_fill", "scatter", "masked_select_backward")
+@rule(where=lambda op: op.movement in _ONE_SOURCE)
 def move_ids(call: Call) -> Any:
     """Run the op on ids."""
     if call.choice_depends:

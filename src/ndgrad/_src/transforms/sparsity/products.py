@@ -16,6 +16,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
+from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.interpreters.levels import level_number
 from ndgrad._src.ops.vocabulary import tensor_ops
@@ -276,6 +277,7 @@ def _parse_pattern(name: str, pattern: Any, columns: int) -> Pattern:
 # ----- Jacobians ------------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.func")
 class SparseJacobian(_Prepared):
     """The Jacobian of a function, if it is sparse, prepared by `sparse_jacobian`.
 
@@ -365,6 +367,7 @@ def _choose(pattern: Pattern, mode: str) -> tuple[str, Ids]:
     return "reverse", by_row
 
 
+@set_module("ndgrad.func")
 def sparse_jacobian(
     func: Callable[..., Any],
     *args: Any,
@@ -398,6 +401,7 @@ def sparse_jacobian(
 # ----- Hessians -------------------------------------------------------------------------------------------------------
 
 
+@set_module("ndgrad.func")
 class SparseHessian(_Prepared):
     """The Hessian of a scalar function, if it is sparse, prepared by `sparse_hessian`.
 
@@ -458,6 +462,7 @@ class SparseHessian(_Prepared):
         return self._gradient(flat)
 
 
+@set_module("ndgrad.func")
 def sparse_hessian(
     func: Callable[..., Any],
     *args: Any,

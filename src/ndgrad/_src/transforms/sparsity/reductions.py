@@ -19,11 +19,7 @@ def _dims(call: Call) -> tuple[int, ...]:
 # ----- reductions -----------------------------------------------------------------------------------------------------
 
 
-@rule(
-    "sum", "mean", "nansum", "prod", "amax", "amin", "max_at", "min_at", "max", "min", "vector_norm", "logsumexp",
-    "var", "std", "var_mean", "std_mean", "median", "nanmedian", "mode", "kthvalue", "softmax", "log_softmax", "sort",
-    "topk", "fft_c2c", "fft_r2c", "fft_c2r",
-)  # fmt: skip
+@rule(where=lambda op: op.batch == "dims" and op.movement is None)
 def union_over_dims(call: Call) -> Any:
     """Make every element of the result depend on its whole line."""
     total = call.sets.union_along(call.operands[0].ids, _dims(call), keepdim=True)
@@ -149,17 +145,18 @@ def _softmax_cross_entropy(call: Call) -> Any:
 # ----- matrices -------------------------------------------------------------------------------------------------------
 
 
-@rule(
-    "det", "slogdet", "inv", "cofactor", "cofactor_push", "qr", "svd", "svdvals", "eigh", "eigvalsh", "eig", "cholesky",
-    "lu_factor", "matrix_exp", "spectral_gaps", "pinv",
-)  # fmt: skip
-def _per_matrix(call: Call) -> Any:
-    """Results depend on the whole matrix; leading dimensions are a batch."""
-    core = 1 if call.op.name == "spectral_gaps" else 2
-    total, lead = np.zeros((), np.int64), call.operands[0].shape[: call.operands[0].ids.ndim - core]
-    for o in call.data:
-        total = call.sets.union(total, call.sets.union_along(o.ids, tuple(range(o.ids.ndim - core, o.ids.ndim))))
-    total = np.broadcast_to(total, lead)
+@rule(where=lambda op: any(op.core_dims or ()) and op.movement is None)
+def _per_problem(call: Call) -> Any:
+    """Results depend on the whole problem, such as a matrix; leading dimensions are a batch."""
+    given = call.op.core_dims or ()
+    cores = given if len(given) == len(call.operands) else [*given] * len(call.operands)
+    problems = [(o, o.ids.ndim - core) for o, core in zip(call.operands, cores, strict=True)]
+    if call.choice_depends or any(first < 0 for _, first in problems):
+        return everything(call)
+    lead = np.broadcast_shapes(*(o.shape[:first] for o, first in problems))
+    total = np.zeros(lead, np.int64)
+    for o, first in problems:
+        total = call.sets.union(total, call.sets.union_along(o.ids, tuple(range(first, o.ids.ndim))))
     if call.op.name == "cholesky":  # zeros above the diagonal
         return np.tril(np.broadcast_to(total[..., None, None], call.out_shape))
     return [np.broadcast_to(total.reshape((*lead, *(1,) * (out.ndim - len(lead)))), out.shape) for out in call.outs]

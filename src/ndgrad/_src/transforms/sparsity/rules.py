@@ -102,7 +102,7 @@ rule: RulesOfOps[Rule] = RulesOfOps("index sets")
 
 
 def rule_for(op: Op) -> Rule:
-    """Return the rule of an op, by its name or by its kind."""
+    """Return the rule of an op, by its name or by its facts."""
     found = rule.get(op.name)
     if found is not None:
         return found
@@ -113,7 +113,7 @@ def rule_for(op: Op) -> Rule:
         return {"standard_gamma": elementwise, "sample_dirichlet": everything}.get(op.name, discrete)
     if op.elementwise or op.batch == "elementwise":
         return elementwise
-    return everything
+    return rule.get_by_fact(op) or everything
 
 
 # ----- rules for kinds of ops -----------------------------------------------------------------------------------------

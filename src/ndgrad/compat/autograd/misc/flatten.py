@@ -22,7 +22,7 @@ def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
     >>> unflatten(2 * vector)["w"]
     array([[2., 2.]])
     """
-    leaves, spec = tree_flatten(_sorted(value))
+    leaves, spec = tree_flatten(_sort_keys(value))
     shapes = [np.shape(leaf) for leaf in leaves]
     ends = np.cumsum([math.prod(s) for s in shapes]).tolist()
     vector = np.concatenate([np.reshape(leaf, (-1,)) for leaf in leaves]) if leaves else np.zeros(0)
@@ -30,19 +30,19 @@ def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
     def unflatten(flat: Any) -> Any:
         starts = [0, *ends[:-1]]
         parts = [np.reshape(flat[a:b], s) for a, b, s in zip(starts, ends, shapes, strict=True)] if leaves else []
-        return _in_order_of(value, tree_unflatten(parts, spec))
+        return _reorder_like(value, tree_unflatten(parts, spec))
 
     return vector, unflatten
 
 
-def _in_order_of(value: Any, tree: Any) -> Any:
+def _reorder_like(value: Any, tree: Any) -> Any:
     """Return the tree with the keys of its dicts in the original order."""
     if type(value) is dict:
-        return {key: _in_order_of(v, tree[key]) for key, v in value.items()}
-    return type(value)(map(_in_order_of, value, tree)) if type(value) in (list, tuple) else tree
+        return {key: _reorder_like(v, tree[key]) for key, v in value.items()}
+    return type(value)(map(_reorder_like, value, tree)) if type(value) in (list, tuple) else tree
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     if type(value) is dict:
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return type(value)(map(_sorted, value)) if type(value) in (list, tuple) else value
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
+    return type(value)(map(_sort_keys, value)) if type(value) in (list, tuple) else value

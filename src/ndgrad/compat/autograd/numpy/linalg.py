@@ -8,7 +8,7 @@ import numpy as _numpy
 
 from ndgrad.compat.autograd.numpy.lists import OF_MATRICES as _OF_MATRICES
 from ndgrad.compat.autograd.numpy.lists import looking_into_lists as _looking_into_lists
-from ndgrad.compat.autograd.numpy.lists import of_one_triangle as _of_one_triangle
+from ndgrad.compat.autograd.numpy.lists import read_one_triangle as _of_one_triangle
 
 for _name in _OF_MATRICES:
     globals()[_name] = _looking_into_lists(getattr(_numpy.linalg, _name))

@@ -33,14 +33,14 @@ def looking_into_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if any(isinstance(a, (list, tuple)) and holds_tensors(a) for a in (*args, *kwargs.values())):
-            args = tuple(_joined(a) for a in args)
-            kwargs = {k: _joined(a) for k, a in kwargs.items()}
+            args = tuple(_join_list(a) for a in args)
+            kwargs = {k: _join_list(a) for k, a in kwargs.items()}
         return function(*args, **kwargs)
 
     return call
 
 
-def _joined(value: Any) -> Any:
+def _join_list(value: Any) -> Any:
     return creation.array(value) if isinstance(value, (list, tuple)) and holds_tensors(value) else value
 
 
@@ -81,16 +81,16 @@ def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
     return made if holds_tensors((D,)) else np.asarray(made)
 
 
-def of_one_triangle(function: Callable[..., Any]) -> Callable[..., Any]:
+def read_one_triangle(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return `eigh` or `eigvalsh` as a function of the triangle that it reads: the other one has no gradient."""
 
     @functools.wraps(function)
     def call(a: Any, UPLO: str = "L") -> Any:
-        a = _joined(a)
+        a = _join_list(a)
         if not holds_tensors((a,)):
             return function(a, UPLO)
         if UPLO not in ("L", "U"):
-            raise ValueError(f"UPLO must be 'L' or 'U', and was {UPLO!r}. [nd-option]")
+            raise ValueError(f"UPLO must be 'L' or 'U', but was {UPLO!r}. [nd-option]")
         part, rest = (np.tril(a), np.tril(a, -1)) if UPLO == "L" else (np.triu(a), np.triu(a, 1))
         return function(part + np.conjugate(np.swapaxes(rest, -1, -2)), UPLO)
 

@@ -19,7 +19,7 @@ def _needs_ours(values: Any) -> bool:
     return holds_tensors(values) or (bool(thread.levels or thread.dual_levels) and any(callable(v) for v in values))
 
 
-def chosen(theirs: Any, ours: Any) -> Any:
+def choose_by_arguments(theirs: Any, ours: Any) -> Any:
     """Wrap a SciPy function to check its arguments first."""
 
     @functools.wraps(theirs)
@@ -37,7 +37,7 @@ class Distribution:
 
     def __getattr__(self, name: str) -> Any:
         theirs, ours = getattr(self._theirs, name), getattr(self._ours, name, None)
-        return chosen(theirs, ours) if callable(theirs) and callable(ours) else theirs
+        return choose_by_arguments(theirs, ours) if callable(theirs) and callable(ours) else theirs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self._ours if holds_tensors((*args, *kwargs.values())) else self._theirs)(*args, **kwargs)
@@ -63,7 +63,7 @@ def finder(submodule: str) -> tuple[Callable[[str], Any], Callable[[], list[str]
             return theirs
         if hasattr(theirs, "rvs") or hasattr(theirs, "logpdf"):
             return Distribution(theirs, ours)
-        return chosen(theirs, ours) if callable(theirs) else theirs
+        return choose_by_arguments(theirs, ours) if callable(theirs) else theirs
 
     def names() -> list[str]:
         # dir() must not fail if SciPy is not installed.

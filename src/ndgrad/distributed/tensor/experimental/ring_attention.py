@@ -52,7 +52,7 @@ def segments_of(rank: int, count: int, lengths: list[int], balanced: bool) -> Se
         return [(sum(lengths[:rank]), lengths[rank])]
     if len(set(lengths)) > 1 or lengths[rank] % 2:
         raise ValueError(
-            f"ring attention: in the balanced layout all ranks have parts of one even length, and they are {lengths}. "
+            f"ring attention: in the balanced layout all ranks have parts of one even length, but they are {lengths}. "
             f"Give a sequence whose length is a multiple of {2 * count}. [nd-divisible]"
         )
     half = lengths[rank] // 2
@@ -81,12 +81,12 @@ class _Ring:
         receiving = transport.receive(self.group, out, (self.rank - 1) % self.count, tag)
         sending = transport.send(self.group, array, (self.rank + 1) % self.count, tag)
 
-        def arrived() -> Payload:
+        def wait_for_block() -> Payload:
             receiving.wait()
             sending.wait()
             return out
 
-        return arrived
+        return wait_for_block
 
     def parts(self, owner: int) -> list[tuple[slice, slice, int | None]]:
         """Return pairs of query and key ranges in which this rank's queries see a block's keys, with the offset of the
@@ -115,12 +115,12 @@ def _scores(q: Payload, k: Payload, diagonal: int | None, scale: float) -> Paylo
     return s
 
 
-def _repeated(k: Payload, times: int) -> Payload:
+def _repeat_heads(k: Payload, times: int) -> Payload:
     return k if times == 1 else np.repeat(k, times, axis=-3)
 
 
-def _folded(dk: Payload, times: int) -> Payload:
-    """Apply the transpose of `_repeated`."""
+def _fold_heads(dk: Payload, times: int) -> Payload:
+    """Apply the transpose of `_repeat_heads`."""
     if times == 1:
         return dk
     return dk.reshape((*dk.shape[:-3], dk.shape[-3] // times, times, *dk.shape[-2:])).sum(-3)
@@ -130,7 +130,7 @@ def _forward(q: Payload, k: Payload, v: Payload, ring: _Ring, scale: float, time
     """Return the result, and the logarithm of the sum of exponentials of each query's scores."""
     m = np.full((*q.shape[:-1], 1), -np.inf, q.dtype)
     total, acc = np.zeros_like(m), np.zeros((*q.shape[:-1], v.shape[-1]), q.dtype)
-    here, width = _packed(k, v), k.shape[-1]
+    here, width = _pack(k, v), k.shape[-1]
     for step in range(ring.count):
         coming = None
         if step < ring.count - 1:
@@ -138,7 +138,7 @@ def _forward(q: Payload, k: Payload, v: Payload, ring: _Ring, scale: float, time
             coming = ring.pass_on(here, after, 0)
         for queries, keys, diagonal in ring.parts(ring.owner(step)):
             rows = (..., queries, slice(None))
-            block = _repeated(here[..., keys, :], times)
+            block = _repeat_heads(here[..., keys, :], times)
             s = _scores(q[rows], block[..., :width], diagonal, scale)
             top = np.maximum(m[rows], s.max(-1, keepdims=True))
             p = np.exp(s - np.where(np.isfinite(top), top, 0.0))
@@ -153,7 +153,7 @@ def _forward(q: Payload, k: Payload, v: Payload, ring: _Ring, scale: float, time
         return acc / total, m + np.log(total)
 
 
-def _packed(k: Payload, v: Payload) -> Payload:
+def _pack(k: Payload, v: Payload) -> Payload:
     return np.ascontiguousarray(np.concatenate([k, v], axis=-1))
 
 
@@ -163,7 +163,7 @@ def _backward(
     g, q, k, v, out = given
     delta = (g * out).sum(-1, keepdims=True)
     dq = np.zeros_like(q)
-    here, width = _packed(k, v), k.shape[-1]
+    here, width = _pack(k, v), k.shape[-1]
     arriving = None
     for step in range(ring.count):
         owner = ring.owner(step)
@@ -174,14 +174,14 @@ def _backward(
         d_here = np.zeros_like(here)
         for queries, keys, diagonal in ring.parts(owner):
             rows = (..., queries, slice(None))
-            block = _repeated(here[..., keys, :], times)
+            block = _repeat_heads(here[..., keys, :], times)
             p = np.exp(_scores(q[rows], block[..., :width], diagonal, scale) - log_total[rows])
             dp = np.matmul(g[rows], np.swapaxes(block[..., width:], -1, -2))
             ds = p * (dp - delta[rows]) * scale
             dq[rows] += np.matmul(ds, block[..., :width])
             dk = np.matmul(np.swapaxes(ds, -1, -2), q[rows])
             dv = np.matmul(np.swapaxes(p, -1, -2), g[rows])
-            d_here[..., keys, :] += _folded(np.concatenate([dk, dv], axis=-1), times)
+            d_here[..., keys, :] += _fold_heads(np.concatenate([dk, dv], axis=-1), times)
         if arriving is not None:
             d_here += arriving()  # contributions of the previous ranks to this block
         if ring.count > 1:
@@ -212,7 +212,7 @@ class _RingAttention(Function):
         if is_grad_enabled():  # a graph of the gradients is needed: use plain ops
             # Differentiate each input separately: query and key may be the same tensor.
             given = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in (q, k, v)]
-            result = _by_gathering(given[0], given[1], given[2], ctx.ring, ctx.scale, ctx.times)
+            result = _attend_by_gathering(given[0], given[1], given[2], ctx.ring, ctx.scale, ctx.times)
             return (*grad(result, given, g, create_graph=True), None, None)
         wide = [_wide(t) for t in (g, q, k, v, out)]
         found = _backward(wide, ctx.log_total, ctx.ring, ctx.scale, ctx.times)
@@ -224,7 +224,7 @@ def _wide(t: Any) -> Payload:
     return array.astype(np.float32) if is_half(array.dtype) else array
 
 
-def _by_gathering(q: Any, k: Any, v: Any, ring: _Ring, scale: float, times: int) -> Any:
+def _attend_by_gathering(q: Any, k: Any, v: Any, ring: _Ring, scale: float, times: int) -> Any:
     """Compute the same by ops that differentiate to any order: every rank gathers all keys and values."""
     whole = [ops.all_gather(t, group=ring.group, dim=t.ndim - 2, sizes=tuple(ring.lengths)) for t in (k, v)]
     mask = None

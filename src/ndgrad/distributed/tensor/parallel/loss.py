@@ -54,7 +54,7 @@ def _plain(value: Any, what: str) -> Any:
         return value
     if not all(p.is_replicate() for p in value.placements):
         raise ValueError(
-            f"loss_parallel: {what} must be the same on all ranks, and is {list(value.placements)}. [nd-dtensor]"
+            f"loss_parallel: {what} must be the same on all ranks, but is {list(value.placements)}. [nd-dtensor]"
         )
     return value.to_local()
 
@@ -73,7 +73,7 @@ def _cross_entropy(
     along = [i for i, p in enumerate(input.placements) if p.is_shard(dim)]
     if len(along) != 1 or sum(not p.is_replicate() for p in input.placements) != 1:
         raise NotImplementedError(
-            f"loss_parallel: the scores must be sharded in their classes, dimension {dim}, and in nothing else, and "
+            f"loss_parallel: the scores must be sharded in their classes, dimension {dim}, and in nothing else, but "
             f"are {list(input.placements)}. Redistribute them, or use cross_entropy outside the block. [nd-dtensor]"
         )
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
@@ -85,7 +85,7 @@ def _cross_entropy(
     if labels.is_floating_point() or tuple(labels.shape) != (*input.shape[:dim], *input.shape[dim + 1 :]):
         raise ValueError(
             f"loss_parallel: the target must hold the numbers of classes, of shape "
-            f"{(*input.shape[:dim], *input.shape[dim + 1 :])}, and is {labels.dtype} of shape {tuple(labels.shape)}. "
+            f"{(*input.shape[:dim], *input.shape[dim + 1 :])}, but is {labels.dtype} of shape {tuple(labels.shape)}. "
             "[nd-target]"
         )
     if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < classes:

@@ -36,7 +36,7 @@ class ParallelStyle(ABC):
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module: ...
 
 
-def _spread(t: Any, mesh: DeviceMesh, layout: Placement, length: int | None = None) -> Any:
+def _as_dtensor(t: Any, mesh: DeviceMesh, layout: Placement, length: int | None = None) -> Any:
     """Return the DTensor whose part on this rank is the plain tensor `t`; `length` is the length of the last
     dimension.
     """
@@ -48,7 +48,7 @@ def _spread(t: Any, mesh: DeviceMesh, layout: Placement, length: int | None = No
     return DTensor.from_local(t, mesh, [layout], shape=shape)
 
 
-def _placed(t: Any, layout: Placement | None) -> Any:
+def _redistribute(t: Any, layout: Placement | None) -> Any:
     if not isinstance(t, DTensor) or layout is None:
         return t
     return t.redistribute(placements=[layout])
@@ -107,7 +107,7 @@ class ColwiseParallel(ParallelStyle):
             raise _refuse("ColwiseParallel", module)
 
         def come_in(module: Module, args: tuple[Any, ...], mesh: DeviceMesh) -> Any:
-            return (_placed(_spread(args[0], mesh, self.input_layout), REPLICATE), *args[1:])
+            return (_redistribute(_as_dtensor(args[0], mesh, self.input_layout), REPLICATE), *args[1:])
 
         return distribute_module(
             module, device_mesh,
@@ -115,7 +115,7 @@ class ColwiseParallel(ParallelStyle):
         )  # fmt: skip
 
     def _go_out(self, module: Module, out: Any, mesh: DeviceMesh) -> Any:
-        return _local(_placed(out, self.output_layout), self.use_local_output)
+        return _local(_redistribute(out, self.output_layout), self.use_local_output)
 
 
 class RowwiseParallel(ParallelStyle):
@@ -160,10 +160,10 @@ class RowwiseParallel(ParallelStyle):
             raise _refuse("RowwiseParallel", module)
 
         def come_in(module: Module, args: tuple[Any, ...], mesh: DeviceMesh) -> Any:
-            return (_placed(_spread(args[0], mesh, self.input_layout, length), wanted), *args[1:])
+            return (_redistribute(_as_dtensor(args[0], mesh, self.input_layout, length), wanted), *args[1:])
 
         def go_out(module: Module, out: Any, mesh: DeviceMesh) -> Any:
-            return _local(_placed(out, self.output_layout), self.use_local_output)
+            return _local(_redistribute(out, self.output_layout), self.use_local_output)
 
         return distribute_module(
             module, device_mesh,
@@ -209,7 +209,7 @@ class SequenceParallel(ParallelStyle):
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         def come_in(module: Module, args: tuple[Any, ...], mesh: DeviceMesh) -> Any:
-            first = _placed(_spread(args[0], mesh, self.sequence_sharding), self.sequence_sharding)
+            first = _redistribute(_as_dtensor(args[0], mesh, self.sequence_sharding), self.sequence_sharding)
             return (first, *args[1:])
 
         def go_out(module: Module, out: Any, mesh: DeviceMesh) -> Any:
@@ -223,7 +223,7 @@ class SequenceParallel(ParallelStyle):
 # ----- what comes in and goes out of any module -----------------------------------------------------------------------
 
 
-def _listed(layouts: Layouts) -> list[Placement | None] | None:
+def _as_list(layouts: Layouts) -> list[Placement | None] | None:
     if layouts is None:
         return None
     return [layouts] if isinstance(layouts, Placement) else list(layouts)
@@ -232,7 +232,7 @@ def _listed(layouts: Layouts) -> list[Placement | None] | None:
 def _check_lengths(style: str, given: list[Any] | None, wanted: list[Any] | None) -> None:
     if given is None or wanted is None or len(given) != len(wanted):
         raise AssertionError(
-            f"{style}: the layouts and the desired layouts must have the same length, and are {given} and {wanted}. "
+            f"{style}: the layouts and the desired layouts must have the same length, but are {given} and {wanted}. "
             "[nd-shape]"
         )
 
@@ -255,7 +255,7 @@ class PrepareModuleInput(ParallelStyle):
         desired_input_kwarg_layouts: dict[str, Placement] | None = None,
         use_local_output: bool = False,
     ) -> None:
-        self.layouts, self.desired = _listed(input_layouts), _listed(desired_input_layouts)
+        self.layouts, self.desired = _as_list(input_layouts), _as_list(desired_input_layouts)
         self.kwargs, self.desired_kwargs = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
         self.use_local_output = use_local_output
         if self.layouts is not None or not self.kwargs:
@@ -269,7 +269,7 @@ class PrepareModuleInput(ParallelStyle):
     def _one(self, t: Any, mesh: DeviceMesh, layout: Placement | None, wanted: Placement | None) -> Any:
         if layout is None:
             return t
-        return _local(_placed(_spread(t, mesh, layout), wanted), self.use_local_output)
+        return _local(_redistribute(_as_dtensor(t, mesh, layout), wanted), self.use_local_output)
 
     def _apply(self, module: Module, device_mesh: DeviceMesh) -> Module:
         def come_in(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -277,7 +277,7 @@ class PrepareModuleInput(ParallelStyle):
                 assert self.desired is not None
                 if len(args) != len(self.layouts):
                     raise ValueError(
-                        f"PrepareModuleInput: {type(module).__name__} got {len(args)} arguments, and there are "
+                        f"PrepareModuleInput: {type(module).__name__} got {len(args)} arguments, but there are "
                         f"{len(self.layouts)} layouts. Give one for each, None for what is to stay. [nd-shape]"
                     )
                 args = tuple(
@@ -305,7 +305,7 @@ class PrepareModuleOutput(ParallelStyle):
     def __init__(
         self, *, output_layouts: Layouts, desired_output_layouts: Layouts, use_local_output: bool = True
     ) -> None:
-        self.layouts, self.desired = _listed(output_layouts), _listed(desired_output_layouts)
+        self.layouts, self.desired = _as_list(output_layouts), _as_list(desired_output_layouts)
         self.use_local_output = use_local_output
         _check_lengths("PrepareModuleOutput", self.layouts, self.desired)
 
@@ -317,11 +317,13 @@ class PrepareModuleOutput(ParallelStyle):
             outs = tuple(out) if several else (out,)
             if len(outs) != len(self.layouts):
                 raise ValueError(
-                    f"PrepareModuleOutput: {type(module).__name__} returned {len(outs)} results, and there are "
+                    f"PrepareModuleOutput: {type(module).__name__} returned {len(outs)} results, but there are "
                     f"{len(self.layouts)} layouts. Give one for each, None for what is to stay. [nd-shape]"
                 )
             made = tuple(
-                t if layout is None else _local(_placed(_spread(t, device_mesh, layout), wanted), self.use_local_output)
+                t
+                if layout is None
+                else _local(_redistribute(_as_dtensor(t, device_mesh, layout), wanted), self.use_local_output)
                 for t, layout, wanted in zip(outs, self.layouts, self.desired, strict=True)
             )
             return made if several else made[0]

@@ -12,12 +12,11 @@ import pytest
 
 import ndgrad
 from ndgrad import nn
-from ndgrad._src.compiler.native.leaf_gradients import hand_out as native_hand_out
-from ndgrad._src.compiler.native.target import available
-from ndgrad._src.compiler.runtime.native_call import can_be_native
+from ndgrad._src.compiler.native.calls import is_available
 from ndgrad._src.compiler.runtime.node import CompiledFunctionBackward
+from ndgrad._src.core.references import LOCAL
 
-pytestmark = pytest.mark.skipif(not (available() and can_be_native()), reason="no native code that may look at objects")
+pytestmark = pytest.mark.skipif(not (is_available() and LOCAL), reason="no native code, or no counts")
 
 
 @pytest.fixture(autouse=True)
@@ -39,14 +38,13 @@ class Case:
             self.compiled().backward()
         self.clear()
         self.answers: list[bool] = []
-        builtin = native_hand_out(CompiledFunctionBackward)
-        assert builtin is not None
+        original = CompiledFunctionBackward.run_alone
 
-        def hand_out(node: Any) -> bool:
-            self.answers.append(builtin(node))
+        def run_alone(node: Any) -> bool:
+            self.answers.append(original(node))
             return self.answers[-1]
 
-        monkeypatch.setattr(CompiledFunctionBackward, "hand_out", staticmethod(hand_out))
+        monkeypatch.setattr(CompiledFunctionBackward, "run_alone", run_alone)
 
     def clear(self) -> None:
         self.x.grad = self.w.grad = None
@@ -138,7 +136,7 @@ def test_retained_graphs_hooks_modes_and_other_gradients_go_through_the_engine(m
 
     case.clear()
     loss = case.compiled()
-    held = loss.grad_fn.made[0]  # somebody looks at a gradient before it is handed out
+    held = loss.grad_fn.made[0]  # a reference to a gradient before it is handed out
     loss.backward()
     assert case.x.grad._array is not held
     case.check()
@@ -191,7 +189,7 @@ def test_nothing_is_kept_alive_and_nothing_is_freed_too_early(monkeypatch: pytes
         assert array() is None
         case.answers.clear()
         gc.enable()
-        gc.set_threshold(1)  # which runs the collector whenever a tensor is made
+        gc.set_threshold(1)  # the collector then runs whenever a tensor is made
         for _ in range(50):
             case.clear()
             case.compiled().backward()

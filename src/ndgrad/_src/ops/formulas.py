@@ -17,6 +17,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ndgrad._src.ops.vocabulary import find
+
 #: Kinds of operands of a node: another node, or a number given when the kernel runs.
 NODE, NUMBER = 0, 1
 Reference = tuple[int, int]
@@ -31,12 +33,6 @@ class Node(NamedTuple):
     numbers: tuple[tuple[str, int], ...] = ()
 
 
-#: Ops with boolean results, and ops with boolean operands.
-_LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")
-_ANSWERS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit", *_LOGIC))
-_ASKING = frozenset(("where", "keep", "masked_fill", *_LOGIC))
-
-
 class Signature(NamedTuple):
     """A formula without its numbers."""
 
@@ -47,6 +43,17 @@ class Signature(NamedTuple):
 
 class NoFormula(Exception):
     """The rule uses an operation that formulas do not support."""
+
+
+@functools.cache
+def _takes_booleans(name: str) -> bool:
+    op = find(name)
+    return op.of_truths or not {"condition", "mask"}.isdisjoint(op.args)
+
+
+@functools.cache
+def _returns_booleans(name: str) -> bool:
+    return bool(name) and find(name).returns_bool
 
 
 class Formula:
@@ -67,9 +74,9 @@ class Formula:
     def apply(self, op: str, *operands: Any, **settings: Any) -> Symbol:
         """Record an op of the table on symbols and numbers."""
         references: tuple[Reference, ...] = tuple([self._reference(x) for x in operands])
-        if op not in _ASKING:
+        if not _takes_booleans(op):
             for kind, number in references:
-                if kind == NODE and self.nodes[number].op in _ANSWERS:
+                if kind == NODE and _returns_booleans(self.nodes[number].op):
                     raise NoFormula(f"{op} of booleans")
         if not settings:  # fast path: optimizer rules are recorded again in each step
             return self.node(Node(op, references))

@@ -1,0 +1,144 @@
+"""Bodies and rules of ops as single kernels for eager calls.
+
+A body or rule runs on terms once for each combination of shapes and settings, which takes a millisecond. If its program
+can be computed by rows (ndgrad._src.compiler.lower.row_programs), later calls start one kernel. The kernel depends on
+the formula and the dtype alone, so new sizes compile nothing.
+
+The choice depends only on the function, the dtype, the shapes and the settings, never on earlier calls (Note [When
+kernels are used] in ndgrad._src.arrays.native_kernels).
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndgrad._src.arrays import threads as allowed
+from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.compiler.kernels import columns, maths
+from ndgrad._src.compiler.kernels.columns import column_function
+from ndgrad._src.compiler.kernels.rows import EACH, HEAD, row_function
+from ndgrad._src.compiler.lower.row_programs import Columns, RowFormula, RowProgram, find_rows, operands_of, write_rows
+from ndgrad._src.compiler.native import pool, target
+from ndgrad._src.compiler.native.calls import address_reader
+from ndgrad._src.compiler.native.ir import element_of, module
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.decompose import decompose
+from ndgrad._src.compiler.passes.terms import write_program
+
+#: A function of a vocabulary, array arguments and settings.
+Function = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+
+#: Maximum number of calls that are remembered.
+_MOST = 4096
+#: Minimum number of elements for a second thread, and elements of a chunk.
+_SHARED, _CHUNK = 32768, 16384
+#: The columns of a chunk are a multiple of this number, so that no two threads write to one cache line.
+_LINE = 64
+_SINGLE = np.dtype(np.float32)
+
+
+class _Plan(NamedTuple):
+    """The program of a function for one combination of shapes and settings."""
+
+    rows: RowProgram
+    #: True for each result of the function that is not None; None if it returns a single result.
+    results: tuple[bool, ...] | None
+
+
+_plans: dict[Any, _Plan | None] = {}
+
+
+def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+    """Return the result of a function on dense arrays of one floating dtype by one kernel; None if it has no kernel.
+
+    An argument may be None.
+    """
+    x = arrays[0]
+    key = (function, x.dtype.char, *[a if a is None else a.shape for a in arrays], *settings.values())
+    try:
+        plan = _plans[key]
+    except KeyError:
+        plan = _make_plan(function, arrays, settings)
+        if len(_plans) >= _MOST:
+            _plans.clear()
+        _plans[key] = plan
+    except TypeError:  # a setting without a hash
+        return None
+    if plan is None:
+        return None
+    given = [a for a in arrays if a is not None]
+    if is_on_device(x):
+        from ndgrad._src.compiler.cuda.row_programs import run_rows as run_on_device  # needed on devices only
+
+        found = run_on_device(plan.rows, given)
+    else:
+        found = run_rows(plan.rows, given)
+    if found is None or plan.results is None:
+        return found if found is None else found[0]
+    waiting = iter(found)
+    return tuple([next(waiting) if is_given else None for is_given in plan.results])
+
+
+def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str, Any]) -> _Plan | None:
+    results: list[tuple[bool, ...] | None] = []
+
+    def run(ops: Any, *terms: Any) -> Any:
+        out = function(ops, terms, settings)
+        results.append(tuple([t is not None for t in out]) if isinstance(out, tuple) else None)
+        return out
+
+    # Halves are computed in single precision.
+    inputs = [
+        a if a is None else SimpleNamespace(shape=a.shape, dtype=a.dtype if a.dtype.char in "fd" else _SINGLE)
+        for a in arrays
+    ]
+    try:
+        program, checks = decompose(write_program("fused", run, inputs))
+    except Exception:  # the op itself raises the error, with its own text
+        return None
+    found = None if checks else find_rows(simplify_program(program))
+    return None if found is None else _Plan(found, results[0])
+
+
+@functools.cache
+def _kernel(
+    formula: RowFormula, dtype: np.dtype[Any], by_columns: bool
+) -> tuple[target.Code, int, struct.Struct]:
+    operands, parameters = operands_of(formula), [f"p{n}" for n in range(formula.numbers)]
+    make, head, each = (column_function, columns.HEAD, columns.EACH) if by_columns else (row_function, HEAD, EACH)
+    f = make("rows", element_of(dtype), target.host(), operands, parameters, write_rows(formula))
+    code = target.Code(module([f, *maths.library(f.needed, target.host())]))
+    return code, code.address("rows"), struct.Struct(f"{head + each * len(operands)}q{len(parameters)}d")
+
+
+def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any]:
+    """Return the results of a program by rows, for dense NumPy arrays of one dtype."""
+    dtype, rows, nodes = arrays[0].dtype, program.layout, program.formula.nodes
+    _, address, packed = _kernel(program.formula, dtype, isinstance(rows, Columns))
+    out = [np.empty(shape, dtype) for shape in program.shapes]
+    if isinstance(rows, Columns):
+        along: tuple[int, ...] = (rows.length * rows.inner, rows.inner, 1)
+        once: tuple[int, ...] = (rows.inner, 0, 1)
+        grain = max(_LINE, min(-(-_CHUNK // rows.length // _LINE) * _LINE, rows.inner))
+        pieces = -(-rows.inner // grain)
+        head, chunks, elements = (rows.inner, grain, pieces, rows.length), rows.outer * pieces, rows.length
+    else:
+        along, once, elements = (rows.row_step, rows.segment_step), (1, 0), rows.segments * rows.length
+        grain = max(1, min(-(-_CHUNK // elements), rows.rows))
+        head, chunks = (rows.rows, grain, rows.segments, rows.length), -(-rows.rows // grain)
+    steps = [along if nodes[n].is_element else once for n in program.formula.outputs]
+    addresses = address_reader()(*out, *arrays)
+    words = [
+        word
+        for start, step in zip(addresses, (*steps, *program.steps), strict=True)
+        for word in (start, *step)
+    ]
+    threads = 1 if rows.rows * elements < _SHARED else allowed.max_threads
+    pool.pool()._run(address, packed.pack(*head, *words, *program.numbers), chunks, threads)
+    return out

@@ -1,0 +1,210 @@
+"""Bodies and rules as single kernels, natively and in CUDA C++: equal to the ops' formulas in double precision."""
+
+from __future__ import annotations
+
+import shutil
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+
+import ndgrad
+import ndgrad.nn.functional as F
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda import row_programs as on_device
+from ndgrad._src.compiler.lower.row_programs import Columns, Layout, RowProgram, find_rows
+from ndgrad._src.compiler.native.target import available
+from ndgrad._src.compiler.passes import simplify_program
+from ndgrad._src.compiler.passes.decompose import decompose
+from ndgrad._src.compiler.passes.terms import write_program
+from ndgrad._src.compiler.runtime import fused_ops
+from ndgrad._src.ops.vocabulary import find, raw_ops
+from tests.compiler.cuda import emulator
+
+random = np.random.default_rng(0)
+
+
+def draw(*shape: int, dtype: Any = np.float64) -> np.ndarray:
+    return random.standard_normal(shape).astype(dtype)
+
+
+def body(name: str, **settings: Any) -> Callable[..., Any]:
+    op = find(name)
+    return lambda ops, *arrays: op.body(ops, arrays, {**op.settings, **settings})
+
+
+def rule(name: str, argument: str, **settings: Any) -> Callable[..., Any]:
+    """Return a reverse rule as a function of a vocabulary and the arrays that it names."""
+    written, names = find(name).written_rules[argument]
+    given = {**find(name).settings, **settings}
+
+    def run(ops: Any, *arrays: Any) -> Any:
+        waiting = iter(arrays)
+        return written(*[ops if n == "ops" else given[n] if n in given else next(waiting) for n in names])
+
+    return run
+
+
+def _larger(ops: Any, x: Any) -> Any:
+    """Return a row divided by its sum or its maximum: `maximum` is an elementwise op of two numbers here."""
+    return x / ops.maximum(ops.sum(x, dim=(1,), keepdim=True), ops.amax(x, dim=(1,), keepdim=True))
+
+
+#: Functions with the shapes of their arguments.
+CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "softmax": (body("softmax", dim=1), [(5, 37)]),
+    "softmax down columns": (body("softmax", dim=0), [(19, 37)]),
+    "softmax in the middle": (body("softmax", dim=1), [(3, 19, 4, 5)]),
+    "softmax of one row": (body("softmax", dim=0), [(37,)]),
+    "log_softmax": (body("log_softmax", dim=2), [(2, 3, 300)]),
+    "logsumexp over two": (body("logsumexp", dim=(1, 2)), [(4, 5, 70)]),
+    "logsumexp over all": (body("logsumexp", dim=(0, 1), keepdim=True), [(4, 70)]),
+    "var": (body("var", dim=(1,)), [(6, 41)]),
+    "var down columns": (body("var", dim=(0,), keepdim=True), [(41, 6)]),
+    "std_mean": (body("std_mean", dim=(1,), correction=0), [(6, 41)]),
+    "std_mean over the first two": (body("std_mean", dim=(0, 1)), [(6, 7, 33)]),
+    "layer_norm": (body("native_layer_norm", dim=(2,)), [(3, 4, 50), (50,), (50,)]),
+    "layer_norm over two": (body("native_layer_norm", dim=(1, 2)), [(3, 4, 50), (4, 50), (4, 50)]),
+    "batch_norm": (body("native_batch_norm", dim=(0, 2, 3)), [(3, 4, 5, 6), (4, 1, 1), (4, 1, 1)]),
+    "batch_norm of rows": (body("native_batch_norm", dim=(0,)), [(30, 9), (9,), (9,)]),
+    "rms_norm": (body("rms_norm", dim=(1,)), [(7, 65), (65,)]),
+    "slope of log_softmax": (rule("log_softmax", "x", dim=1), [(5, 37), (5, 37)]),
+    "slope of var": (rule("var", "x", dim=(1,)), [(9,), (9, 41)]),
+    "slope of var of a square": (rule("var", "x", dim=(1,)), [(41,), (41, 41)]),
+    "slope of var down columns": (rule("var", "x", dim=(0,)), [(6,), (41, 6)]),
+    "larger of two numbers of a row": (_larger, [(5, 37)]),
+}
+
+
+def plan(function: Callable[..., Any], arrays: list[Any]) -> RowProgram | None:
+    program, checks = decompose(write_program("test", function, arrays))
+    return None if checks else find_rows(simplify_program(program))
+
+
+def compare(found: list[Any], function: Callable[..., Any], arrays: list[Any], dtype: Any) -> None:
+    expected = function(raw_ops(np), *[a.astype(np.float64) for a in arrays])
+    for got, want in zip(found, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        assert got.dtype == dtype
+        assert got.shape == np.shape(want)
+        np.testing.assert_allclose(got, want, rtol=200 * np.finfo(dtype).eps, atol=200 * np.finfo(dtype).eps)
+
+
+@pytest.mark.skipif(not available(), reason="no native code on this machine")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", CASES)
+def test_native_kernel_equals_the_formula(name: str, dtype: Any) -> None:
+    function, shapes = CASES[name]
+    arrays = [draw(*shape, dtype=dtype) for shape in shapes]
+    made = plan(function, arrays)
+    assert made is not None
+    compare(fused_ops.run_rows(made, arrays), function, arrays, dtype)
+
+
+class Held:
+    """An array as kernels of a device take it."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = np.ascontiguousarray(array)
+        self.data = types.SimpleNamespace(ptr=self.array.ctypes.data, device_id=0)
+        self.dtype = self.array.dtype
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+@pytest.mark.parametrize("name", CASES)
+def test_cuda_kernel_equals_the_formula(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "Kernel", emulator.Kernel)
+    monkeypatch.setattr(launch, "new", lambda shape, dtype: Held(np.full(shape, np.nan, dtype)))
+    on_device._kernel.cache_clear()
+    function, shapes = CASES[name]
+    arrays = [draw(*shape) for shape in shapes]
+    made = plan(function, arrays)
+    assert made is not None
+    found = on_device.run_rows(made, [Held(a) for a in arrays])
+    on_device._kernel.cache_clear()
+    assert found is not None
+    compare([f.array for f in found], function, arrays, np.float64)
+
+
+@pytest.mark.parametrize("name", ["softmax", "var down columns", "batch_norm"])
+def test_other_sizes_have_the_same_formula(name: str) -> None:
+    function, shapes = CASES[name]
+    other = [tuple([2 * n if n > 1 else n for n in shape]) for shape in shapes]
+    first, second = (plan(function, [draw(*s) for s in some]) for some in (shapes, other))
+    assert first is not None
+    assert second is not None
+    assert first.formula == second.formula
+    assert first.layout != second.layout
+
+
+def test_layouts() -> None:
+    def layout(name: str, shape: tuple[int, ...], **settings: Any) -> Any:
+        made = plan(body(name, **settings), [draw(*shape)])
+        return None if made is None else made.layout
+
+    assert layout("var", (6, 8, 10), dim=(1, 2)) == Layout(6, 1, 80, 80, 0)
+    assert layout("var", (6, 8, 10), dim=(0, 2)) == Layout(8, 6, 10, 10, 80)
+    assert layout("var", (6, 8, 10), dim=(1,)) == Columns(6, 8, 10)
+    assert layout("var", (6, 8, 10, 5), dim=(0, 2)) is None
+
+
+def test_programs_that_have_no_rows() -> None:
+    x, w = draw(4, 6, 8), draw(6, 1)
+    assert plan(lambda ops, x: ops.sum(x, dim=(1,), keepdim=True) + ops.sum(x, dim=(2,), keepdim=True), [x]) is None
+    assert plan(lambda ops, x: ops.exp(x), [x]) is None
+    assert plan(lambda ops, x: ops.sum(ops.reshape(x, shape=(8, 24)), dim=(1,)), [x]) is None
+    # An argument that varies along a part of the rows.
+    assert plan(lambda ops, x, w: ops.sum(x * w, dim=(1, 2)), [x, w]) is None
+    # A reduced value without its dimensions, against elements of a square.
+    square = draw(5, 5)
+    assert plan(lambda ops, x: x - ops.sum(x, dim=(1,)), [square]) is None
+
+
+def test_infinite_and_missing_values_are_those_of_the_op() -> None:
+    x = draw(6, 40)
+    x[0, 3], x[1, 5], x[2] = np.inf, np.nan, -np.inf
+    for name in ("softmax", "log_softmax"):
+        made = plan(body(name, dim=1), [x])
+        assert made is not None
+        with np.errstate(all="ignore"):
+            expected = find(name).forward_for(np)(x, dim=1)
+        np.testing.assert_allclose(fused_ops.run_rows(made, [x])[0], expected, rtol=1e-13)
+
+
+#: Functions of large arrays, by the public names, with shapes.
+LARGE: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "softmax": (lambda x: F.softmax(x, 1), [(90, 130)]),
+    "softmax down columns": (lambda x: F.softmax(x, 0), [(130, 90)]),
+    "log_softmax": (lambda x: F.log_softmax(x, 1), [(4, 60, 70)]),
+    "logsumexp": (lambda x: x.logsumexp((0, 1)), [(90, 130)]),
+    "var": (lambda x: x.var(1), [(90, 130)]),
+    "std": (lambda x: x.std(0), [(90, 130)]),
+    "var_mean": (lambda x: sum(ndgrad.var_mean(x, (0, 2))), [(9, 10, 130)]),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (65,), w, b), [(13, 14, 65), (65,), (65,)]),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [(9, 10, 8, 13), (10,), (10,)]),
+    "batch_norm of rows": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [(130, 90), (90,), (90,)]),
+    "batch_norm without weights": (lambda x: F.batch_norm(x, None, None, training=True), [(130, 90)]),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), [(9, 10, 8, 13), (10,), (10,)]),
+    "instance_norm": (lambda x: F.instance_norm(x), [(9, 10, 8, 13)]),
+    "rms_norm": (lambda x, w: F.rms_norm(x, (65,), w), [(13, 14, 65), (65,)]),
+}
+
+
+@pytest.mark.skipif(not available(), reason="no native code on this machine")
+@pytest.mark.parametrize("name", LARGE)
+def test_values_and_gradients_equal_those_of_numpy(name: str) -> None:
+    function, shapes = LARGE[name]
+    arrays = [draw(*shape) for shape in shapes]
+    found = []
+    for wanted in (True, False):
+        with native_kernels.kernels_in_use(wanted):
+            tensors = [ndgrad.tensor(a, requires_grad=True) for a in arrays]
+            out = function(*tensors)
+            out.backward(ndgrad.cos(ndgrad.arange(out.numel(), dtype=out.dtype)).reshape(out.shape))
+            found.append([out.detach().numpy(), *(t.grad.numpy() for t in tensors)])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
