@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ndgrad.viz import Chart
-from ndgrad.viz.chart import framed
+from ndgrad.viz.chart import frame_svg
 
 RESULTS = Path(__file__).parent / "results"
 #: Rows of the pictures, with short names, and the libraries shown next to ndgrad.
@@ -88,7 +88,7 @@ def speed(content: dict[str, Any]) -> str:
                 radius = 6 if library == "ndgrad" else 4.5
                 parts.append(f'<circle class="nd-c{colour}" cx="{locate(ratio[0]):.1f}" cy="{y:.1f}" r="{radius}"/>')
     title = "ndgrad's time compared with torch's, HIPS autograd's and jax's"
-    return framed((right + 30, height), title, "".join(parts)) + "\n"
+    return frame_svg((right + 30, height), title, "".join(parts)) + "\n"
 
 
 def over_time(found: list[dict[str, Any]]) -> str:

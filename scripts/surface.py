@@ -437,16 +437,18 @@ def package() -> str:
 
 def _export(stub: Stub, name: str, function: Any, family: str = "") -> None:
     """Re-export a function from the file that declares it, or write it out if no `def` of its name stands there."""
+    from ndgrad._src.foundations.public_path import defining_module
+
     if not inspect.isfunction(function) and not inspect.isclass(function):
         stub.imports.add(f"from {family} import {name} as {name}")
         return
     written = declaration(function)
     module = _home(written)
     own = getattr(written, "__name__", name)
-    if inspect.isclass(function) and function.__module__ == "ndgrad":
+    if inspect.isclass(function) and defining_module(function) == "ndgrad":
         pass  # the namespace imports the class by itself
     elif inspect.isclass(function):
-        stub.imports.add(f"from {function.__module__} import {function.__name__} as {name}")
+        stub.imports.add(f"from {defining_module(function)} import {function.__name__} as {name}")
     elif own in defined(module) and not (hasattr(written, "renames") and numpy_forms(inspect.signature(written))):
         stub.imports.add(f"from {module} import {own} as {name}")
     else:

@@ -23,6 +23,7 @@ from docs.reference_pages.markup import Linker
 from docs.reference_pages.namespaces import CLASSES, Namespace, get
 from tests.torch_parity import names as torch_names
 
+from ndgrad._src.foundations.public_path import defining_module
 from ndgrad._src.ops.table import Op, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +52,7 @@ def source_of(value: Any) -> tuple[str, int] | None:
     code = getattr(thing, "__code__", None)
     if code is not None:
         path, line = code.co_filename, code.co_firstlineno
-    elif inspect.isclass(thing) and (module := sys.modules.get(thing.__module__)) is not None:
+    elif inspect.isclass(thing) and (module := sys.modules.get(defining_module(thing))) is not None:
         path = getattr(module, "__file__", None) or ""
         line = _lines_of(path).get(thing.__qualname__, 0)
         if not line:
