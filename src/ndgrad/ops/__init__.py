@@ -12,6 +12,10 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"ndgrad.ops.{name}")
+    if name in ("c10d_functional", "_c10d_functional", "c10d", "_dtensor"):
+        from ndgrad.ops.collectives import NAMESPACES  # see above
+
+        return NAMESPACES[name]
     library = sys.modules.get("ndgrad.library")
     if library is not None and hasattr(library, "registered"):
         found = {
