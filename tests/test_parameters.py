@@ -36,6 +36,7 @@ HINTS = {
 
 #: Parameters of single functions, or of all in a namespace: pattern of name -> (parameters, reason).
 IGNORED = {
+    "ndgrad.library.Library.impl": ("allow_override", "a later registration replaces an earlier one, as in torch"),
     "ndgrad.fx.*": ("*", "listed below"),
     # messages and processes
     "ndgrad.distributed.*_object_list": ("device use_batch", "objects travel through the host's memory, one by one"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import ndgrad._src.tensor.functions.creation as creation
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
@@ -68,11 +70,16 @@ def reduce_scatter(
     if op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG. [nd-no-derivative]")
     result = ops.reduce_scatter(stack(list(input_list)), group=found, reduction=op).squeeze(0)
-    return _also_write("reduce_scatter", output, result)
+    return _also_write("reduce_scatter", output, result, *input_list)
 
 
-def _also_write(name: str, output: Tensor, result: Tensor) -> Tensor:
+def _also_write(name: str, output: Tensor, result: Tensor, *inputs: Tensor) -> Tensor:
     """Write the values of a result to the tensor given for it, and return the result."""
+    if any(np.may_share_memory(output._array, t._array) for t in inputs if isinstance(t._array, np.ndarray)):
+        raise RuntimeError(
+            f"{name}: output shares memory with the input, which backward may need. Make another: empty_like. "
+            "[nd-shared-memory]"
+        )
     if tuple(output.shape) != tuple(result.shape) or output.dtype != result.dtype:
         raise RuntimeError(
             f"{name}: output is {output.dtype} {tuple(output.shape)}, and the result {result.dtype} "
@@ -110,7 +117,7 @@ def all_to_all_single(
         input, group=found, sent=None if input_split_sizes is None else tuple(input_split_sizes),
         received=None if output_split_sizes is None else tuple(output_split_sizes),
     )  # fmt: skip
-    return _also_write("all_to_all_single", output, result)
+    return _also_write("all_to_all_single", output, result, input)
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
