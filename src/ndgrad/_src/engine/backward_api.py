@@ -197,6 +197,8 @@ def grad(
                 raise RuntimeError(_unused(t, position))
             if materialize_grads:
                 g = _zeros_like(t)
+                if create_graph:
+                    g.requires_grad_()
         elif not isinstance(g, Variable):
             face = t.face if isinstance(t, Variable) else _tensor_class()
             g = made.setdefault((id(g), face), wrap_gradient(face, g))
