@@ -5,6 +5,7 @@ Its submodules have the names of `_functions`, `_autograd` and `_functorch`.
 from __future__ import annotations
 
 import weakref as _weakref
+from contextlib import AbstractContextManager
 
 from ndgrad._C import _autograd, _functions, _functorch, _nn
 from ndgrad._src.arrays.dtypes import dtype
@@ -33,7 +34,8 @@ from ndgrad.overrides import has_torch_function_unary as _has_torch_function_una
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph", "Size", "TensorBase", "Value", "_InferenceMode",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph", "Size", "TensorBase", "Value",
+    "_AutoDispatchBelowAutograd", "_InferenceMode",
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
     "_disabled_torch_function_impl", "_functions", "_functorch", "_nn",
@@ -114,6 +116,13 @@ def _get_tracing_state() -> None:
 def _set_grad_enabled(mode: bool) -> None:
     """Switch recording on or off."""
     _set(mode)
+
+
+def _AutoDispatchBelowAutograd() -> AbstractContextManager[None]:
+    """Return a block in which ops of `ndgrad.library` run their kernels, as inside an "Autograd" kernel."""
+    from ndgrad.library.overloads import below_autograd  # loads transforms, which most programs do not need
+
+    return below_autograd()
 
 
 def _log_api_usage_once(name: str) -> None:
