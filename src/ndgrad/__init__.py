@@ -40,8 +40,8 @@ __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func fx "
-    "functorch futures hub implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops optim "
-    "overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
+    "functorch futures hub implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops "
+    "optim overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
     "testing torch_version types utils version viz xpu".split()
 )
 #: Private submodules that torch programs import.
@@ -68,9 +68,9 @@ _FROM = {
     ),
     # Private functions of torch that libraries call.
     "_src.tensor.private_functions": (
-        "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with _check_type "
-        "_check_value _check_with _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _segment_reduce "
-        "_softmax_backward_data"
+        "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with "
+        "_check_type _check_value _check_with _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
+        "_segment_reduce _softmax_backward_data"
     ),
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
     "compiler": "compile",

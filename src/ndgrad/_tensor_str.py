@@ -32,7 +32,7 @@ PRINT_OPTS = _Options()
 
 def _tensor_str(self: Tensor, indent: int) -> str:
     """Return the nested brackets of a tensor, each line after the first indented."""
-    return _printing.format_array(self.detach()._array, indent=indent)  # type: ignore[attr-defined]  # its payload
+    return _printing.format_array(self.detach()._array, indent=indent)
 
 
 def _add_suffixes(tensor_str: str, suffixes: Iterable[str], indent: int, force_newline: bool) -> str:

@@ -48,7 +48,7 @@ def _rebuild_tensor_v2(
                            "[nd-file-kind]")  # fmt: skip
     made = _rebuild_tensor(storage, storage_offset, size, stride)
     made.requires_grad = requires_grad
-    made._backward_hooks = backward_hooks  # type: ignore[attr-defined]  # torch's name
+    made._backward_hooks = backward_hooks
     return made
 
 
@@ -82,7 +82,9 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
         raise ValueError(f"Expected a non cpu device, but got: {device}. [nd-device]")
     if place is None or place.index is None:
         if not optional:
-            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}. [nd-device]")
+            raise ValueError(
+                f"Expected a torch.device with a specified index or an integer, but got:{device}. [nd-device]"
+            )
         return 0
     return place.index
 
@@ -92,7 +94,8 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, value, trace = exc_info or sys.exc_info()
-        self.exc_type, self.where = kind, where
+        self.exc_type: Any = kind
+        self.where = where
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
 
     def reraise(self) -> None:

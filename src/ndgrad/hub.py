@@ -1,7 +1,7 @@
 """torch's `hub`: models of a folder that has a `hubconf.py`, and weights in a local cache.
 
-Nothing is downloaded. `load`, `list` and `help` read local folders; a repository on GitHub, or a URL whose file is not in
-the cache, raises an error that names the folder or file to provide.
+Nothing is downloaded. `load`, `list` and `help` read local folders. A repository on GitHub, or a URL whose file is not
+in the cache, raises an error that names the folder or file to provide.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def _import_folder(function: str, repo: str | os.PathLike[str], source: str) -> 
     if not path.is_file():
         raise FileNotFoundError(f"hub.{function}: there is no {_CONFIG} in {folder}. Give the folder that has it.")
     spec = importlib.util.spec_from_file_location(_CONFIG, path)
-    assert spec is not None and spec.loader is not None  # the file exists
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(folder))
     try:
@@ -139,7 +140,7 @@ def _check_hash(path: Path) -> None:
 
     digits = path.stem.rpartition("-")[2]
     if not hashlib.sha256(path.read_bytes()).hexdigest().startswith(digits):
-        raise RuntimeError(f'invalid hash value (expected "{digits}") of {path}. Fetch the file again. [nd-file-damaged]')
+        raise RuntimeError(f'invalid hash value (expected "{digits}") of {path}. Fetch it again. [nd-file-damaged]')
 
 
 _refuse_absent(__name__)

@@ -289,16 +289,16 @@ def boolean_dispatch(
 ) -> Callable[..., Any]:  # fmt: skip
     """Return a function that calls one of two functions, chosen by a bool among its arguments."""
 
-    def chosen(*args: Any, **kwargs: Any) -> Any:
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
         flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
         return (if_true if flag else if_false)(*args, **kwargs)
 
-    chosen.__doc__ = if_true.__doc__ or if_false.__doc__
+    dispatch.__doc__ = if_true.__doc__ or if_false.__doc__
     if module_name is not None:
-        chosen.__module__ = module_name
+        dispatch.__module__ = module_name
     if func_name is not None:
-        chosen.__name__ = func_name
-    return chosen
+        dispatch.__name__ = func_name
+    return dispatch
 
 
 _refuse_absent(__name__)

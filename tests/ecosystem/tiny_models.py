@@ -12,31 +12,45 @@ from typing import Any
 import numpy as np
 import torch
 
-#: Small values of settings, by the name that config classes give them.
-SMALL: dict[str, Any] = {
-    "vocab_size": 99, "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32, "embed_dim": 32, "embedding_size": 32, "emb_dim": 32,
-    "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2, "encoder_layers": 2, "decoder_layers": 2, "num_decoder_layers": 2,
-    "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "num_key_value_heads": 2, "multi_query": False, "head_dim": 8, "intermediate_size": 48, "ffn_dim": 48, "d_ff": 48, "n_inner": 48, "hidden_dim": 48,
-    "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "d_inner": 48, "d_kv": 8, "max_position_embeddings": 64, "n_positions": 64, "max_seq_len": 64,
-    "n_ctx": 64, "seq_length": 64, "type_vocab_size": 2, "word_embed_proj_dim": 32, "rotary_dim": 4, "num_experts": 4, "num_local_experts": 4,
-    "num_experts_per_tok": 2, "moe_intermediate_size": 24, "n_routed_experts": 4, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
-    "shared_expert_intermediate_size": 24, "q_lora_rank": 16, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8,
-    "image_size": 16, "patch_size": 4, "num_channels": 3, "state_size": 4, "conv_kernel": 4, "time_step_rank": 2, "attention_hidden_size": 32,
-    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": None, "forced_bos_token_id": None,
-    "use_mamba_kernels": False, "num_labels": 3, "sliding_window": 8, "attention_window": 4, "max_source_positions": 32, "max_target_positions": 32,
-    "num_mel_bins": 8, "layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0, "ngram": 2, "num_buckets": 8, "relative_max_distance": 16,
-    "use_cache": True, "tie_word_embeddings": False, "backbone_out_indices": [1], "num_hash_buckets": 64, "mamba_n_heads": 4, "mamba_d_head": 16,
-    "mamba_d_state": 8, "mamba_chunk_size": 8, "mamba_d_conv": 4, "mamba_expand": 2, "n_mamba_heads": 1, "first_k_dense_replace": 1,
-    "shared_intermediate_size": 24, "max_length": 64, "use_bfloat16": False, "dtype": "float32",
+#: Small values of settings, each with the names that config classes give to them.
+_NUMBERS: dict[Any, str] = {
+    99: "vocab_size",
+    64: "max_position_embeddings n_positions max_seq_len n_ctx seq_length num_hash_buckets max_length",
+    48: "intermediate_size ffn_dim d_ff n_inner hidden_dim encoder_ffn_dim decoder_ffn_dim d_inner",
+    32: (
+        "hidden_size d_model n_embd dim embed_dim embedding_size emb_dim word_embed_proj_dim attention_hidden_size max_source_positions "
+        "max_target_positions"
+    ),
+    24: "moe_intermediate_size shared_expert_intermediate_size shared_intermediate_size",
+    16: "q_lora_rank image_size relative_max_distance mamba_d_head",
+    8: "head_dim d_kv kv_lora_rank v_head_dim sliding_window num_mel_bins num_buckets mamba_d_state mamba_chunk_size",
+    4: (
+        "num_attention_heads n_head n_heads num_heads encoder_attention_heads decoder_attention_heads rotary_dim num_experts "
+        "num_local_experts n_routed_experts qk_rope_head_dim qk_nope_head_dim patch_size state_size conv_kernel attention_window "
+        "mamba_n_heads mamba_d_conv"
+    ),
+    3: "num_channels num_labels",
+    2: (
+        "num_hidden_layers n_layer n_layers num_layers encoder_layers decoder_layers num_decoder_layers num_key_value_heads "
+        "type_vocab_size num_experts_per_tok time_step_rank eos_token_id ngram mamba_expand"
+    ),
+    1: "n_shared_experts n_group topk_group bos_token_id decoder_start_token_id n_mamba_heads first_k_dense_replace",
+}
+SMALL: dict[str, Any] = {name: number for number, names in _NUMBERS.items() for name in names.split()} | {
+    "pad_token_id": 0, "forced_eos_token_id": None, "forced_bos_token_id": None, "multi_query": False, "use_mamba_kernels": False,
+    "use_cache": True, "tie_word_embeddings": False, "use_bfloat16": False, "dtype": "float32",
+    "layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
 }  # fmt: skip
 #: Settings that single architectures need beside these.
 MORE: dict[str, dict[str, Any]] = {}
 #: Kinds of models, with the class of transformers that builds them.
 KINDS = {
-    "causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM", "seq2seq": "AutoModelForSeq2SeqLM", "image": "AutoModelForImageClassification",
+    "causal": "AutoModelForCausalLM",
+    "masked": "AutoModelForMaskedLM",
+    "seq2seq": "AutoModelForSeq2SeqLM",
+    "image": "AutoModelForImageClassification",
     "encoder": "AutoModel",
-}  # fmt: skip
+}
 
 
 def make_config(architecture: str) -> Any:
@@ -48,9 +62,9 @@ def make_config(architecture: str) -> Any:
     known = kind()
     names = set(inspect.signature(kind.__init__).parameters) | set(vars(known)) | set(getattr(kind, "attribute_map", {}))
     given = {name: value for name, value in SMALL.items() if name in names}
-    given = {name: value for name, value in given.items() if not (isinstance(getattr(known, name, None), (list, tuple)) and not isinstance(value, list))}
+    given = {name: value for name, value in given.items() if not isinstance(getattr(known, name, None), (list, tuple))}
     for name in names:
-        if "dropout" in name or name.endswith("pdrop") or name.endswith("drop_rate"):
+        if "dropout" in name or name.endswith(("pdrop", "drop_rate")):
             given[name] = 0.0 if isinstance(getattr(known, name, 0.0), (int, float)) else getattr(known, name)
     given.update(MORE.get(architecture, {}))
     return AutoConfig.for_model(architecture, **given)

@@ -15,10 +15,10 @@ from ndgrad._src.core.grad_mode import is_grad_enabled
 from ndgrad._src.core.grad_mode import set_grad_enabled as _set
 from ndgrad._src.core.modes import modes as _modes
 from ndgrad._src.core.variable import BareTensor as TensorBase
+from ndgrad._src.core.variable import Variable as _Variable
 from ndgrad._src.engine.callbacks import current_execution_order as _current_graph_task_execution_order
 from ndgrad._src.engine.callbacks import current_graph_task_id as _current_graph_task_id
 from ndgrad._src.engine.callbacks import current_node as _current_autograd_node
-from ndgrad._src.core.variable import Variable as _Variable
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.foundations.devices import get_default_device as _default_device
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent

@@ -12,8 +12,9 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 from ndgrad.nn.modules.compiled import CompiledModule as OptimizedModule
 
 __all__ = [
-    "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable", "explain", "graph_break", "is_compiling",
-    "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "reset",
+    "allow_in_graph", "assume_constant_result", "config", "disable", "explain", "graph_break", "is_compiling",
+    "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize",
+    "reset", "OptimizedModule",
 ]  # fmt: skip
 
 

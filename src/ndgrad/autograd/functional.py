@@ -381,7 +381,7 @@ def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
 def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ...]) -> Tensors:
     """Return for each tensor the matrix whose rows are its part of the unit vectors of all tensors together."""
     if tuple(math.prod(t.shape) for t in tensors) != tuple(tensor_numels):
-        raise ValueError(f"tensor_numels is {tensor_numels}, but the tensors have other numbers of elements. [nd-shape]")
+        raise ValueError(f"tensor_numels is {tensor_numels}, but the tensors have other sizes. [nd-shape]")
     return tuple(b.reshape(sum(tensor_numels), -1) for b in basis(tensors))
 
 

@@ -237,12 +237,12 @@ def _strong_wolfe(
     gradient at `x + t * d`.
     """
 
-    def at(length: float) -> tuple[float, Tensor, float]:
+    def probe(length: float) -> tuple[float, Tensor, float]:
         loss, gradient = obj_func(x, length, d)
         return float(loss), gradient.clone(), float(gradient.dot(d))
 
     limit = tolerance_change / float(d.abs().max())
-    return strong_wolfe(at, float(f), g, float(gtd), float(t), limit, max_ls, (c1, c2))
+    return strong_wolfe(probe, float(f), g, float(gtd), float(t), limit, max_ls, (c1, c2))
 
 
 def strong_wolfe(

@@ -668,7 +668,7 @@ class _Nodes(Mapping[type[Any], NodeDef]):
 
 
 # The class under which torch lists all named tuples: the function `collections.namedtuple`.
-_NAMEDTUPLE: Any = namedtuple
+_NAMEDTUPLE: Any = namedtuple  # noqa: PYI024  # the function itself
 SUPPORTED_NODES: Mapping[type[Any], NodeDef] = _Nodes()
 _dict_flatten, _dict_unflatten, _dict_flatten_with_keys = SUPPORTED_NODES[dict][1:]
 _list_flatten, _list_unflatten, _list_flatten_with_keys = SUPPORTED_NODES[list][1:]

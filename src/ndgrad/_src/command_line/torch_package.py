@@ -20,7 +20,7 @@ from ndgrad import as_torch
 
 _INSTALLER = "ndgrad.as_torch"
 
-_CODE = '''"""`import {name}` imports ndgrad. Written by `python -m ndgrad.as_torch --install`; `--uninstall` removes it."""
+_CODE = '''"""`import {name}` imports ndgrad. Written, and removed, by `python -m ndgrad.as_torch`."""
 
 try:
     from ndgrad import as_torch
@@ -59,7 +59,7 @@ def install(folder: Path | None = None) -> str:
     """Write the package into the folder of installed packages, and return a message. A real torch is left alone."""
     folder = folder or Path(sysconfig.get_path("purelib"))
     if other := find_other_torch(folder):
-        raise RuntimeError(f"{other} is installed here. Use an environment without it, or uninstall it. [nd-call-order]")
+        raise RuntimeError(f"{other} is installed here. Uninstall it, or use another environment. [nd-call-order]")
     _remove(folder)
     info = f"torch-{as_torch.VERSION}.dist-info"
     files = {
@@ -98,8 +98,8 @@ def find_other_torch(folder: Path) -> str | None:
         spec = importlib.machinery.PathFinder.find_spec(name, [str(folder), *sys.path])
         if spec is None:
             continue
-        source = Path(spec.origin) if spec.origin else None
-        if source is None or not source.is_file() or source.read_text(encoding="utf-8", errors="replace") != _CODE.format(name=name):
+        source = Path(spec.origin or "")
+        if not source.is_file() or source.read_text(encoding="utf-8", errors="replace") != _CODE.format(name=name):
             return f"a package `{name}` ({spec.origin or ', '.join(spec.submodule_search_locations or ())})"
     return None
 

@@ -80,7 +80,7 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Mess
     """Raise an error of the given class unless all elements of a boolean tensor are True."""
     if not isinstance(cond, Variable):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
-    if cond.dtype is not dtypes.bool:
+    if cond.dtype is not dtypes.bool_:
         raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
     _check_with(error_type, bool(cond.all().item()), message)
 
