@@ -89,10 +89,11 @@ class BareTensor:
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
 
-    _array: Any
-    _node: Node | None
-    _storage: Storage | None
-    _meta: Meta | None
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a user's class could not resolve these
+        _array: Any
+        _node: Node | None
+        _storage: Storage | None
+        _meta: Meta | None
 
     #: Hook of classes that keep values and graph in other tensors: (op, args, settings) -> result.
     #: Dispatch calls it instead of the op if an argument is of such a class.
