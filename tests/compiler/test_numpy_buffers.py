@@ -168,7 +168,7 @@ def test_gradient_of_a_time_loop_is_two_native_loops() -> None:
     compiled = ndgrad.compile(func.grad(energy))
     k = np.array(0.5 + 0.01 * numpy.arange(19))
     numpy.testing.assert_allclose(compiled(k).numpy(), func.grad(energy)(k).numpy(), rtol=1e-12)
-    kinds = [type(step).__name__ for step in compiled.entries[-1].specialisation.run_forward.executable.groups.steps]
+    kinds = [type(step).__name__ for step in compiled.entries[-1].specialisation.plan.run_forward.executable.groups.steps]
     assert kinds.count("Loop") == 2
     assert "Call" not in kinds
 

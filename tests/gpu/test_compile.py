@@ -44,7 +44,7 @@ def host(t):
 def program_of(compiled):
     """Return the steps that ran on the device in the last call."""
     made = compiled.entries[-1].specialisation
-    runners = [made.run_forward, *([made.whole.runner] if made.whole is not None else [])]
+    runners = [made.plan.run_forward, *([made.plan.whole.runner] if made.plan.whole is not None else [])]
     return next(r._on_device for r in runners if r._on_device is not None)
 
 

@@ -11,7 +11,7 @@ from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.program.program import Program
-from ndgrad._src.compiler.runtime.specialization import tracing
+from ndgrad._src.compiler.runtime.tracing import tracing
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.variable import Variable

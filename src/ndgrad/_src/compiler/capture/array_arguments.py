@@ -59,9 +59,9 @@ class Form:
 
     def fits(self, made: Specialisation) -> bool:
         """True if results of a program can be converted to this form."""
-        if made.result_spec != self.spec:
+        if made.trace.result_spec != self.spec:
             return False
-        for (given, given_dtype), (cls, dtype) in zip(made.results.kinds(), self.kinds, strict=False):
+        for (given, given_dtype), (cls, dtype) in zip(made.trace.results.kinds(), self.kinds, strict=False):
             if given is None:
                 continue
             is_plain = issubclass(cls, (np.ndarray, np.generic)) and issubclass(given, Variable)

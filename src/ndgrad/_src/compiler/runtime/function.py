@@ -31,8 +31,9 @@ from ndgrad._src.compiler.runtime.native_call import (
     has_fresh_numbers,
     native_call,
 )
+from ndgrad._src.compiler.runtime.plan import CodeOptions
 from ndgrad._src.compiler.runtime.recorded_call import RecordedCall
-from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.compiler.runtime.specialization import Specialisation, specialise
 from ndgrad._src.compiler.runtime.state_guards import compare_quickly
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread, under_autocast
 from ndgrad._src.core.variable import Variable, requires_grad
@@ -225,9 +226,9 @@ class CompiledFunction:
         args = tree_unflatten(leaves, spec)
         entry = self.entry_for(*tree_flatten((args, {})), True)
         made = entry.specialisation
-        if made is None or made.effects or made.writes:
+        if made is None or made.trace.effects or made.trace.writes:
             return None
-        if any(requires_grad(which[0]) for kind, which in made.sources if kind == "environment"):
+        if any(requires_grad(which[0]) for kind, which in made.trace.sources if kind == "environment"):
             return None
         return RecordedCall(leaves, spec, self(*args))
 
@@ -525,9 +526,8 @@ class CompiledFunction:
                 name = getattr(self.function, "__name__", "program")
                 slots = self._numbers.slots(environment, flat, spec)
                 try:
-                    made = Specialisation(
-                        function, flat, spec, name, environment, self.strict, self.threads, sizes, slots
-                    )
+                    options = CodeOptions(self.strict, self.threads, sizes)
+                    made = specialise(function, flat, spec, name, environment, slots, options)
                 except Unreached as unreached:
                     if not self._learn(unreached):
                         raise
@@ -572,14 +572,14 @@ class CompiledFunction:
         if made is None or not entry.once:
             entry.once = True
             return
-        environment = made.environment
+        environment = made.traced.environment
         if made.ran is None or (made.reports and shows_all()):
             return  # the function itself ran, or Python must check all warnings of each call
         # A native call is for the numbers of one call, unless numbers can be written into its inputs.
         is_fresh = has_fresh_numbers(made)
-        is_other = bool(made.slots) and made.last_numbers != entry.numbers and not is_fresh
+        is_other = bool(made.traced.slots) and made.last_numbers != entry.numbers and not is_fresh
         entry.numbers = made.last_numbers
-        if entry.native_calls >= MOST_CALLS or made.needs_python or is_other:  # they do not suit this entry
+        if entry.native_calls >= MOST_CALLS or made.trace.needs_python or is_other:  # they do not suit this entry
             if environment.quick is None and entry.comparisons < MOST_CALLS and is_available():
                 with self._lock:
                     entry.comparisons += 1
@@ -588,7 +588,7 @@ class CompiledFunction:
             known is None
             or known.snapshot.generation != environment.generation
             or known.has_other_filters()
-            or (bool(made.slots) and known.numbers != made.last_numbers and not is_fresh)
+            or (bool(made.traced.slots) and known.numbers != made.last_numbers and not is_fresh)
         ):
             with self._lock:
                 if entry.native is known and entry in self.entries:
