@@ -36,7 +36,7 @@ def trace_call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     arguments = [leaf for leaf in flat if isinstance(leaf, Variable)]
     others = [(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)]
     environment = Environment([("the function", function), *others])
-    tracer = Tracer(name, lambda t: None, environment.generator_state)
+    tracer = Tracer(name, lambda t: None, environment.reached.generator_state)
     with tracing(tracer, environment), no_grad():
         with observing(tracer):
             for t in arguments:

@@ -19,9 +19,11 @@ from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS, Mispredicted
-from ndgrad._src.compiler.capture.environment import SMALL, Environment, get_facts
+from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
+from ndgrad._src.compiler.capture.visit_containers import SMALL
 from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.calls import is_available

@@ -29,7 +29,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.compiler.capture.branch_conditions import Mispredicted
-from ndgrad._src.compiler.capture.environment import get_facts
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native.calls import Check, Input, is_available, make_comparison

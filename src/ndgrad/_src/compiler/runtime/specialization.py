@@ -63,7 +63,7 @@ def specialise(
     options: CodeOptions,
 ) -> Specialisation:
     """Trace a function for arguments with these leaves, and make its programs."""
-    if environment.may_ask_for_types:
+    if environment.reached.may_ask_for_types:
         slots.drop_all()
     arguments = Arguments.from_leaves(flat, spec, environment)
     traced = TracedFunction(function, name, environment, slots, arguments)

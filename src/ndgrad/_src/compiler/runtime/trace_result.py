@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ndgrad._src.compiler.capture.environment import get_facts
 from ndgrad._src.compiler.capture.loop_gradients import Joint
 from ndgrad._src.compiler.capture.random_draws import Tape
 from ndgrad._src.compiler.capture.slot_effects import Effect
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.runtime.results import Results
 from ndgrad._src.compiler.runtime.traced_function import Source

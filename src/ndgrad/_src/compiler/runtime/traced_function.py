@@ -14,12 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 
 from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.capture.deferred_calls import DeferredCall
-from ndgrad._src.compiler.capture.environment import Environment, get_facts
+from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.number_slots import NumberSlots
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.side_effects import refuse_float_errors
 from ndgrad._src.compiler.capture.slot_effects import Effect, EffectFinder
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.core.modes import Modes, modes
 from ndgrad._src.core.op_observers import observing

@@ -16,13 +16,14 @@ from typing import Any
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.captured_tensors import payload_of, use_proxies
 from ndgrad._src.compiler.capture.deferred_calls import deferring
-from ndgrad._src.compiler.capture.environment import Environment, get_facts
+from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
 from ndgrad._src.compiler.capture.patched_functions import patching
 from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import original_of
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watch_attributes
 from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch, load_filter
 from ndgrad._src.compiler.capture.tracer import Tracer
@@ -61,8 +62,8 @@ def trace_function(
 def _trace_once(traced: TracedFunction, arguments: Sequence[Any], strict: bool) -> tuple[TraceResult, TracedProgram]:
     environment, slots = traced.environment, traced.slots
     sources = _Sources(environment, arguments)
-    tracer = sources.tracer = Tracer(traced.name, sources.admit, environment.generator_state)
-    tracer.reads_numbers = not environment.may_ask_for_types
+    tracer = sources.tracer = Tracer(traced.name, sources.admit, environment.reached.generator_state)
+    tracer.reads_numbers = not environment.reached.may_ask_for_types
     tracer.outcomes = traced.given_outcomes
     tracer.note_attribute = sources.note_attribute  # type: ignore[method-assign]
     tracer.watch = environment.watch
@@ -126,7 +127,7 @@ class _Sources:
 
     def note_attribute(self, t: Any, name: str) -> None:
         """Guard that a captured tensor has no attribute of a name. Other tensors have no such guard."""
-        if not self._environment.capture_attributes(t, attributes_of(t)):
+        if not self._environment.reached.capture_tensor_attributes(t, attributes_of(t)):
             raise GraphBreak(f"the function asks for the attribute {name!r} of an argument")
 
 
@@ -153,12 +154,12 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     try:
         with without_collections(), use_proxies(), forbid_side_effects():  # excludes the collector's callbacks
             try:
-                with TraceWatch(environment) as tracer.calls:
+                with TraceWatch(environment.reached) as tracer.calls:
                     yield
             finally:
                 tracer.draws.undo()
                 environment.restore()
-        environment.capture_late_names(tracer.calls.library_names)
+        environment.reached.capture_late_names(tracer.calls.library_names)
     except GraphBreak as broken:
         tracer.broken = tracer.broken or broken
     except TraceEnd:
@@ -188,8 +189,8 @@ def _run(
         if tracer.reads_numbers:
             slots.install(tracer, tracer.numbers, traced.arguments.plain)
         else:
-            for cache in environment.caches:
-                environment.refuse_cache(cache)
+            for cache in environment.reached.caches:
+                environment.reached.opaque.refuse_cache(cache)
         outcome = traced.run_traced(tracer, arguments)
         left = _changed_identities(traced, tracer)
         with observing(tracer):
