@@ -20,7 +20,8 @@ from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Modes, find_silenced, join_levels, modes, process, restore, scope, thread
+from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
+from ndgrad._src.core.open_levels import find_silenced, join_levels
 from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.promotion import promote_arguments
 from ndgrad._src.core.record import record

@@ -23,9 +23,10 @@ from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.arrays.placement import CPU, device_of, move_to
 from ndgrad._src.arrays.precision import FLOAT32, INEXACT, half_of, round_to
 from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Modes, birth_level, modes, process, thread
+from ndgrad._src.core.modes import Modes, modes, process, thread
 from ndgrad._src.core.node import RULE, Edge, make_node, sizes
 from ndgrad._src.core.op_errors import after_failure
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.promotion import in_default_dtype, makes_floats
 from ndgrad._src.core.saved import hooks_for
 from ndgrad._src.core.saved_hooks import pack, pack_input, pack_output

@@ -22,13 +22,12 @@ from ndgrad._src.core.modes import (
     Scope,
     close_block,
     modes,
-    next_level_number,
-    note_open,
     open_block,
     process,
     restore,
     scope,
 )
+from ndgrad._src.core.open_levels import next_level_number, note_open
 from ndgrad._src.core.record import finish
 from ndgrad._src.core.sparse_gradients import refuse_sparse
 from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap

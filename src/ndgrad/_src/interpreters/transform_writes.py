@@ -21,8 +21,9 @@ from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad._src.core.exact_zeros import mark_overwrite
 from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad._src.core.layout import Order, copy_in_order, order_of
-from ndgrad._src.core.modes import find_silenced, join_levels, modes, thread
+from ndgrad._src.core.modes import modes, thread
 from ndgrad._src.core.node import OVERWRITING
+from ndgrad._src.core.open_levels import find_silenced, join_levels
 from ndgrad._src.core.record import own_edge
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.variable import Variable, meta_of, wrap

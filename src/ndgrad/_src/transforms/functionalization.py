@@ -23,7 +23,8 @@ import numpy as np
 from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.inplace import check_memory, check_writable, write
 from ndgrad._src.core.layout import copy_in_order, order_of
-from ndgrad._src.core.modes import Modes, birth_level, section, thread
+from ndgrad._src.core.modes import Modes, section, thread
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.stored_tensors import has_history
 from ndgrad._src.core.variable import (

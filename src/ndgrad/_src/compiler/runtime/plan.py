@@ -99,18 +99,18 @@ def make_plan(trace: TraceResult, traced: TracedProgram, options: CodeOptions) -
     writes_itself = _may_write_inputs(trace, values[layout.writes : layout.conditions])
     later = {layout.later + k: error for k, error in enumerate(trace.later)}
     return Plan(
-        options,
-        program,
-        forward,
-        backward,
-        options.runner(forward, _writes(trace, layout) if writes_itself else None, later),
-        options.runner(backward),
-        _make_whole(program, joint.cotangents, gradients, options, later),
-        layout,
-        kept_from,
-        _find_copied(forward, values),
-        writes_itself,
-        unseen,
+        options=options,
+        program=program,
+        forward=forward,
+        backward=backward,
+        run_forward=options.runner(forward, _writes(trace, layout) if writes_itself else None, later),
+        run_backward=options.runner(backward),
+        whole=_make_whole(program, joint.cotangents, gradients, options, later),
+        layout=layout,
+        kept_from=kept_from,
+        copied=_find_copied(forward, values),
+        writes_itself=writes_itself,
+        unseen_errors=unseen,
     )
 
 

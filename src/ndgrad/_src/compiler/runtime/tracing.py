@@ -11,7 +11,7 @@ import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.captured_tensors import payload_of, use_proxies
@@ -26,6 +26,7 @@ from ndgrad._src.compiler.capture.slot_effects import original_of
 from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.capture.tensor_metadata import attributes_of, watch_attributes
 from ndgrad._src.compiler.capture.trace_watch import TraceEnd, TraceWatch, load_filter
+from ndgrad._src.compiler.capture.traced_arrays import Memory
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.capture.user_lines import line_of
 from ndgrad._src.compiler.lower.float_errors import reporting_ops, unread_checks
@@ -224,46 +225,70 @@ def _analyse(
     inputs = [o.source for o in tracer.inputs]
     memories = [o._array.memory for o in tracer.inputs]
     results, roots = analyse_results(tracer, leaves, inputs, memories, traced.known_objects(), traced.has_effects)
-    writes = [i for i, memory in enumerate(memories) if memory.written and traced.has_effects]
-    if writes and share_memory([payload_of(t) for t in inputs], writes):
-        raise GraphBreak("an input is written that shares memory with another")
+    writes = _find_writes(memories, inputs) if traced.has_effects else []
     wanted = [i for i, t in enumerate(inputs) if requires_grad(t)] if roots else []
-    values = [
-        *results.values,
-        *[memories[i].value for i in writes],
-        *[value for value, _ in tracer.conditions],
-        *[value for value, _ in tracer.later],
-    ]
-    reports = traced.has_effects and all(o._array.stands_on is CPU for o in tracer.inputs)
-    unread = unread_checks(tracer.program, values, tracer.of_passes) if reports else []
-    values += unread
-    trace = copy_program(tracer.program, values) if reports else None
-    reporting: Counter[str] = Counter() if trace is None else reporting_ops(trace, tracer.of_passes)
+    values, checked = _find_values(traced, tracer, results.values, [memories[i].value for i in writes])
+    # The gradients run rules and hooks, so these are read before.
+    writers = [_writer_of(tracer.inputs[i]._storage) for i in writes]
+    may_fail_late = tracer.numbers.may_fail_late
     send_order = order_of_leaves(roots, inputs, wanted)
     joint, is_freed = _make_joint(tracer, values, roots, wanted, strict)
     found = TraceResult(
-        sources,
-        _find_metadata(tracer),
-        tracer.draws.tape,
-        thread.grad_enabled,
-        results,
-        outcome.spec,
-        [effect for effect, _ in outcome.effects],
-        writes,
-        [_writer_of(tracer.inputs[i]._storage) for i in writes],
-        [(t._array.shape, t._array.dtype) for t in roots],
-        [i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None],
-        send_order,
-        is_freed,
-        [outcome for _, outcome in tracer.conditions],
-        tracer.decided,
-        [error for _, error in tracer.later],
-        len(unread),
-        tracer.numbers.may_fail_late,
-        next((o._array.stands_on for o in tracer.inputs if o._array.stands_on is not CPU), CPU),
+        sources=sources,
+        metadata=_find_metadata(tracer),
+        tape=tracer.draws.tape,
+        grad_enabled=thread.grad_enabled,
+        results=results,
+        result_spec=outcome.spec,
+        effects=[effect for effect, _ in outcome.effects],
+        writes=writes,
+        writers=writers,
+        outputs=[(t._array.shape, t._array.dtype) for t in roots],
+        gradients_of=[i for i, g in zip(wanted, joint.gradients, strict=False) if g is not None],
+        send_order=send_order,
+        is_freed=is_freed,
+        outcomes=[is_true for _, is_true in tracer.conditions],
+        decided=tracer.decided,
+        later=[error for _, error in tracer.later],
+        unread=checked.unread,
+        may_fail_late=may_fail_late,
+        place=next((o._array.stands_on for o in tracer.inputs if o._array.stands_on is not CPU), CPU),
     )
     tracer.calls.end()  # only the compiler's own code runs from here on
-    return found, TracedProgram(joint, trace, reporting)
+    return found, TracedProgram(joint, checked.trace, checked.reporting)
+
+
+def _find_writes(memories: Sequence[Memory], inputs: Sequence[Any]) -> list[int]:
+    """Return the inputs that the function writes."""
+    writes = [i for i, memory in enumerate(memories) if memory.written]
+    if writes and share_memory([payload_of(t) for t in inputs], writes):
+        raise GraphBreak("an input is written that shares memory with another")
+    return writes
+
+
+class _Checked(NamedTuple):
+    """The trace to check for floating-point errors, with the elements that its reporting ops read and return."""
+
+    trace: Program | None
+    reporting: Counter[str]
+    #: Number of unread values that are computed for the check.
+    unread: int
+
+
+def _find_values(
+    traced: TracedFunction, tracer: Tracer, results: Sequence[Value], written: Sequence[Value]
+) -> tuple[list[Value], _Checked]:
+    """Return the values that a program computes: results, written inputs, conditions, checks, and unread values in which
+    eager code reports errors.
+    """
+    values = [*results, *written]
+    values += [value for value, _ in (*tracer.conditions, *tracer.later)]
+    if not traced.has_effects or any(o._array.stands_on is not CPU for o in tracer.inputs):
+        return values, _Checked(None, Counter(), 0)
+    unread = unread_checks(tracer.program, values, tracer.of_passes)
+    values += unread
+    trace = copy_program(tracer.program, values)
+    return values, _Checked(trace, reporting_ops(trace, tracer.of_passes), len(unread))
 
 
 def all_leaves(tracer: Tracer, returned: Sequence[Any], effects: Effects) -> list[Any]:

@@ -19,7 +19,8 @@ from ndgrad._src.arrays.addresses import window
 from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad._src.core.detach_checks import as_number, at_stake
-from ndgrad._src.core.modes import birth_level, process, thread
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap

@@ -257,6 +257,21 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     put_at(self, items, put, accumulate=False)
 
 
+def _spread_over_mask(value: Tensor, dims: int, behind: int) -> Tensor | None:
+    """Return one value for all elements chosen by a mask of `dims` dimensions, before `behind` other dimensions. Return
+    None if the elements get different values.
+    """
+    if _numel(value) == 1:
+        return shape_ops.reshape(value, shape=())
+    shape = tuple(value.shape)
+    if len(shape) <= behind:
+        return value
+    before = len(shape) - behind - 1
+    if shape[before] != 1:
+        return None
+    return shape_ops.reshape(value, shape=(*shape[:before], *[1] * dims, *shape[before + 1 :]))
+
+
 def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
     """Try `self[items] = value` for a mask of unknown values among basic items; return True if it was done.
 
@@ -282,17 +297,11 @@ def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
     if tuple(part.shape[first : first + mask.ndim]) != tuple(mask.shape):
         return False
     behind = part.ndim - first - mask.ndim
-    shape = tuple(value.shape)
-    if not is_one and len(shape) > behind:
-        if shape[len(shape) - behind - 1] != 1:
-            return False
-        value = shape_ops.reshape(
-            value, shape=(*shape[: len(shape) - behind - 1], *[1] * mask.ndim, *shape[len(shape) - behind :])
-        )
-    elif is_one:
-        value = shape_ops.reshape(value, shape=())
+    given = _spread_over_mask(value, mask.ndim, behind)
+    if given is None:
+        return False
     chosen = shape_ops.reshape(_as_tensor(self, mask), shape=(*mask.shape, *[1] * behind))
-    put = selection.where(chosen, value, part)
+    put = selection.where(chosen, given, part)
     if tuple(put.shape) != tuple(part.shape):
         return False
     write(fill.copy, self, (put,), {}, part=(ops.getitem, {"index": index}))
