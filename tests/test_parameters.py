@@ -36,6 +36,7 @@ HINTS = {
 
 #: Parameters of single functions, or of all in a namespace: pattern of name -> (parameters, reason).
 IGNORED = {
+    "ndgrad.library.Library.impl": ("allow_override", "a later registration replaces an earlier one, as in torch"),
     "ndgrad.distributed.*": ("*", "listed below"),
     "ndgrad.fx.*": ("*", "listed below"),
     "ndgrad.nn.parallel.DistributedDataParallel.*": ("*", "listed below"),

@@ -195,7 +195,7 @@ class Facts(TypedDict, total=False):
     #: problem of its own). The dimensions before them are a batch. One number stands for all arguments.
     core_dims: Sequence[int]
     #: The memory order of the result for arguments in C order or in another order: "C" (C order if the arguments are),
-    #: or "kept" (that of the arguments). Default for elementwise ops: "kept".
+    #: "kept" (that of the arguments), or "contiguous" (C order always). Default for elementwise ops: "kept".
     memory_order: str
     #: Its results have the dimensions of its setting `dim` elsewhere, or its arguments differ in them.
     moves_dims: bool

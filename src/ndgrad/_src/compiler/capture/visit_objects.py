@@ -38,6 +38,7 @@ Visitor = Callable[["ReachableObjects", str, Any, "str | None"], None]
 _CONSTANT_MODULES = (
     "ndgrad.ops.",
     "ndgrad.autograd.",
+    "ndgrad.library.",
     "ndgrad.numpy.",
     "ndgrad._src.arrays.",
     "ndgrad._src.ops.",
