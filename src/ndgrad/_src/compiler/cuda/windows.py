@@ -202,7 +202,7 @@ def conv(x: Any, w: Any, stride: Sequence[int], padding: Sequence[int], dilation
     """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     x, w = in_order(x), in_order(w)
     asked = _ask("forward", x, x.shape, w.shape, stride, padding, dilation, groups)
-    out = launch.array(asked.shape, x.dtype, launch.room(asked.bytes))
+    out = launch.array(asked.shape, x.dtype, launch.allocate(asked.bytes))
     if asked.plan is not None:
         asked.plan(_aligned(x), _aligned(w), out)
         return out
@@ -222,7 +222,7 @@ def conv_input_grad(
     asked = _ask("input", g, tuple(x_shape), w.shape, stride, padding, dilation, groups)
     if g.shape != asked.output:
         require_output_shape(g, x_shape, w.shape, asked.axes)
-    out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
+    out = launch.array(asked.shape, g.dtype, launch.allocate(asked.bytes))
     if asked.plan is not None:
         asked.plan(out, _aligned(w), _aligned(g))
         return out
@@ -247,7 +247,7 @@ def conv_weight_grad(
     if g.shape != asked.output:
         require_output_shape(g, x.shape, w_shape, asked.axes)
     if asked.plan is not None:
-        out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
+        out = launch.array(asked.shape, g.dtype, launch.allocate(asked.bytes))
         asked.plan(_aligned(x), out, _aligned(g))
         return out
     axes, m = asked.axes, w_shape[0]
