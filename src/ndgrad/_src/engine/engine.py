@@ -741,7 +741,7 @@ def _some_leaf() -> Node:
 
 class _Leaf(Variable):
     __slots__ = ()
-    face: ClassVar[type[Variable]] = Variable  # class of its gradient
+    tensor_type: ClassVar[type[Variable]] = Variable  # class of its gradient
 
 
 counts.array = calibrate(lambda: _count_array(False), lambda: _count_array(True))

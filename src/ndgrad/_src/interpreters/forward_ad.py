@@ -108,7 +108,7 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 
 def _copy_without_tangents(a: Any) -> Any:
     """Return another tensor object over the same payload and history, without tangents."""
-    bare = new(a.__class__ if a.own_dispatch else a.face)
+    bare = new(a.__class__ if a.own_dispatch else a.tensor_type)
     bare._storage = storage_of(a)  # Both share the storage: the bare tensor may be saved and the other one written.
     bare._array = a._array
     bare._node = a._node

@@ -332,7 +332,7 @@ def _as_tensor_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) ->
     for a, p in zip(args, payloads, strict=True):
         if o is p:
             return a
-    return wrap(o.face, lower(o))
+    return wrap(o.tensor_type, lower(o))
 
 
 # ----- vmap -----------------------------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ class _Recorded:
     def _as_tensor(self, g: Any, leaf: Any) -> Any:
         if g is None:
             return tensor_ops.zeros_like(unwrap(self.level, leaf))
-        return g if isinstance(g, Variable) else wrap(leaf.face, g)
+        return g if isinstance(g, Variable) else wrap(leaf.tensor_type, g)
 
 
 def _check_differentiable(name: str, t: Any) -> None:

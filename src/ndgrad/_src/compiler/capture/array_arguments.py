@@ -41,12 +41,12 @@ def as_inputs(flat: Sequence[Any]) -> list[Any] | None:
         if leaf.__class__ is np.ndarray and id(leaf) not in made:
             if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
                 return None
-            made[id(leaf)] = wrap_lent(_face(), leaf)
+            made[id(leaf)] = wrap_lent(_numpy_tensor_type(), leaf)
     return [made.get(id(leaf), leaf) for leaf in flat]
 
 
 @functools.cache
-def _face() -> Any:
+def _numpy_tensor_type() -> Any:
     return registry.numpy_array.to_array(wrap(Tensor, np.zeros(()))).__class__
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.compiler.capture.captured_state import MISSING, CapturedSlots, assign
 from ndgrad._src.compiler.capture.code_origin import is_foreign
 from ndgrad._src.compiler.capture.side_effects import original_function
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 
 if TYPE_CHECKING:
     from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
@@ -89,7 +89,7 @@ class NamesInUse:
 
     def capture_tensor_classes(self, walk: ReachableObjects) -> None:
         """Capture the attributes of tensor classes that code names, because methods can be replaced or added."""
-        for cls in FACES:
+        for cls in TENSOR_TYPES:
             if is_foreign(cls.__module__):
                 space = vars(cls)
                 names = (self.used & space.keys()) | self._computed

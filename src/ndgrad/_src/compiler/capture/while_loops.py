@@ -103,7 +103,7 @@ def run_while_loop(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors
 
     def condition(given: Tensors) -> list[Any]:
         p = holds(given)
-        return [p if hasattr(p, "face") else wrap(tensors[0].face if n else Tensor, np.asarray(bool(p)))]
+        return [p if hasattr(p, "tensor_type") else wrap(tensors[0].tensor_type if n else Tensor, np.asarray(bool(p)))]
 
     first, second = LiftedFunction(condition, tensors), LiftedFunction(body, tensors)
     m = n + len(first.captured)
@@ -131,7 +131,7 @@ class While(Function):
         else:
             settings |= {"carried": (len(starts[0]) + 1, *[s.carried for s in plan.sweeps[1:]]), "reads": reads}
         emit(tracer, run_while if len(regions) == 1 else sweeps, [*values, *taken], settings, results)
-        found = [wrap(t.face, tracer.array(v)) for t, v in zip(carried, results, strict=True)]
+        found = [wrap(t.tensor_type, tracer.array(v)) for t, v in zip(carried, results, strict=True)]
         del found[len(starts[0])]
         return tuple(found)
 
@@ -322,8 +322,8 @@ def _trace_sweeps(
     for number, (sweep, carry) in enumerate(zip(plan.sweeps[1:], starts[1:], strict=True), start=1):
         region = _trace_region(tracer, _add_rest(sweep.body, rest), carry, rows, f"sweep{number}")
         regions.append(region)
-        made = zip(region.faces[sweep.carried :], region.program.outputs[sweep.carried :], strict=True)
-        rows += [*carry, *[wrap(face, tracer.array(v)) for face, v in made]]
+        made = zip(region.tensor_types[sweep.carried :], region.program.outputs[sweep.carried :], strict=True)
+        rows += [*carry, *[wrap(tensor_type, tracer.array(v)) for tensor_type, v in made]]
     return first, regions
 
 

@@ -25,7 +25,7 @@ from ndgrad._src.compiler.cuda.products import multiply
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 #: Maximum bytes of the columns at a time, and threads of a block.
-_ROOM = 1 << 29
+_WORKSPACE = 1 << 29
 _THREADS = 256
 _PLACES = np.dtype(np.int64)
 
@@ -278,7 +278,7 @@ def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
 
 def _parts(samples: int, channels: int, axes: Sequence[Axis], itemsize: int) -> list[slice]:
     each = max(1, channels * prod(a.taps * a.out for a in axes) * itemsize)
-    step = max(1, _ROOM // each)
+    step = max(1, _WORKSPACE // each)
     return [slice(i, min(i + step, samples)) for i in range(0, samples, step)]
 
 

@@ -78,7 +78,7 @@ class NativeCall:
         self._keeps_edges = trace.is_plain and bool(trace.outputs) and trace.result_spec is LEAF
         #: Call counter for calls with one scalar result that has its gradients with it.
         self._whole = made.plan.whole if self._is_number_with_gradients() else None
-        self._tensor_type: Any = trace.results.new[0].face if self._whole is not None else None
+        self._tensor_type: Any = trace.results.new[0].tensor_type if self._whole is not None else None
         self._outputs = trace.outputs
         #: Warning filters, if a call that may report an error depends on them.
         self.filters = tuple(warnings.filters) if made.reports else None

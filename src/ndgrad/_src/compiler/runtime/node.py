@@ -17,7 +17,7 @@ import numpy as np
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.native.calls import make_fill
 from ndgrad._src.compiler.runtime.guard_source import GuardSource
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.node import MultiNode, make_node
 from ndgrad._src.core.record import saved_input
@@ -48,7 +48,7 @@ def gradient_giver(gradients: Sequence[tuple[int, Any]], leaves: Sequence[Any]) 
     a first call. A gradient becomes `.grad` without a copy if a copy would be the same: see Note [Steal or copy]. It is
     fresh memory of the program, in C order. Only its reference count tells if it has been given away.
     """
-    if not _ALONE or any(leaf.__class__ not in FACES for leaf in leaves):
+    if not _ALONE or any(leaf.__class__ not in TENSOR_TYPES for leaf in leaves):
         return _give_nothing
     source, entries = GuardSource("made, ends"), []
     make, count, end_class = source.name(wrap), source.name(getrefcount), source.name(AccumulateGrad)
@@ -62,7 +62,7 @@ def gradient_giver(gradients: Sequence[tuple[int, Any]], leaves: Sequence[Any]) 
         source.require(f"{meta}.requires_grad and not {meta}.reshapes")
         if len(value.shape) > 1:
             source.require(f"{t}._array.flags.c_contiguous")
-        entries.append(f"{meta}.__dict__, {make}({source.name(FACES[leaf.__class__])}, {g})")
+        entries.append(f"{meta}.__dict__, {make}({source.name(TENSOR_TYPES[leaf.__class__])}, {g})")
     return source.function(f"{source.name(make_fill('grad'))}({', '.join(entries)})", "found")
 
 

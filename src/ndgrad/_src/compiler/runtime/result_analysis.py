@@ -128,7 +128,7 @@ class _Analysis:
         is_apart = len({id(other) for other in sharing}) == 1 and self._is_apart(t, payload)
         number = self._new_memories.setdefault(id(payload.memory), len(self.new))
         if number == len(self.new) and is_apart:
-            self._add(t.face, self._tracer.value_of(payload), t, requires_grad(t), payload.stands_on)
+            self._add(t.tensor_type, self._tracer.value_of(payload), t, requires_grad(t), payload.stands_on)
             self._arrange(payload, t)
         elif number == len(self.new):
             self._add_whole(payload.memory, sharing)
@@ -176,20 +176,20 @@ class _Analysis:
             views = [t._meta.view for t in parts if t._meta is not None and t._meta.view is not None]
             whole = next((view.base for view in views if not view.base._array.path), None)
         if whole is not None:
-            self._add(whole.face, memory.value, whole, requires_grad(whole), memory.place or CPU)
+            self._add(whole.tensor_type, memory.value, whole, requires_grad(whole), memory.place or CPU)
             self._arrange(whole._array, whole)
         elif any(requires_grad(t) for t in parts):
             raise GraphBreak("views of one tensor are returned, and it is not known which")
         else:
-            self._add(parts[0].face, memory.value, None, False, memory.place or CPU)
+            self._add(parts[0].tensor_type, memory.value, None, False, memory.place or CPU)
             if self._lies_as_eager and any(not _lies_in_ordered(t._array) for t in parts):
                 raise GraphBreak("views of one tensor are returned, and it is not known in which order that lies")
             storage = parts[0]._storage
             if storage is not None:
                 self.new[-1].writes, self.new[-1].writer = storage.version.number, storage.version.writer
 
-    def _add(self, face: Any, value: Value, tensor: Any, differentiable: bool, place: device) -> None:
-        self.new.append(New(face, differentiable, place))
+    def _add(self, tensor_type: Any, value: Value, tensor: Any, differentiable: bool, place: device) -> None:
+        self.new.append(New(tensor_type, differentiable, place))
         self.values.append(value)
         self.tensors.append(tensor)
 
@@ -241,7 +241,7 @@ def _check_metadata(t: Any) -> None:
     """Raise if a tensor that the function has made has metadata that a program cannot give to a result."""
     if BareTensor.__dict__["__dict__"].__get__(t):
         raise GraphBreak("a tensor is returned that has attributes of the user's")
-    if t.__class__ is not t.face:
+    if t.__class__ is not t.tensor_type:
         raise GraphBreak(f"a tensor of class {t.__class__.__name__} is made and returned")
     meta = t._meta
     if meta is None:

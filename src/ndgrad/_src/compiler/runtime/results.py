@@ -33,7 +33,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 class New:
     """Memory that a call makes: the class of its tensor, and whether it has a history."""
 
-    face: Any
+    tensor_type: Any
     differentiable: bool
     #: Device of the memory.
     place: device = CPU
@@ -90,7 +90,7 @@ class Results:
         """
         made, number = [], 0
         for new, array in zip(self.new, arrays):
-            t = wrap(new.face, array if new.dims is None else array.transpose(new.dims))
+            t = wrap(new.tensor_type, array if new.dims is None else array.transpose(new.dims))
             if new.writes:
                 note_writes(t, new.writes, new.writer)
             if node is not None and new.differentiable:
@@ -115,7 +115,7 @@ class Results:
             if leaf.kind == PLAIN
             else (leaf.value, None)
             if leaf.kind == NUMBER
-            else (self.new[leaf.number].face, self.values[leaf.number].dtype)
+            else (self.new[leaf.number].tensor_type, self.values[leaf.number].dtype)
             if leaf.kind == NEW and not leaf.path
             else (None, None)
             for leaf in self.leaves

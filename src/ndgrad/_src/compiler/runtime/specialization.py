@@ -281,7 +281,7 @@ class Specialisation:
                 elif trace.place is not CPU and value.__class__ is np.ndarray and may_be_written(t, t._array):
                     t._array[...] = value
                 else:
-                    write(copy, t, (wrap(t.face, value),), {})
+                    write(copy, t, (wrap(t.tensor_type, value),), {})
                     count -= 1
                 storage = t._storage or storage_of(t)
                 for _ in range(count):

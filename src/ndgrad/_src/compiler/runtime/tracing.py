@@ -341,7 +341,7 @@ def _gradients(
     """Return the gradients of inputs, given those of the results; None if the graph is freed."""
     if not inputs:
         return ()
-    cotangents = [wrap(t.face, payload) for t, payload in zip(roots, given, strict=True)]
+    cotangents = [wrap(t.tensor_type, payload) for t, payload in zip(roots, given, strict=True)]
     try:
         return grad(roots, inputs, cotangents, allow_unused=True)
     except RuntimeError as error:
