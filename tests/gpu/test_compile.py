@@ -241,7 +241,7 @@ def test_random_numbers_of_a_gpu_are_drawn_there():
         assert ndgrad.equal(ndgrad.cuda.get_rng_state(), after)
     program = program_of(compiled)
     assert not any(program.on_host)
-    assert not program.parts.crossing
+    assert not program.plan.parts.crossing
 
 
 def test_strict_functions_run_op_by_op():

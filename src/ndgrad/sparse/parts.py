@@ -312,7 +312,8 @@ def _expand_ellipsis(parts: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     return (*parts[: places[0]], *(slice(None),) * (ndim - given), *parts[places[0] + 1 :])
 
 
-def _take_slice(self: Tensor, x: Tensor, dim: int, part: slice) -> Tensor:
+def _take_slice(self: Tensor, x: Any, dim: int, part: slice) -> Any:
+    """Return a slice along a dimension of `x`, which is made from `self`."""
     start, stop, step = part.indices(x.shape[dim])
     if step != 1:
         refuse("indexing with a step", (self,), {})

@@ -55,7 +55,7 @@ class Launcher:
         """Address of the flag."""
         return int(self._fault.data.ptr)
 
-    def start(self, name: str, blocks: int, threads: int, words: Sequence[int]) -> None:
+    def start(self, name: str, blocks: int, threads: int, words: list[int]) -> None:
         """Start a kernel."""
         self._functions.start(name, blocks, threads, words)
 
