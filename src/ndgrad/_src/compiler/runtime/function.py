@@ -276,6 +276,10 @@ class CompiledFunction:
                 finally:
                     if call.is_stale:
                         self._forget_native_call(call)
+        return self._call_in_python(args, kwargs)
+
+    def _call_in_python(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the result of a call that no native call serves. This path defines the meaning of a call."""
         state = modes()
         # Observers that only watch, such as the profiler, see a program run.
         is_watched = not process.shared or process.shared == len(thread.watchers)
@@ -283,19 +287,10 @@ class CompiledFunction:
             return self._call_under_autocast(args, kwargs, state)
         if state.entered or not is_watched or self.disabled.get() or runs_eagerly():
             return self.function(*args, **kwargs)
-        known = self._last
         tried: list[Entry] = []
-        if known is not None and not kwargs and known.fits(args, state.grad_enabled):
-            with self._lock:
-                mismatch = known.specialisation.mismatch(args)
-            if mismatch is None:
-                try:
-                    result = known.specialisation(args)
-                except Mispredicted:
-                    self._note_discarded_run(known.entry, tried)
-                else:
-                    self._add_native_call(known.entry, args, kwargs, state.grad_enabled)
-                    return result
+        found = self._call_like_last(args, kwargs, state.grad_enabled, tried)
+        if found is not MISS:
+            return found
         flat, spec = tree_flatten((args, kwargs))
         if have_arrays(flat):
             found = self._call_with_arrays(flat, spec, state.grad_enabled, args, kwargs)
@@ -309,6 +304,25 @@ class CompiledFunction:
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
+
+    def _call_like_last(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, tried: list[Entry]
+    ) -> Any:
+        """Return the result of a call of the same kind as the last one; MISS if it is of another kind."""
+        known = self._last
+        if known is None or kwargs or not known.fits(args, recording):
+            return MISS
+        with self._lock:
+            mismatch = known.specialisation.mismatch(args)
+        if mismatch is not None:
+            return MISS
+        try:
+            result = known.specialisation(args)
+        except Mispredicted:
+            self._note_discarded_run(known.entry, tried)
+            return MISS
+        self._add_native_call(known.entry, args, kwargs, recording)
+        return result
 
     def _call_under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
         """Return the result of a call under autocast. The autocast settings are part of the kind of the call and of the
@@ -669,7 +683,7 @@ def _warn(message: str) -> None:
     function.
     """
     with contextlib.suppress(UserWarning):
-        warnings.warn(message, stacklevel=6)
+        warnings.warn(message, stacklevel=7)
 
 
 def _setting(state: Modes) -> Any:
