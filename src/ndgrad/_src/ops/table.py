@@ -186,7 +186,7 @@ class Facts(TypedDict, total=False):
     cost: int
     #: The reduction over `dim` that the op is: "sum", "prod", "max", "min", "any", "all", "mean" or "logsumexp".
     reduces: str
-    #: The reduction that joins the results for pieces of the reduced dimensions: "sum", "max" or "min".
+    #: The reduction that joins the results for pieces of the reduced dimensions: "sum", "product", "max" or "min".
     joins_pieces_by: str
     #: Sets of arguments in which the op is jointly linear while the others are fixed: ["x y"] for a sum, ["x", "y"] for
     #: a product. Default: as `jvp` says.
