@@ -5,6 +5,8 @@ Tracers of this package pass real values, so no tensor is fake.
 
 from __future__ import annotations
 
+from typing import Self
+
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -14,7 +16,7 @@ __all__ = ["FakeTensor", "is_fake"]
 class FakeTensor(Tensor):
     """A class without instances, for `isinstance`. Tensors without values are on the device "meta"."""
 
-    def __new__(cls, *args: object, **kwargs: object) -> FakeTensor:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         raise RuntimeError("FakeTensor: there are none here. Use a tensor on device='meta'. [nd-absent]")
 
 
