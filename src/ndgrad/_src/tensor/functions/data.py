@@ -411,6 +411,8 @@ def construct(
         )
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
+        if not args:  # the size of a number, unlike a call without arguments
+            return fresh(library_for(where).empty((), dtype), tensor_type=tensor_type)
     if len(args) == 1 and isinstance(args[0], Variable):
         source: Any = args[0]
         if typed and np_dtype(source) != dtype:
