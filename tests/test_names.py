@@ -60,7 +60,6 @@ def test_pages_are_as_the_names_say():
 @pytest.mark.parametrize(
     ("path", "name", "words"),
     [
-        ("ndgrad", "hub", "downloaded"),
         ("ndgrad.distributed", "TCPStore", "MPI"),
         ("ndgrad", "quint8", "Quantised"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
