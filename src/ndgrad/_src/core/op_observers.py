@@ -251,6 +251,8 @@ class InPlaceForm:
         self.name = self.__name__ = op.name + "_"
 
     def __call__(self, target: Variable, *args: Any, **settings: Any) -> Variable:
+        if not self.op.has_own_form((target, *args), settings):
+            return registry.aten_functions.call_in_torch_form(self, (target, *args), settings)
         return write(self.op, target, args, {**self.op.settings, **settings})
 
     def forward_for(self, library: Library) -> Callable[..., Any]:
