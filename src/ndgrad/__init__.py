@@ -45,7 +45,7 @@ _SUBMODULES = frozenset(
     "testing torch_version types utils version viz xpu".split()
 )
 #: Private submodules that torch programs import.
-_PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
+_PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_higher_order_ops", "_vmap_internals"))
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
     "amp.autocast_mode": (

@@ -1016,6 +1016,11 @@ float16: dtype
 bfloat16: dtype
 float32: dtype
 float64: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
 complex64: dtype
 complex128: dtype
 short: dtype

@@ -184,9 +184,7 @@ def save(m: Any, f: str | os.PathLike[str] | IO[bytes], _extra_files: dict[str, 
     >>> ndgrad.jit.load(file)(ndgrad.zeros(5))
     tensor(0.)
     """
-    from ndgrad.export import Dim  # programs are needed for files only
-    from ndgrad.export import export as export_program
-    from ndgrad.export import save as save_program
+    from ndgrad import export as programs  # needed for files only
 
     program = m.__dict__.get("_program") if builtins.isinstance(m, ScriptModule) else None
     if program is None:
@@ -197,12 +195,12 @@ def save(m: Any, f: str | os.PathLike[str] | IO[bytes], _extra_files: dict[str, 
             )
         args, kwargs = _examples[m]
         open_sizes = tree_map(
-            lambda t: dict.fromkeys(range(t.dim()), Dim.AUTO) if builtins.isinstance(t, Variable) else None,
+            lambda t: dict.fromkeys(range(t.dim()), programs.Dim.AUTO) if builtins.isinstance(t, Variable) else None,
             (*args, *kwargs.values()),
         )
         function = m if builtins.isinstance(m, Module) else m.function
-        program = export_program(function, args, kwargs, dynamic_shapes=open_sizes)
-    save_program(program, f, extra_files=_extra_files)
+        program = programs.export(function, args, kwargs, dynamic_shapes=open_sizes)
+    programs.save(program, f, extra_files=_extra_files)
 
 
 def load(

@@ -238,7 +238,7 @@ class ExportedProgram:
                 outputs = map_aggregate(node.args[0], lambda v: nodes[v] if isinstance(v, Node) else v)
             elif node.op != "placeholder":
                 nodes[node] = graph.node_copy(node, lambda n: nodes[n])
-        by_target = {str(s.target): nodes[n] for n in inputs if n in nodes for s in [specs[n.name]] if s.target is not None}
+        by_target = {str(specs[n.name].target): nodes[n] for n in inputs if n in nodes}
         by_name = {n.name: nodes[n] for n in inputs if n in nodes}
         results: list[Any] = []
         for result, value in zip(self.graph_signature.output_specs, outputs, strict=True):

@@ -51,7 +51,8 @@ def opcheck(
     chosen = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     unknown = set(chosen) - set(_TESTS)
     if unknown:
-        raise ValueError(f"opcheck: there is no test {', '.join(sorted(unknown))}; give some of {_TESTS}. [nd-arguments]")
+        names = ", ".join(sorted(unknown))
+        raise ValueError(f"opcheck: there is no test {names}; give some of {_TESTS}. [nd-arguments]")
     overload, named = as_overload(op), dict(kwargs or {})
     tests: dict[str, Callable[[], None]] = {
         "test_schema": lambda: _check_schema(overload, args, named),

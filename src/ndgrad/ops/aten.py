@@ -12,10 +12,19 @@ import functools
 from typing import Any
 
 from ndgrad._src.core.op_observers import in_place_form
-from ndgrad._src.ops.table import table
+from ndgrad._src.ops.table import Op, table
 from ndgrad._src.ops.vocabulary import find
 
 _SAME = {"mm": "matmul", "bmm": "matmul", "mv": "matmul", "dot": "matmul", "_to_copy": "cast", "view": "reshape"}
+
+
+def _call_in_torch_form(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    from ndgrad.ops.aten_functions import call_in_torch_form  # the namespaces of all functions are layers above
+
+    return call_in_torch_form(op, args, settings)
+
+
+Op.torch_form = staticmethod(_call_in_torch_form)
 
 
 class Packet:
@@ -27,10 +36,8 @@ class Packet:
         self.whole = table.get(f"{op.name}_all")
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        if self.whole is not None:
-            from ndgrad.ops.aten_functions import call_in_torch_form  # torch's defaults are those of the overload
-
-            return call_in_torch_form(self.op, args, settings)
+        if self.whole is not None:  # torch's defaults are those of the overload
+            return _call_in_torch_form(self.op, args, settings)
         return self.op(*args, **settings)
 
     def __getattr__(self, name: str) -> Any:

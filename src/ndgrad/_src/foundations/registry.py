@@ -18,7 +18,6 @@ __all__ = [
     "accumulate",
     "anomaly",
     "array_api",
-    "aten_functions",
     "autocast",
     "call_watchers",
     "checksum",
@@ -65,7 +64,6 @@ MODULES = {
     "numpy_functions": "ndgrad.numpy.dispatch",
     "numpy_ufuncs": "ndgrad.numpy.ufuncs",
     "scipy_sparse": "ndgrad.scipy.sparse.arrays",
-    "aten_functions": "ndgrad.ops.aten_functions",
 }
 
 #: The class of plain results, registered by the tensor layer.
@@ -97,7 +95,6 @@ if TYPE_CHECKING:
     import ndgrad.numpy.coercion as numpy_arguments
     import ndgrad.numpy.dispatch as numpy_functions
     import ndgrad.numpy.ufuncs as numpy_ufuncs
-    import ndgrad.ops.aten_functions as aten_functions
     import ndgrad.scipy.sparse.arrays as scipy_sparse
     import ndgrad.sparse.tensor as sparse
     from ndgrad._src.compiler.runtime import eager_kernels as eager_kernels

@@ -469,9 +469,12 @@ class Op(OpFacts):
         try:
             return self.eager(*args, **settings)
         except TypeError:
-            if self.has_own_form(args, settings):
+            if Op.torch_form is None or self.has_own_form(args, settings):
                 raise
-        return registry.aten_functions.call_in_torch_form(self, args, settings)
+        return Op.torch_form(self, args, settings)
+
+    #: Calls an op with the arguments of torch's schema; set by `ndgrad.ops.aten`, where such programs get their ops.
+    torch_form: ClassVar[Callable[..., Any] | None] = None
 
     def has_own_form(self, args: tuple[Any, ...], settings: Mapping[str, Any]) -> bool:
         """True if a call has the op's own form: tensors, and settings by name. torch's schemas have other ones."""

@@ -9,10 +9,12 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.runtime.directives import allow_in_graph, assume_constant_result, list_backends
 from ndgrad._src.compiler.runtime.entry import compile, disable, explain, is_compiling, reset
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad.nn.modules.compiled import CompiledModule as OptimizedModule
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "config", "disable", "explain", "graph_break", "is_compiling",
-    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "reset",
+    "OptimizedModule", "list_backends", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "optimize", "reset",
 ]  # fmt: skip
 
 
@@ -48,5 +50,9 @@ def mark_dynamic(t: Any, index: Any, **_: Any) -> None:
 
 
 maybe_mark_dynamic = mark_static = mark_dynamic
+
+
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """Accept a tensor whose memory stays in place: compiled programs look up the memory at each call."""
 
 _refuse_absent(__name__)
