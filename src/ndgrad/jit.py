@@ -21,6 +21,7 @@ from typing import IO, Any, Final, TypeVar
 
 from ndgrad._src.compiler.runtime.entry import compile
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.warm_up import ScriptFunction, Strategy
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.pytree import tree_flatten, tree_map
@@ -39,8 +40,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-ScriptFunction = CompiledFunction
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list  # torch's annotations of a number or a list
 
 
 class ScriptModule(Module):
@@ -116,8 +116,12 @@ class TracingCheckError(Exception):
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """Return a function that is compiled when it is called. A module is returned as a `ScriptModule` over the same
-    parameters; a class is returned unchanged.
+    """Return a function that is compiled for arguments that repeat.
+
+    A module is returned as a `ScriptModule` over the same parameters, and a class unchanged.
+
+    The first 20 calls with one kind of arguments (shapes and dtypes) run eagerly, and at most two kinds are compiled
+    (see `set_fusion_strategy`). `ndgrad.compile` compiles at the first call, for every kind.
 
     >>> import ndgrad
     >>> @ndgrad.jit.script
@@ -134,7 +138,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         return obj
     if not callable(obj):
         raise TypeError(f"jit.script() takes a function, a module or a class, but got {type(obj).__name__}. [nd-type]")
-    return compile(obj)
+    return obj if builtins.isinstance(obj, CompiledFunction) else ScriptFunction(obj)
 
 
 _tracing: ContextVar[bool] = ContextVar("ndgrad_jit_tracing", default=False)
@@ -312,6 +316,14 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return builtins.isinstance(obj, tuple(getattr(t, "__origin__", t) or t for t in targets))
 
 
+def _overload(func: F) -> F:
+    """Return the function: torch's mark of one signature of several. The last definition, without the mark, runs."""
+    return func
+
+
+_overload_method = _overload
+
+
 class Attribute:
     """A value with its type, for torch's compiler."""
 
@@ -339,8 +351,22 @@ def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = No
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return the fusion strategy of torch's compiler, without effect."""
-    return strategy
+    """Set how many kinds of arguments each function of `script` is compiled for, and return the setting before.
+
+    Shapes are always those of the compiled kind, so "STATIC" and "DYNAMIC" entries add up.
+
+    >>> import ndgrad
+    >>> before = ndgrad.jit.set_fusion_strategy([("STATIC", 4)])
+    >>> ndgrad.jit.set_fusion_strategy(before)
+    [('STATIC', 4)]
+    """
+    for kind, count in strategy:
+        if kind not in ("STATIC", "DYNAMIC") or count < 0:
+            raise ValueError(
+                f"set_fusion_strategy: {(kind, count)!r} is not a pair of STATIC or DYNAMIC and a count. [nd-option]"
+            )
+    before, Strategy.steps = Strategy.steps, list(strategy)
+    return before
 
 
 _onednn = False
@@ -379,6 +405,30 @@ def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
 def wait(future: Future[T]) -> T:
     """Return the value of a future."""
     return future.wait()
+
+
+_fork, _wait = fork, wait  # torch's names inside scripted functions
+
+# torch's names in `torch._jit_internal`.
+_Final = Final
+
+
+def boolean_dispatch(
+    arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any], if_false: Callable[..., Any],
+    module_name: str | None, func_name: str | None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return a function that calls one of two functions, chosen by a bool among its arguments."""
+
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
+        return (if_true if flag else if_false)(*args, **kwargs)
+
+    dispatch.__doc__ = if_true.__doc__ or if_false.__doc__
+    if module_name is not None:
+        dispatch.__module__ = module_name
+    if func_name is not None:
+        dispatch.__name__ = func_name
+    return dispatch
 
 
 _refuse_absent(__name__)

@@ -1,19 +1,16 @@
-"""torch's helper for masks that are written with indices and run under vmap."""
+"""`torch._dynamo._trace_wrapped_higher_order_op`: a mode for indices inside vmap."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+
 __all__ = ["TransformGetItemToIndex"]
 
 
 class TransformGetItemToIndex(nullcontext[None]):
-    """A block in which `x[i]` with batched indices is one op under vmap. Here it always is.
+    """A block in which `x[i]` accepts a tensor of one element of an open vmap as `i`. Indexing always does here."""
 
-    >>> import ndgrad
-    >>> from ndgrad._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
-    >>> table = ndgrad.tensor([5.0, 6.0, 7.0])
-    >>> with TransformGetItemToIndex():
-    ...     ndgrad.vmap(lambda i: table[i])(ndgrad.tensor([2, 0]))
-    tensor([7., 5.])
-    """
+
+_refuse_absent(__name__)

@@ -214,7 +214,7 @@ def save(
         raise NotImplementedError(
             "save: opset_version selects torch's ops; the ops here have one version. [nd-unsupported]"
         )
-    contents = _write(ep, extra_files or {})
+    contents = _write_program(ep, extra_files or {})
     if isinstance(f, (str, os.PathLike)):
         with open(f, "wb") as file:
             file.write(contents)
@@ -222,7 +222,7 @@ def save(
         f.write(contents)
 
 
-def _write(ep: ExportedProgram, extra_files: dict[str, Any]) -> bytes:
+def _write_program(ep: ExportedProgram, extra_files: dict[str, Any]) -> bytes:
     encoder = _Encoder()
     signature = ep.graph_signature
     nodes = [
@@ -339,10 +339,10 @@ def load(
         tensors = safetensors.load(archive.read("tensors.safetensors"))
         for name in extra_files or {}:
             extra_files[name] = archive.read(f"extra/{name}").decode()  # type: ignore[index]  # it has the name
-    return _read(parts, tensors)
+    return _read_program(parts, tensors)
 
 
-def _read(parts: dict[str, Any], tensors: dict[str, Any]) -> ExportedProgram:
+def _read_program(parts: dict[str, Any], tensors: dict[str, Any]) -> ExportedProgram:
     graph = Graph()
     nodes: dict[str, Any] = {}
     decoder = _Decoder(nodes, tensors)

@@ -24,6 +24,10 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"ndgrad.ops.{name}")
+    if name in ("c10d_functional", "_c10d_functional", "c10d", "_dtensor"):
+        from ndgrad.ops.collectives import NAMESPACES  # rarely needed
+
+        return NAMESPACES[name]
     from ndgrad.library.overloads import find_namespace  # loads transforms, which most programs do not need
 
     return find_namespace(name)

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad.distributed.groups import destroy_process_group, init_process_group, is_initialized, world_group
+from ndgrad.distributed.groups import (
+    destroy_process_group,
+    init_process_group,
+    is_available,
+    is_initialized,
+    world_group,
+)
 from ndgrad.distributed.objects import all_gather_object
 from ndgrad.distributed.remote import contexts as _contexts
 from ndgrad.distributed.remote.agent import Agent, WorkerInfo, _current, current_agent, set_agent
@@ -19,8 +25,8 @@ from ndgrad.distributed.rpc import functions as functions
 from ndgrad.futures import Future
 
 __all__ = [
-    "RRef", "RpcBackendOptions", "WorkerInfo", "functions", "get_worker_info", "init_rpc", "remote", "rpc_async",
-    "rpc_sync", "shutdown",
+    "RRef", "RpcBackendOptions", "WorkerInfo", "functions", "get_worker_info", "init_rpc", "is_available", "remote",
+    "rpc_async", "rpc_sync", "shutdown",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -59,6 +65,8 @@ def init_rpc(
         raise RuntimeError(
             "init_rpc: rpc is initialized already on this rank. Call rpc.shutdown() first. [nd-call-order]"
         )
+    if backend is not None and getattr(backend, "name", backend) not in ("TENSORPIPE", "MPI"):
+        raise ValueError(f"init_rpc(backend={backend!r}): messages go through MPI. Leave it out. [nd-process-group]")
     if not is_initialized():
         init_process_group(rank=rank, world_size=-1 if world_size is None else world_size)
         _Made.group = True
@@ -84,7 +92,8 @@ def init_rpc(
 
 
 def shutdown(graceful: bool = True, timeout: float = 0) -> None:
-    """Stop calling and being called. If `graceful`, wait until all ranks have called it and no call is in progress.
+    """Stop calling and being called. If `graceful`, wait until all ranks have called it and no call is in progress, for
+    at most `timeout` seconds; 0 means the timeout of the group.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -93,7 +102,7 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     agent = current_agent()
     try:
         if graceful:
-            agent.settle()
+            agent.settle(timeout)
     finally:
         agent.close()
         set_agent(None)
