@@ -25,6 +25,7 @@ import numpy as np
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.device_draws import DRAWS, Source
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on, defaults_of_devices
+from ndgrad._src.arrays.host_draws import cast
 from ndgrad._src.arrays.placement import device_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
@@ -51,8 +52,8 @@ class Draw(NamedTuple):
         """Draw the numbers."""
         settings, where = dict(self.settings), self.generator.device
         if where.type == "cpu":
-            drawn = random.SHAPE_ONLY[self.name](self.generator.numpy, self.shape, self.dtype, **settings)
-            return np.asarray(drawn).astype(self.dtype, copy=False)
+            drawn = random.SHAPE_ONLY[self.name](random.source_of(self.generator), self.shape, self.dtype, **settings)
+            return cast(drawn, self.dtype)
         found = library.device_library
         with found.cuda.Device(where.index or 0):  # on the device itself, by the kernels of eager draws
             drawn = DRAWS[self.name](Source(found, self.generator), self.shape, self.dtype, **settings)
