@@ -121,19 +121,13 @@ def _place(np: Library, values: Payload, dtype: Any) -> Payload:
 # ----- numbers in the shape of a tensor ------------------------------------------------------------------------------
 
 
-def memory_order(x: Any) -> tuple[int, ...] | None:
-    """Return the dimensions of an array in the order of its memory; None if this is their own order, or if elements share
-    memory.
+def layout_of(x: Any) -> tuple[int, ...] | None:
+    """Return the dimensions of an array in the order of its memory; None if it is contiguous, or if elements share memory.
     """
-    if x.ndim < 2 or x.flags.c_contiguous:
+    if x.flags.c_contiguous or 0 in x.strides:
         return None
-    sizes = [(abs(step), -dim) for dim, (step, n) in enumerate(zip(x.strides, x.shape, strict=True)) if n > 1]
-    if any(step == 0 for step, _ in sizes):
-        return None
-    # Dimensions of one element stay beside their neighbours.
-    order = [-dim for _, dim in sorted(sizes, reverse=True)]
-    order += [dim for dim, n in enumerate(x.shape) if n == 1]
-    return None if order == sorted(order) else tuple(order)
+    # Dimensions of one element may have any stride; they come last.
+    return tuple(sorted(range(x.ndim), key=lambda dim: (x.shape[dim] == 1, -abs(x.strides[dim]))))
 
 
 def empty_like(x: Any, dtype: Any) -> Any:
@@ -143,15 +137,14 @@ def empty_like(x: Any, dtype: Any) -> Any:
     return numpy.empty_like(x, dtype)
 
 
-def draw_in_order(draw: Callable[..., Any], source: HostSource, x: Any, settings: dict[str, Any]) -> Any:
-    """Draw numbers in the shape and dtype of an array. They fill its memory from the beginning to the end."""
-    if not isinstance(x, numpy.ndarray) or x.flags.c_contiguous or 0 in x.strides:
-        return draw(source, x.shape, x.dtype, **settings)
-    order = memory_order(x)
-    if order is None:
-        return draw(source, x.shape, x.dtype, contiguous=False, **settings)
-    made = draw(source, tuple([x.shape[dim] for dim in order]), x.dtype, contiguous=False, **settings)
-    return made.transpose(numpy.argsort(order))
+def draw_in_layout(
+    draw: Callable[..., Any], source: HostSource, shape: Any, dtype: Any, layout: tuple[int, ...] | None, settings: Any
+) -> Any:
+    """Draw numbers in a shape. They fill memory of the given layout from the beginning to the end."""
+    if layout is None:
+        return draw(source, shape, dtype, **settings)
+    made = draw(source, tuple([shape[dim] for dim in layout]), dtype, contiguous=False, **settings)
+    return made.transpose(numpy.argsort(layout))
 
 
 def _define_fill(name: str, settings: dict[str, Any], backward_name: str | None = None) -> Op:
@@ -164,7 +157,8 @@ def _define_fill(name: str, settings: dict[str, Any], backward_name: str | None 
         source = None if np is numpy else _device_source(np, x, generator)
         if source is not None:
             return _place(np, DRAWS[name](source, x.shape, x.dtype, **given), x.dtype)
-        return _place(np, draw_in_order(draw, source_of(generator), x, given), x.dtype)
+        layout = layout_of(x) if np is numpy else None
+        return _place(np, draw_in_layout(draw, source_of(generator), x.shape, x.dtype, layout, given), x.dtype)
 
     return op(
         name, "x",
@@ -240,7 +234,8 @@ def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Pay
     p = widen(to_host(p))
     if p.dtype.kind != "f":
         p = p.astype(numpy.float32)
-    u = draw_in_order(host_draws.unit_like, source_of(generator), x, {"like": p.dtype})
+    layout, given = layout_of(x) if np is numpy else None, {"like": p.dtype}
+    u = draw_in_layout(host_draws.unit_like, source_of(generator), x.shape, x.dtype, layout, given)
     return _place(np, u < p, x.dtype)
 
 
