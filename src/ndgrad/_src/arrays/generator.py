@@ -76,6 +76,7 @@ class Generator:
         new: Self = object.__new__(made)
         return new
 
+<<<<<<< HEAD
     device: device
     #: Held around draws that belong together.
     lock: threading.RLock
@@ -85,6 +86,13 @@ class Generator:
     #: The same in single precision; only other programs' states have it.
     float_normal: float | None
     _seed: int
+=======
+    if TYPE_CHECKING:  # `typing.get_type_hints` could not resolve these
+        device: device
+        lock: threading.RLock
+        numpy: np.random.Generator
+        _seed: int
+>>>>>>> main
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self.device = _cpu(device)

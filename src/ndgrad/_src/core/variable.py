@@ -89,16 +89,21 @@ class BareTensor:
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
 
-    _array: Any
-    _node: Node | None
-    _storage: Storage | None
-    _meta: Meta | None
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a user's class could not resolve these
+        _array: Any
+        _node: Node | None
+        _storage: Storage | None
+        _meta: Meta | None
 
     #: Hook of classes that keep values and graph in other tensors: (op, args, settings) -> result.
     #: Dispatch calls it instead of the op if an argument is of such a class.
     run_op: Any = None
-    #: Hook of the same classes: (function that makes a tensor like a given tensor) -> a tensor like this one.
+    #: Hook of the same classes: (function that makes a tensor like a given tensor, shape) -> a tensor like this one.
     made_alike: Any = None
+    #: Hook of the same classes: (op, other arguments, settings) -> this tensor, set to the result of the op.
+    take_result: Any = None
+    #: Hook of the same classes: (tensor of the same shape) -> this tensor, with its values, for `out=`.
+    take_whole: Any = None
     #: Hook of the same classes: () -> the values for value checks (ndgrad.storage.checkable).
     checked_values: Any = None
 

@@ -348,7 +348,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     tensor(6.)
     """
 
-    _backward_cls: ClassVar[type[FunctionNode]]
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a user's class could not resolve it
+        _backward_cls: ClassVar[type[FunctionNode]]
     generate_vmap_rule = False
     #: Drop saved tensors as soon as backward has read them, even if the graph is kept: they can be read once.
     clear_saved_tensors_on_access = False

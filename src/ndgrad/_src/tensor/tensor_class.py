@@ -381,6 +381,11 @@ class Tensor(PythonProtocols, TensorMethods):
         """
         return storage_offset(memory_of(self))
 
+    @property
+    def _cdata(self) -> int:
+        """A number that identifies the tensor while it is alive."""
+        return id(self)
+
     @method
     def data_ptr(self) -> int:
         """The address of the first element.
