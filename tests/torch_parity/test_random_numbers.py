@@ -330,7 +330,7 @@ class Draws(torch.utils.data.Dataset):
     def __getitem__(self, index: int) -> Any:
         import random
 
-        return [float(self.library.rand(1)), random.random(), float(np.random.rand())]  # noqa: NPY002
+        return [float(self.library.rand(1)), random.random(), float(np.random.rand())]
 
 
 def test_workers_are_seeded_as_in_torch() -> None:

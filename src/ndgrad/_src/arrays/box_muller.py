@@ -1,8 +1,8 @@
 """Normal numbers from uniform ones, in torch's blocks of 16: eight radii, then eight angles.
 
 In single precision torch computes the logarithm, sine and cosine by the polynomials of the Cephes library, with fused
-multiply-adds. `_single` makes the same steps, so its results have the same bits. A fused multiply-add is a product and a
-sum in double precision, rounded to single precision at the end.
+multiply-adds. `_single` makes the same steps, so its results have the same bits. A fused multiply-add is a product and
+a sum in double precision, rounded to single precision at the end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def _singles(*numbers: float) -> list[float]:
 
 # The polynomials of Cephes, highest power first: the logarithm of 1 + x, cosine and sine between -pi/4 and pi/4.
 _LOG = _singles(
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
-    -2.4999993993e-1, 3.3333331174e-1,
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
 )  # fmt: skip
 _COS = _singles(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 _SIN = _singles(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)

@@ -40,15 +40,15 @@ _UNSEEDED = 67280421310721
 
 _WORD = (1 << 64) - 1
 
-# torch's layout of a state: seed; number of words until the next block of 624, plus one; a flag; number of words drawn of
-# this block; the block, in words of 64 bits (not in these formats); two unused numbers around a normal number kept for
-# the next draw; a flag for it; the same in single precision.
+# torch's layout of a state: seed; number of words until the next block of 624, plus one; a flag; number of words drawn
+# of this block; the block, in words of 64 bits (not in these formats); two unused numbers around a normal number kept
+# for the next draw; a flag for it; the same in single precision.
 _HEAD = struct.Struct("<QiiQ")
 _TAIL = struct.Struct("<dddi4xfB3x")
 _STATE_SIZE = _HEAD.size + 8 * 624 + _TAIL.size
 
-# Layout of a state inside the package, which is shorter: seed; flags for the two normal numbers, and the numbers, the one
-# in single precision first; then the twister's state.
+# Layout of a state inside the package, which is shorter: seed; flags for the two normal numbers, and the numbers, the
+# one in single precision first; then the twister's state.
 _PACKED = struct.Struct("<QBB2xfd")
 
 
@@ -76,23 +76,16 @@ class Generator:
         new: Self = object.__new__(made)
         return new
 
-<<<<<<< HEAD
-    device: device
-    #: Held around draws that belong together.
-    lock: threading.RLock
-    twister: Twister
-    #: The second number of the last pair of normal numbers, if the next draw begins with it.
-    normal: float | None
-    #: The same in single precision; only other programs' states have it.
-    float_normal: float | None
-    _seed: int
-=======
     if TYPE_CHECKING:  # `typing.get_type_hints` could not resolve these
         device: device
+        #: Held around draws that belong together.
         lock: threading.RLock
-        numpy: np.random.Generator
+        twister: Twister
+        #: The second number of the last pair of normal numbers, if the next draw begins with it.
+        normal: float | None
+        #: The same in single precision; only other programs' states have it.
+        float_normal: float | None
         _seed: int
->>>>>>> main
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self.device = _cpu(device)
@@ -201,8 +194,8 @@ class Generator:
             return _PACKED.pack(self._seed, *flags, single or 0.0, normal or 0.0) + self.twister.state()
 
     def set_state(self, new_state: Tensor | npt.ArrayLike) -> Generator:
-        """Continue from a state that `get_state` of this or another generator returned. States of torch's CPU generators
-        are the same.
+        """Continue from a state that `get_state` of this or another generator returned. States of torch's CPU
+        generators are the same.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator()
@@ -229,8 +222,8 @@ class Generator:
         _, normal, _, has_normal, float_normal, has_float = _TAIL.unpack_from(state, _STATE_SIZE - _TAIL.size)
         if seeded != 1 or not 0 < left <= 624 or following > 624:
             raise RuntimeError(
-                "Invalid mt19937 state: its counters are out of range. Pass the result of get_state() of a CPU generator. "
-                "[nd-values]"
+                "Invalid mt19937 state: its counters are out of range. Pass the result of get_state() of a CPU "
+                "generator. [nd-values]"
             )
         words = np.empty(625, np.uint32)
         words[:-1] = np.frombuffer(state, "<u8", 624, _HEAD.size)

@@ -1,12 +1,12 @@
 """Random numbers of a CPU generator: torch's ways to make numbers of a Mersenne twister's words, in torch's order.
 
 Uniform numbers take one word in single precision and narrower dtypes, and two in double precision. Normal numbers take
-one of two ways. A contiguous result of 16 elements or more is made in blocks (box_muller). All others are made one by one
-in double precision: each pair of uniform numbers gives two normal ones, and the generator keeps the second for the next
-draw. All other distributions are computed from uniform numbers in double precision.
+one of two ways. A contiguous result of 16 elements or more is made in blocks (box_muller). All others are made one by
+one in double precision: each pair of uniform numbers gives two normal ones, and the generator keeps the second for the
+next draw. All other distributions are computed from uniform numbers in double precision.
 
-The order of elements is the order of memory: a transposed tensor is filled as if it were not transposed. The caller passes
-the shape in this order (ndgrad._src.ops.random).
+The order of elements is the order of memory: a transposed tensor is filled as if it were not transposed. The caller
+passes the shape in this order (ndgrad._src.ops.random).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _count(shape: Any) -> int:
 
 
 def cast(values: Any, dtype: Any) -> Any:
-    """Return numbers in a dtype. Numbers of double precision are rounded to single precision first if it is narrower."""
+    """Return numbers in a dtype. Numbers of double precision are rounded to single precision first if it is narrower.
+    """
     values = np.asarray(values)
     if dtype.itemsize == 2 and values.dtype == _DOUBLE and dtype.kind in "fV":
         values = values.astype(_SINGLE)
@@ -205,9 +206,9 @@ def _exchange(targets: Any, n: int) -> Any:
     """Return the result of exchanging i with targets[i] >= i, for i = 0, 1, ..., in a number of passes over arrays.
 
     Exchange i moves the number at j = targets[i] to its final place i, and the number at i to j. The number at place k
-    before exchange k is called start[k]. It comes from the last exchange m < k with target k, which moved start[m] there,
-    or is k if there is none. So start[k] is the end of a chain, which is followed by doubling. The number at j before
-    exchange i comes in the same way from the exchange before i with target j.
+    before exchange k is called start[k]. It comes from the last exchange m < k with target k, which moved start[m]
+    there, or is k if there is none. So start[k] is the end of a chain, which is followed by doubling. The number at j
+    before exchange i comes in the same way from the exchange before i with target j.
     """
     steps = np.arange(n - 1)
     moves = np.nonzero(targets != steps)[0]
@@ -218,8 +219,8 @@ def _exchange(targets: Any, n: int) -> Any:
         if (further == start).all():
             break
         start = further
-    # The exchanges with the same target, in order: the first finds the target itself there, the next what the one before
-    # has moved there. In each round the earliest remaining exchange of every target is taken.
+    # The exchanges with the same target, in order: the first finds the target itself there, the next what the one
+    # before has moved there. In each round the earliest remaining exchange of every target is taken.
     made = np.empty(n, np.int64)
     made[: n - 1] = targets
     stays = np.nonzero(targets == steps)[0]
@@ -308,7 +309,7 @@ def random(
     return made if high > 1 << 63 else made.view(np.int64)
 
 
-def below(source: HostSource, shape: Any, p: float) -> Any:
+def compare_below(source: HostSource, shape: Any, p: float) -> Any:
     """True with probability p, by numbers in double precision."""
     return source.integers_53(shape) < np.uint64(math.ceil(p * 2.0**53))
 
@@ -319,7 +320,7 @@ def unit_like(source: HostSource, shape: Any, dtype: Any, *, like: Any, contiguo
 
 
 def bernoulli_scalar(source: HostSource, shape: Any, dtype: Any, *, p: float, contiguous: bool = True) -> Any:
-    return below(source, shape, p)
+    return compare_below(source, shape, p)
 
 
 def permutation(source: HostSource, shape: Any, dtype: Any, contiguous: bool = True) -> Any:
@@ -408,8 +409,8 @@ def von_mises(source: HostSource, loc: Any, concentration: Any) -> Any:
 def multinomial(source: HostSource, weights: Any, dtype: Any, *, num_samples: int, replacement: bool) -> Any:
     """Indices with probabilities proportional to the last dimension of `weights`, which are wide numbers of `dtype`.
 
-    Without replacement, these are the `num_samples` smallest of independent exponential times with these rates, in their
-    order. The order is that of successive draws.
+    Without replacement, these are the `num_samples` smallest of independent exponential times with these rates, in
+    their order. The order is that of successive draws.
     """
     if replacement and num_samples > 1:
         edges = np.cumsum(weights, -1, dtype=weights.dtype)

@@ -1,9 +1,10 @@
 """The words of torch's CPU generator: the Mersenne twister MT19937 of NumPy, seeded and stored as torch does.
 
 Note [Memory of the twister]
-Reading or setting the `state` of NumPy's bit generator converts 624 words one by one, which takes 30 us, and making a bit
-generator takes longer. So states are copied in one piece through the address that the bit generator publishes. The first
-twister compares its memory with `state`; if they differ, `state` is used. Twisters of deleted generators are used again.
+Reading or setting the `state` of NumPy's bit generator converts 624 words one by one, which takes 30 us, and making a
+bit generator takes longer. So states are copied in one piece through the address that the bit generator publishes. The
+first twister compares its memory with `state`; if they differ, `state` is used. Twisters of deleted generators are used
+again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Twister:
 
     def seed(self, seed: int) -> None:
         """Start from a seed. Only its lower 32 bits count, as in torch."""
-        self._bits._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]  # RandomState.seed, without its checks
+        self._bits._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]  # as RandomState.seed
 
     def state(self) -> bytes:
         """Return the words of the state and the number of words of it that were drawn, of 32 bits each."""

@@ -1,8 +1,9 @@
 """x * factor + term with a single rounding, by NumPy: the fused multiply-add of processors.
 
 torch's kernels are compiled with it, so its random numbers have these bits. In single precision the product is exact in
-double precision. In double precision the sum is made of exact parts (Boldo and Melquiond, "Emulation of FMA and correctly
-rounded sums", 2008): its low part is rounded to odd, so that the last addition rounds as if the sum were exact.
+double precision. In double precision the sum is made of exact parts (Boldo and Melquiond, "Emulation of FMA and
+correctly rounded sums", 2008): its low part is rounded to odd, so that the last addition rounds as if the sum were
+exact.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Samplers that take a varying number of uniform numbers for each sample: Poisson, binomial and gamma numbers.
 
-They make torch's choices in torch's order, sample by sample, so a seed gives torch's numbers. Each takes a function that
-returns the next uniform number on [0, 1), in double precision.
+They make torch's choices in torch's order, sample by sample, so a seed gives torch's numbers. Each takes a function
+that returns the next uniform number on [0, 1), in double precision.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Uniform = Callable[[], float]
 
 
 def poisson(rate: float, uniform: Uniform) -> float:
-    """Return a Poisson number: by transformed rejection (Hoermann, 1993) for large rates, else as the number of arrivals
-    before time one.
+    """Return a Poisson number: by transformed rejection (Hoermann, 1993) for large rates, else as the number of
+    arrivals before time one.
     """
     if rate >= 10:
         return _transformed_poisson(rate, uniform)
@@ -71,7 +71,7 @@ def binomial(count: float, probability: float, uniform: Uniform, single: bool) -
     if probability > 0.5:
         other = float(np.float32(1) - np.float32(probability)) if single else 1 - probability
         return count - binomial(count, other, uniform, single)
-    expected = _round(count * probability, single)
+    expected = _round_if(count * probability, single)
     if expected >= 10:
         return _transformed_binomial(count, probability, expected, uniform, single)
     total, successes, log_failure = 0.0, 0, math.log1p(-probability)
@@ -82,13 +82,13 @@ def binomial(count: float, probability: float, uniform: Uniform, single: bool) -
         successes += 1
 
 
-def _round(x: float, single: bool) -> float:
+def _round_if(x: float, single: bool) -> float:
     return float(np.float32(x)) if single else x
 
 
 def _transformed_binomial(n: float, p: float, expected: float, uniform: Uniform, single: bool) -> float:
     """BTRS of Hoermann, "The generation of binomial random variates", 1993."""
-    spread = math.sqrt(_round(expected * _round(1 - p, single), single))
+    spread = math.sqrt(_round_if(expected * _round_if(1 - p, single), single))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
     centre = expected + 0.5
@@ -120,8 +120,8 @@ def _transformed_binomial(n: float, p: float, expected: float, uniform: Uniform,
 
 
 _STIRLING_ERRORS = (
-    0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211, 0.0138761288230707,
-    0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
+    0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
+    0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
 )  # fmt: skip
 
 
@@ -145,9 +145,9 @@ def gamma(shape: float, uniform: Uniform, normal: Callable[[], float], single: b
     if not 1 <= shape < math.inf:  # a sample of shape + 1, times u^(1/shape)
         if not 0 < shape < 1:
             return shape if shape >= 0 else math.nan
-        scale = (1 - uniform()) ** _round(1 / shape, single)
-        shape = _round(shape + 1, single)
-    d = _round(shape - _THIRD, single)
+        scale = (1 - uniform()) ** _round_if(1 / shape, single)
+        shape = _round_if(shape + 1, single)
+    d = _round_if(shape - _THIRD, single)
     c = 1 / math.sqrt(9 * d)
     while True:
         y = 0.0

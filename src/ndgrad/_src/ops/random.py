@@ -122,7 +122,8 @@ def _place(np: Library, values: Payload, dtype: Any) -> Payload:
 
 
 def layout_of(x: Any) -> tuple[int, ...] | None:
-    """Return the dimensions of an array in the order of its memory; None if it is contiguous, or if elements share memory.
+    """Return the dimensions of an array in the order of its memory; None if it is contiguous, or if elements share
+    memory.
     """
     if x.flags.c_contiguous or 0 in x.strides:
         return None
@@ -301,7 +302,8 @@ def _sample_dirichlet(np: Library, x: Payload, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
     samples = _draw_on_host(np, x, generator, "dirichlet", widen(to_host(x)))
-    return _place(np, numpy.maximum(samples, float(finfo(x.dtype).tiny)), x.dtype)
+    limits = finfo(x.dtype)  # samples lie inside of the interval, so that logarithms are finite
+    return _place(np, numpy.clip(samples, float(limits.tiny), 1 - float(limits.epsneg)), x.dtype)
 
 
 def _dirichlet_speed(x: Payload, out: Payload, ops: Any) -> Any:

@@ -20,6 +20,7 @@ from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.tensor.signatures import Labels, Shape, Signature, elementwise, signature_rule
 
+
 class Piece:
     """This rank's part of a result: the shape of the whole, and the start and end of the part in each dimension."""
 
