@@ -130,3 +130,40 @@ def test_names_of_dynamo():
 
     assert f(ndgrad.ones(1)).tolist() == [2.0]
     assert not dynamo.is_compiling()
+
+
+def test_script_compiles_only_kinds_of_arguments_that_repeat():
+    @jit.script
+    def f(x):
+        return (x * 2).sin() + 1
+
+    for n in range(1, 9):
+        for _ in range(3):
+            assert f(ndgrad.zeros(n)).tolist() == [1.0] * n
+    assert f.traces == 0
+    for n in (2, 3, 4):
+        for _ in range(25):
+            x = ndgrad.zeros(n, requires_grad=True)
+            f(x).sum().backward()
+            assert x.grad.tolist() == [2.0] * n
+    assert 1 <= f.traces <= 2
+    f.reset()
+    assert f(ndgrad.zeros(2)).tolist() == [1.0, 1.0]
+    assert f.traces <= 2
+
+
+def test_fusion_strategy_limits_the_kinds_that_script_compiles():
+    before = jit.set_fusion_strategy([("STATIC", 0)])
+    try:
+        f = jit.script(lambda x: x + 1)
+        for _ in range(40):
+            f(ndgrad.zeros(1))
+        assert f.traces == 0
+        with pytest.raises(ValueError, match="STATIC or DYNAMIC"):
+            jit.set_fusion_strategy([("SOMETIMES", 1)])
+    finally:
+        assert jit.set_fusion_strategy(before) == [("STATIC", 0)]
+
+
+def test_fork_has_torchs_private_name():
+    assert jit._wait(jit._fork(lambda x: x + 1, 2)) == 3

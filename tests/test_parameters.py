@@ -45,6 +45,13 @@ IGNORED = {
     "ndgrad.distributed.optim.ZeroRedundancyOptimizer.__init__": (
         "parameters_as_bucket_view", "the memory in which parameters are sent",
     ),
+    "ndgrad.distributed.checkpoint.FileSystemWriter.__init__": (
+        "per_thread_copy_ahead cache_staged_state_dict", "tuning of copies",
+    ),
+    "ndgrad.distributed.fsdp.FullyShardedDataParallel.__init__": (
+        "backward_prefetch forward_prefetch limit_all_gathers sync_module_states use_orig_params",
+        "hints of speed; parameters are DTensors and start from those of the first rank",
+    ),
     "ndgrad.distributed.rpc.RRef.__init__": ("type_hint", "for type checkers"),
     "ndgrad.nn.parallel.DistributedDataParallel.__init__": ("check_reduction", "deprecated, and without effect in torch too"),
     # one device of a kind, or none

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ndgrad._src.compiler.runtime.entry import compile
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.warm_up import ScriptFunction, Strategy
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.pytree import tree_flatten
@@ -35,8 +36,6 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list  # torch's annotations of a number or a list
-
-ScriptFunction = CompiledFunction
 
 
 class ScriptModule(Module):
@@ -66,7 +65,10 @@ class TracingCheckError(Exception):
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """Return a function that is compiled when it is called. Modules and classes are returned unchanged.
+    """Return a function that is compiled for arguments that repeat. Modules and classes are returned unchanged.
+
+    The first 20 calls with one kind of arguments (shapes and dtypes) run eagerly, and at most two kinds are compiled
+    (see `set_fusion_strategy`). `ndgrad.compile` compiles at the first call, for every kind.
 
     >>> import ndgrad
     >>> @ndgrad.jit.script
@@ -81,7 +83,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         return obj
     if not callable(obj):
         raise TypeError(f"jit.script() takes a function, a module or a class, but got {type(obj).__name__}. [nd-type]")
-    return compile(obj)
+    return obj if builtins.isinstance(obj, CompiledFunction) else ScriptFunction(obj)
 
 
 _tracing: ContextVar[bool] = ContextVar("ndgrad_jit_tracing", default=False)
@@ -237,8 +239,22 @@ def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = No
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return the fusion strategy of torch's compiler, without effect."""
-    return strategy
+    """Set how many kinds of arguments each function of `script` is compiled for, and return the setting before.
+
+    Shapes are always those of the compiled kind, so "STATIC" and "DYNAMIC" entries add up.
+
+    >>> import ndgrad
+    >>> before = ndgrad.jit.set_fusion_strategy([("STATIC", 4)])
+    >>> ndgrad.jit.set_fusion_strategy(before)
+    [('STATIC', 4)]
+    """
+    for kind, count in strategy:
+        if kind not in ("STATIC", "DYNAMIC") or count < 0:
+            raise ValueError(
+                f"set_fusion_strategy: {(kind, count)!r} is not a pair of STATIC or DYNAMIC and a count. [nd-option]"
+            )
+    before, Strategy.steps = Strategy.steps, list(strategy)
+    return before
 
 
 _onednn = False
@@ -278,6 +294,8 @@ def wait(future: Future[T]) -> T:
     """Return the value of a future."""
     return future.wait()
 
+
+_fork, _wait = fork, wait  # torch's names inside scripted functions
 
 # torch's names in `torch._jit_internal`.
 _Final = Final

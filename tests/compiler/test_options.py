@@ -21,7 +21,7 @@ from ndgrad._src.compiler.runtime.function import CompiledFunction
 def find_executable(compiled: Any, *args: Any) -> Any:
     """Return the executable of the forward program of a call."""
     compiled(*args)
-    return compiled.entries[-1].specialisation.run_forward.executable
+    return compiled.entries[-1].specialisation.plan.run_forward.executable
 
 
 def native() -> None:

@@ -327,7 +327,8 @@ def _parse_type(text: str, whole: str) -> tuple[SchemaType, AliasInfo | None, st
 
 def _parse_value(text: str, kind: SchemaType) -> Any:
     text = text.strip()
-    constants: dict[str, Any] = {"None": None, "True": True, "False": False, "[]": [], "inf": float("inf"), "nan": float("nan")}
+    constants: dict[str, Any] = {"None": None, "True": True, "False": False, "[]": []}
+    constants |= {"inf": float("inf"), "nan": float("nan")}
     if text in constants:
         return constants[text]
     if text.startswith("["):

@@ -15,7 +15,7 @@ from ndgrad._src.arrays.generator import Generator, default_generator, initial_s
 from ndgrad._src.arrays.host_draws import cast
 from ndgrad._src.arrays.placement import library_for
 from ndgrad._src.arrays.precision import finfo, is_floating, is_inexact
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.out_argument import copy_into
@@ -155,7 +155,7 @@ def _like(
     assert given.dtype is not None
     if continuous:
         _require_continuous(name, given.dtype)
-    array = input._array if input.__class__ in FACES and given.device.type == "cpu" else None
+    array = input._array if input.__class__ in TENSOR_TYPES and given.device.type == "cpu" else None
     if array.__class__ is np.ndarray:
         template = fresh(ops.empty_like(array, given.dtype))
     else:
