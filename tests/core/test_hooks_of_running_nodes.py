@@ -147,3 +147,38 @@ def test_a_view_that_is_no_input_cannot_be_marked_dirty():
 
     with pytest.raises(RuntimeError, match="received a tensor that was not an input"):
         Wrong.apply(ndgrad.ones(1, requires_grad=True))
+
+
+def test_a_hook_can_ask_which_nodes_the_pass_reaches():
+    x, y = (ndgrad.ones(1, requires_grad=True) for _ in range(2))
+    product, unused = x * y, x.sin()
+    seen = []
+    out = product * 2
+    nodes = [product.grad_fn, unused.grad_fn, *(e[0] for e in product.grad_fn.next_functions)]
+    out.register_hook(lambda g: seen.append([ndgrad._C._will_engine_execute_node(n) for n in nodes]))
+    out.backward(inputs=[x], retain_graph=True)
+    out.backward()
+    assert seen == [[True, False, True, False], [True, False, True, True]]
+    with pytest.raises(RuntimeError, match="during the backward pass"):
+        ndgrad._C._will_engine_execute_node(out.grad_fn)
+    with pytest.raises(RuntimeError, match="expects an grad_fn"):
+        ndgrad._C._will_engine_execute_node(out)
+
+
+def test_a_function_with_several_outputs_cannot_change_a_view():
+    class Shift(ndgrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x.add_(1))
+            return x, x * 2
+
+        @staticmethod
+        def backward(ctx, g, doubled):
+            return g + 2 * doubled
+
+    x = ndgrad.ones(2, requires_grad=True)
+    a, b = Shift.apply(x.clone())
+    (a + b).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="modifies inplace an input that is a view of another Tensor"):
+        Shift.apply(x.clone()[:1])

@@ -279,3 +279,19 @@ def test_schedule_goes_on_from_its_saved_state(make):
     other.load_state_dict(first.state_dict())
     resumed.load_state_dict(pickle.loads(pickle.dumps(schedule.state_dict())))
     assert steps(other, resumed, 4) == steps(first, schedule, 4)
+
+
+def test_line_search_along_zeros_stays_in_place():
+    from ndgrad.optim.lbfgs import _strong_wolfe
+
+    x, d = ndgrad.tensor([1.0, 2.0]), ndgrad.zeros(2)
+
+    def evaluate(x, t, d):
+        at = x + t * d
+        return float((at**2).sum()), 2 * at
+
+    loss, gradient = evaluate(x, 0.0, d)
+    found, slope, _, probes = _strong_wolfe(evaluate, x, 1.0, d, loss, gradient, gradient.dot(d))
+    assert found == 5.0
+    assert slope.tolist() == [2.0, 4.0]
+    assert probes <= 25

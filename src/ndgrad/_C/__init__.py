@@ -19,6 +19,7 @@ from ndgrad._src.core.variable import Variable as _Variable
 from ndgrad._src.engine.callbacks import current_execution_order as _current_graph_task_execution_order
 from ndgrad._src.engine.callbacks import current_graph_task_id as _current_graph_task_id
 from ndgrad._src.engine.callbacks import current_node as _current_autograd_node
+from ndgrad._src.engine.callbacks import will_engine_execute_node as _will_engine_execute_node
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.foundations.devices import get_default_device as _default_device
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
@@ -40,7 +41,7 @@ __all__ = [
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
     "_disabled_torch_function_impl", "_functions", "_functorch", "_nn",
     "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_set_grad_enabled", "device",
-    "dtype", "is_grad_enabled",
+    "dtype", "is_grad_enabled", "_will_engine_execute_node",
 ]  # fmt: skip
 
 _TensorBase = TensorBase

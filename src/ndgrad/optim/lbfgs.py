@@ -241,7 +241,8 @@ def _strong_wolfe(
         loss, gradient = obj_func(x, length, d)
         return float(loss), gradient.clone(), float(gradient.dot(d))
 
-    limit = tolerance_change / float(d.abs().max())
+    longest = float(d.abs().max())
+    limit = tolerance_change / longest if longest else math.inf  # no step along 0 is too short
     return strong_wolfe(probe, float(f), g, float(gtd), float(t), limit, max_ls, (c1, c2))
 
 

@@ -480,6 +480,13 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
                 f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
                 "output. The inputs that are modified inplace must all be outputs of the Function. [nd-function]"
             )
+        if recording and d._meta is not None and d._meta.view is not None and len(outputs) > 1:
+            # The write belongs to the base's history, where the node stands for one output only.
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+                f"return more than one Tensor: {cls.__name__} changes a view of shape {tuple(d.shape)} and returns "
+                f"{len(outputs)} outputs. Pass a clone() of the view. [nd-view-write]"
+            )
     made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
     tensors = [o for o in made if isinstance(o, Variable)]
     if not tensors:

@@ -93,6 +93,28 @@ def will_run(task: Any, node: Node) -> bool:
     return node in reached
 
 
+def will_engine_execute_node(node: Node) -> bool:
+    """True if the pass of this thread reaches a node; for code that runs inside it.
+
+    >>> import ndgrad
+    >>> x = ndgrad.ones(1, requires_grad=True)
+    >>> used, unused = x.exp(), x.sin()
+    >>> y = used * 2
+    >>> asked = lambda g: print([ndgrad._C._will_engine_execute_node(t.grad_fn) for t in (used, unused)])
+    >>> handle = y.register_hook(asked)
+    >>> y.backward()
+    [True, False]
+    """
+    if not isinstance(node, Node):
+        raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}. [nd-type]")
+    if thread.task is None:
+        raise RuntimeError(
+            "_will_engine_execute_node can only be called during the backward pass: from a hook or a custom backward. "
+            "[nd-hook]"
+        )
+    return will_run(thread.task, node)
+
+
 _is_checkpoint_valid = is_checkpoint_valid
 
 
