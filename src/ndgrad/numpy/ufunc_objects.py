@@ -58,6 +58,8 @@ class UniversalFunction:
                 return self.ufunc(*inputs)
             if quick is None and len(inputs) == self.ufunc.nin:
                 self._quick = straight(self.ufunc)
+        if any(getattr(x, "follows_numpy_subclass", False) for x in inputs):
+            return self.ufunc(*inputs, **kwargs)  # the class's own __array_ufunc__
         try:
             return call(self.ufunc, *inputs, **kwargs)
         except NotNumbers:

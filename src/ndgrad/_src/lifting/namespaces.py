@@ -191,7 +191,7 @@ def _scipy_objects(submodule: str) -> dict[int, Any]:
 
 @functools.cache
 def _our_scipy(submodule: str) -> ModuleType | None:
-    if submodule.startswith(("_", "sparse.")) or "._" in submodule:
+    if submodule.startswith("_") or "._" in submodule:
         return None
     try:
         return importlib.import_module(f"ndgrad.scipy.{submodule}")

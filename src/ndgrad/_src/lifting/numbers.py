@@ -23,6 +23,7 @@ from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.subclass import add_face
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
@@ -282,6 +283,8 @@ def type_of(x: Any) -> type:
     if x.__class__ is PythonNumber:
         return Complex if np_dtype(x).kind == "c" else Float
     if isinstance(x, Variable):
+        if hasattr(x, "follows_numpy_subclass"):
+            return type(x)
         return NDArray if x.ndim else SCALARS.get(np_dtype(x).type, np_dtype(x).type)
     kind = type(x)
     if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
@@ -344,6 +347,13 @@ class _NDArray(type):
 class NDArray(metaclass=_NDArray):
     """`numpy.ndarray` in lifted code."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # numpy.ndarray.__new__(subclass, shape, ...)
+        return NDArray(*args, **kwargs) if cls is NDArray else SubclassedArray.__new__(cls, *args, **kwargs)
+
+    @staticmethod
+    def finish_view(t: Array) -> Array:
+        return shape_ops.alias(to_array(t))
+
 
 Type.__name__ = Type.__qualname__ = "type"
 NDArray.__name__ = NDArray.__qualname__ = "ndarray"
@@ -373,9 +383,24 @@ def _covers(kind: object, scalar_type: type) -> bool:
     return isinstance(kind, type) and kind is not object and issubclass(scalar_type, kind)
 
 
+def hasattr_(x: Any, name: str) -> bool:
+    """Implement `hasattr`: a 0-d Array has the attributes of the number that it stands for."""
+    if isinstance(x, Variable) and not x.ndim and not hasattr(_number_class(x), name):
+        return False
+    return hasattr(x, name)
+
+
+def _number_class(x: Variable) -> type:
+    kind = np_dtype(x)
+    if x.__class__ is PythonNumber:
+        return complex if kind.kind == "c" else float
+    return kind.type
+
+
 #: Names of `builtins` with another meaning in lifted code.
 BUILTINS: dict[str, Any] = {
     "float": Float, "complex": Complex, "int": Int, "type": Type, "round": round_number, "isinstance": isinstance_,
+    "hasattr": hasattr_,
 }  # fmt: skip
 
 
