@@ -30,7 +30,7 @@ from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.subclass import add_face
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.debug.scipy_calls import advice
+from ndgrad._src.debug.scipy_calls import advice, lift_line
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import complex as complex_ops
@@ -411,6 +411,17 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         refuse_memory(self)
         self.numpy().tofile(fid, sep, format)
 
+    def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+        """Set flags of the memory, as NumPy does.
+
+        >>> import ndgrad.numpy as np
+        >>> x = np.zeros(2)
+        >>> x.setflags(write=False)
+        >>> x.flags.writeable
+        False
+        """
+        sample_of(self).setflags(write=write, align=align, uic=uic)
+
     def __copy__(self) -> Array:
         """Return a copy with its history, for `copy.copy(x)`, as NumPy does."""
         return self.copy()
@@ -514,8 +525,8 @@ def _loss_error(t: Array, call: str) -> TypeError:
         f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
         "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
         "use ndgrad.numpy's functions instead of math's, print with "
-        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}(). '
-        "[nd-drops-gradient]"
+        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}().'
+        f"{lift_line()} [nd-drops-gradient]"
     )
 
 
@@ -543,7 +554,7 @@ def refuse_memory(t: Array) -> None:
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
             "and a computation on it would drop the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), "
             "numpy.vectorize and others do that cannot see tensors: use ndgrad.numpy (array, stack, vectorize, ...) "
-            f"there. For the values alone: t.detach().numpy().{advice()} [nd-drops-gradient]"
+            f"there. For the values alone: t.detach().numpy().{advice()}{lift_line()} [nd-drops-gradient]"
         )
 
 

@@ -57,6 +57,10 @@ def dispatch(
                 return tracer.run(op, args, settings, state.grad_enabled)
     if state.captures is not None:
         args = state.captures.see(args)
+    elif calm and len(state.levels) == 1 and len(process.open) == 1:
+        made = state.levels[0].run_alone(op, args, settings)
+        if made is not NotImplemented:
+            return made
     face = face_of(op, args)
     if face is None:
         return _override_or_refuse(op, args, settings)

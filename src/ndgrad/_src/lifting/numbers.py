@@ -20,8 +20,9 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import add_face
-from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad._src.ops import shape as shape_ops
@@ -231,7 +232,14 @@ for _class in (Float, Complex, Int, *SCALARS.values()):
 
 def _value(t: Any) -> Any:
     """Return the plain number in a tensor."""
-    return t.detach().item() if _is_tensor(t) else t
+    if not _is_tensor(t):
+        return t
+    array = innermost_array(t)
+    # Traces and batches have their own answer.
+    return array.item() if array.__class__ in _ARRAYS and array.size == 1 and not thread.observers else t.detach().item()
+
+
+_ARRAYS = frozenset((np.ndarray, np.float64, np.float32, np.complex128, np.complex64, np.int64))
 
 
 def round_number(number: Any, ndigits: int | None = None) -> Any:
@@ -498,8 +506,11 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(list(a) if _is_iterator(a) or _is_row(name, a) else a for a in args)
         if not at_stake(args):
-            return theirs(*args, **kwargs)
-        theirs(*_plain(args), **kwargs)  # Run it for its errors: "math domain error" where NumPy would return NaN.
+            return getattr(module, name)(*args, **kwargs)  # during a trace of the compiler, another function
+        # Run it for its errors: "math domain error" where NumPy would return NaN. A trace has no number, but a branch.
+        condition = _DOMAINS.get(name) if thread.observers and not complex_result else None
+        if condition is None or not condition(*args):
+            theirs(*_plain(args), **kwargs)
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
         if complex_result:
             given = [
@@ -520,6 +531,23 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
     chosen.__doc__ = theirs.__doc__
     return chosen
 
+
+#: Function of math -> condition under which it raises no error.
+_DOMAINS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("log2", "log10"), lambda x: x > 0),
+    "log": lambda x, base=math.e: x > 0 and base > 0 and base != 1,
+    **dict.fromkeys(("atan2", "copysign", "hypot"), lambda *args: True),
+    "fmod": lambda x, y: abs(x) < math.inf and y != 0,
+    "log1p": lambda x: x > -1,
+    "sqrt": lambda x: x >= 0,
+    **dict.fromkeys(("asin", "acos"), lambda x: abs(x) <= 1),
+    "acosh": lambda x: x >= 1,
+    "atanh": lambda x: abs(x) < 1,
+    **dict.fromkeys(("exp", "expm1"), lambda x: x < 709.78),
+    **dict.fromkeys(("sinh", "cosh"), lambda x: abs(x) < 710.47),
+    **dict.fromkeys(("sin", "cos", "tan"), lambda x: abs(x) < math.inf),
+    **dict.fromkeys(("atan", "tanh", "asinh", "erf", "erfc", "cbrt", "fabs", "degrees", "radians"), lambda x: True),
+}
 
 #: Functions of math that take several numbers in one argument.
 _OF_SEQUENCES = frozenset("dist fsum prod sumprod".split())

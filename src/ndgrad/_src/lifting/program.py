@@ -243,6 +243,8 @@ class Program:
         if known is not None:
             return known[1]
         made = self._lift_value(v, kind)
+        if kind.__name__ == "PatchedFunction":
+            return made  # the compiler's, during a trace
         if made is not v and id(v) not in self._twins and kind is not MethodType and kind is not type:
             self._made[id(v)] = (v, made)
         return made
@@ -264,7 +266,11 @@ class Program:
         if kind is BuiltinFunctionType:
             if (v.__module__ or "").startswith("scipy."):
                 return namespaces.wrap_foreign(v, f"{v.__module__}.{v.__qualname__}")
-            return namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v), v)
+            found = namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v))
+            if found is not None:
+                return found
+            top = packages.top_of(v)
+            return namespaces.wrap_compiled(v) if packages.can_follow(top) and v.__self__.__class__ is ModuleType else v
         if kind is functools.partial:
             return functools.partial(
                 self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()}
@@ -280,14 +286,17 @@ class Program:
         if kind.__module__.startswith("numba."):
             inner = getattr(v, "py_func", None)
             if inner is not None:
-                return self.function(inner)
+                lifted = self.function(inner)
+                lifted.py_func = lifted
+                return lifted
             inner = getattr(getattr(v, "_dispatcher", None), "py_func", None)
             if inner is not None:  # a ufunc made of a Python function
                 return vectorize(self.function(inner))
         if self.owns_class(kind):
             return self.array_instance(v) if isinstance(v, np.ndarray) else self.twin(v)
         if callable(v) and kind is not _Dispatcher and not isinstance(v, np.ufunc):
-            return self.leave(v, "not written in Python, or of another package")
+            original = _before_trace(v)
+            return self.value(original) if original is not v else self.leave(v, "not written in Python")
         return v
 
     # ----- arrays and containers --------------------------------------------------------------------------------------
@@ -349,7 +358,11 @@ class Program:
         if known is not None and known[1] == len(v) and known[2] is not None and known[2].is_current():
             return known[2]
         made = v
-        if any(isinstance(i, (FunctionType, type, functools.partial)) for i in v.values()):
+        if any(
+            i.__class__ not in PLAIN
+            and (isinstance(i, (FunctionType, type, functools.partial)) or self.owns(type(i).__module__))
+            for i in v.values()
+        ):
             lifted = {k: self.value(i) for k, i in v.items()}
             if any(lifted[k] is not i for k, i in v.items()):
                 made = MirroredDict(v, lifted)
@@ -393,6 +406,8 @@ class Program:
         top = packages.top_of(f)
         if any(self.value(c) is not c for c in contents if c.__class__ is not np.ndarray):
             return self._rebuild(f, self.globals_of(f.__globals__) if packages.can_follow(top) else f.__globals__)
+        if top == "numba" and f.__name__ in ("jit", "njit", "vectorize"):
+            return _leave_uncompiled if f.__name__ != "vectorize" else _vectorize_uncompiled
         if top == "scipy":
             return namespaces.wrap_foreign(f, f"{f.__module__}.{f.__qualname__}")
         return self.follow(f) if packages.can_follow(top) else self.leave(f, "of another package")
@@ -504,10 +519,12 @@ class Program:
             self._made[id(c)] = (c, c)
             return self.leave(c, why) if why != _PLAIN_DATA else c
         self._made[id(c)] = (c, c)  # for members that lead back here
-        members = {name: self.member(m) for name, m in vars(c).items() if name not in _OF_CLASSES}
+        # Values that are no code may be instances of the class itself, so they are lifted once it exists.
+        code = {n: m for n, m in vars(c).items() if n not in _OF_CLASSES and (callable(m) or hasattr(m, "__get__"))}
+        members = {name: self.member(m) for name, m in code.items() if not self.owns_class(type(m))}
         space = {n: m for n, m in members.items() if m is not vars(c)[n]}
         if "__hash__" in vars(c):
-            space["__hash__"] = members["__hash__"]  # A class with only __eq__ would lose it.
+            space["__hash__"] = members.get("__hash__", c.__hash__)  # A class with only __eq__ would lose it.
         space["__getattribute__"] = self._wrap_getattribute(space.get("__getattribute__", c.__getattribute__))
         if not c.__dictoffset__:
             space["__slots__"] = ()
@@ -518,6 +535,9 @@ class Program:
         except TypeError as error:
             return self.leave(c, f"its class cannot be extended: {error}")
         self._made[id(c)] = (c, made)
+        for name, m in vars(c).items():
+            if name not in _OF_CLASSES and name not in members and (lifted := self.member(m)) is not m:
+                type.__setattr__(made, name, lifted)
         return made
 
     def array_class(self, c: type) -> Any:
@@ -691,6 +711,8 @@ class Program:
                 _copy_slots(made, instance)
                 self._restore_constants(instance)
             self._twins.clear()
+            self._mirrored.clear()
+            self._wrapped.clear()
             self._held.clear()
             # Arrays written with history stay, since the program will read them again.
             self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
@@ -709,6 +731,22 @@ class Program:
         for name, v in attributes.items():
             if v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
                 attributes[name] = v.numpy()
+
+
+def _before_trace(v: Any) -> Any:
+    """Return the function that a trace of the compiler has replaced by `v`, or `v` itself."""
+    effects = sys.modules.get("ndgrad._src.compiler.capture.side_effects")  # loaded by the first trace
+    return v if effects is None else effects.original_function(v)
+
+
+def _leave_uncompiled(*args: Any, **options: Any) -> Any:
+    """Implement numba's decorators in lifted code: the function itself."""
+    return args[0] if args and isinstance(args[0], FunctionType) else lambda f: f
+
+
+def _vectorize_uncompiled(*args: Any, **options: Any) -> Any:
+    """Implement numba.vectorize in lifted code."""
+    return vectorize(args[0]) if args and isinstance(args[0], FunctionType) else vectorize
 
 
 # ----- parts of functions and classes ---------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class SubclassedArray(Array):
         return make_instance(self.__class__, to_array(self).view(dtype), self)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        source = next(x for x in inputs if isinstance(x, SubclassedArray))
+        source = next((x for x in inputs if isinstance(x, SubclassedArray)), None)
         plain = [to_array(x) if isinstance(x, SubclassedArray) else x for x in inputs]
         out = kwargs.get("out")
         if out is not None:
@@ -70,6 +70,8 @@ class SubclassedArray(Array):
         result = getattr(ufunc, method)(*plain, **kwargs)
         if out is not None:
             return out[0] if len(out) == 1 else out
+        if source is None:  # super().__array_ufunc__ of values that the class took apart
+            return result
         if isinstance(result, tuple):
             return tuple(source.__class__.finish_result(r, source) for r in result)
         return source.__class__.finish_result(result, source) if isinstance(result, Array) else result
