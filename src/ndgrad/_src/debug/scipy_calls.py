@@ -32,14 +32,23 @@ def lift_line() -> str:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if type(frame.f_globals) is not dict:
             return ""  # The code is lifted already; lift explains its own errors.
-        if package not in ("ndgrad", "numpy", "scipy") and package not in sys.stdlib_module_names or package == "__main__":
+        if package == "__main__" or not (package in _LIBRARIES or package in sys.stdlib_module_names):
             if found is not None and found[0] != package:
                 break
-            if not frame.f_code.co_name.startswith("<"):
+            if not frame.f_code.co_name.startswith("<") and (found is None or _takes_tensor(frame)):
                 found = package, _path_of(frame)
         frame = frame.f_back
     name = "f" if found is None else found[1]
     return f" To run code written for NumPy unchanged, lift the function that is called: ndgrad.lift({name})(...)."
+
+
+_LIBRARIES = frozenset(("ndgrad", "numpy", "scipy"))
+
+
+def _takes_tensor(frame: FrameType) -> bool:
+    """True if a parameter of a frame's function is a tensor."""
+    code, values = frame.f_code, frame.f_locals
+    return any(hasattr(values.get(name), "_node") for name in code.co_varnames[: code.co_argcount])
 
 
 def _path_of(frame: FrameType) -> str:
@@ -47,6 +56,8 @@ def _path_of(frame: FrameType) -> str:
     module, name = str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname
     if "<locals>" in name or module == "__main__":
         return name.rpartition(".")[2]
+    if module not in sys.modules:
+        return name
     public = module.partition(".")[0]
     is_public = getattr(sys.modules.get(public), name, None) is not None
     return f"{public if is_public else module}.{name}"

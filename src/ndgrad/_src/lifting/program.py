@@ -174,7 +174,6 @@ class Program:
         self.left: dict[str, str] = {}
         # id -> the original, held so that its id stays unique, and the lifted object
         self._made: dict[int, tuple[Any, Any]] = {}
-        self._implicit = {id(f): f for f in implicit}
         self._globals: dict[int, LiftedGlobals] = {}
         self._containers: dict[int, tuple[Any, list[Any], Any]] = {}
         self._mirrored: dict[int, tuple[Any, int, Any]] = {}
@@ -190,6 +189,8 @@ class Program:
         self._lock = make_lock()
         for f in implicit:
             self._made[id(f)] = (f, wrap_solver(f))
+        # modules whose functions are replaced
+        self._replaced_in = {str(getattr(f, "__module__", None)) for f in replace or ()}
         for f, other in (replace or {}).items():
             self._made[id(f)] = (f, self.value(other))
         self._active = 0  # calls from outside that have not returned
@@ -671,7 +672,7 @@ class Program:
             made = namespaces.math_module(m)
         elif name in _MODULES:
             made = _MODULES[name]()
-        elif packages.can_follow(top):
+        elif packages.can_follow(top) or name in self._replaced_in:
             made = LiveNamespace(m, lambda attribute: self.value(getattr(m, attribute)))
         else:
             return m
@@ -789,12 +790,18 @@ def _unliftable(c: type) -> str:
 _HEAP_TYPE = 1 << 9
 
 
-def _announce_programs_own(cls: type, **kwargs: Any) -> None:
-    """Hide a lifted class from a base that keeps track of its subclasses; announce classes that the program derives
-    from it."""
-    if "__lifted_from__" not in vars(cls):
-        quiet = next(k for k in cls.__mro__ if "__hides_lifted__" in vars(k))
-        super(quiet, cls).__init_subclass__(**kwargs)
+def _make_quiet_base() -> type:
+    """Return a base that hides a lifted class from classes that keep track of their subclasses. Classes that the program
+    derives from the lifted one are announced."""
+
+    class Quiet:
+        __slots__ = ()
+
+        def __init_subclass__(cls, **kwargs: Any) -> None:
+            if "__lifted_from__" not in vars(cls):
+                super().__init_subclass__(**kwargs)
+
+    return Quiet
 
 
 def _make_class(c: type, bases: list[type], space: dict[str, Any]) -> type:
@@ -802,8 +809,7 @@ def _make_class(c: type, bases: list[type], space: dict[str, Any]) -> type:
     them: neither the metaclass nor `__init_subclass__` is called."""
     first: tuple[type, ...] = ()
     if any("__init_subclass__" in vars(k) for k in c.__mro__ if k is not object):
-        hook = {"__init_subclass__": classmethod(_announce_programs_own), "__hides_lifted__": True, "__slots__": ()}
-        first = (type("_Quiet", (), hook),)  # one for each class: a common one would have no place in the order
+        first = (_make_quiet_base(),)  # one for each class: a common one would have no place in the order
     make = abc.ABCMeta.__new__ if isinstance(c, abc.ABCMeta) else type.__new__
     return make(type(c), c.__name__, (*first, c, *bases), space)
 
