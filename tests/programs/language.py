@@ -2,7 +2,7 @@
 
 Beside `np` and `numpy` a program knows a few words. Each has a plain meaning and a recorded one:
 
-    mix(a)              a weighted sum of all elements, the same for every face
+    mix(a)              a weighted sum of all elements, the same for every tensor class
     cube(a), grow(a)    a custom function that saves its input, one that saves its output
     stop(a)             the value without its history
     unrecorded(f)       f() under no_grad, without its history
@@ -149,23 +149,17 @@ def symmetric(f: Callable[..., Any]) -> Callable[..., Any]:
     return check_symmetry
 
 
-def stable_argsort(a: Any, **settings: Any) -> Any:
-    """Sort with a stable order: NumPy does not promise the order of equal elements otherwise."""
-    return numpy.argsort(a, kind="stable", **settings)
-
-
 #: NumPy in which what was never written is NaN, so that no value depends on what memory happened to hold.
 PLAIN = _namespace(
     numpy,
     linalg=_namespace(
         numpy.linalg, cholesky=symmetric(numpy.linalg.cholesky), eigvalsh=symmetric(numpy.linalg.eigvalsh)
     ),
-    argsort=stable_argsort,
     empty=lambda shape, dtype=float: numpy.full(shape, numpy.nan, dtype),
     empty_like=lambda a: numpy.full_like(a, numpy.nan),
 )
 #: NumPy's own functions, with buffers made by ndgrad.numpy.
-PROTOCOLS = _namespace(numpy, argsort=stable_argsort, **{name: getattr(ndgrad.numpy, name) for name in MAKERS})
+PROTOCOLS = _namespace(numpy, **{name: getattr(ndgrad.numpy, name) for name in MAKERS})
 
 
 def build(source: str, names: dict[str, Any]) -> Callable[..., Any]:

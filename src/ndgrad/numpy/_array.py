@@ -28,7 +28,7 @@ from ndgrad._src.core.inplace import write
 from ndgrad._src.core.inplace_shape import change_shape
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
-from ndgrad._src.core.subclass import add_face
+from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import advice, lift_line
 from ndgrad._src.foundations import devices
@@ -84,7 +84,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     __slots__ = ()
     __module__ = "ndgrad.numpy"
-    on_numpy_face = keeps_saved = True
+    is_numpy_type = keeps_saved = True
 
     # ----- attributes -------------------------------------------------------------------------------------------------
 
@@ -441,7 +441,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __repr__(self) -> str:
         if isinstance(self._array, Variable):
             return super().__repr__()
-        return repr(np.asarray(self._array))
+        text = repr(np.asarray(self._array))
+        if not self.requires_grad:
+            return text
+        suffix, last = "requires_grad=True)", text.rpartition("\n")[2]
+        is_short = len(last) + len(suffix) + 1 <= np.get_printoptions()["linewidth"]
+        return text[:-1] + (", " if is_short else ",\n      ") + suffix
 
     def __str__(self) -> str:
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()
@@ -573,7 +578,7 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
     if hasattr(Tensor, f"__i{_name}__"):
         _scalars_stay(f"__i{_name}__")
 
-add_face(Array, Array)
+add_tensor_type(Array, Array)
 
 
 def to_array(t: Variable) -> Array:

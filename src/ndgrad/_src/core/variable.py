@@ -89,16 +89,21 @@ class BareTensor:
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
 
-    _array: Any
-    _node: Node | None
-    _storage: Storage | None
-    _meta: Meta | None
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a user's class could not resolve these
+        _array: Any
+        _node: Node | None
+        _storage: Storage | None
+        _meta: Meta | None
 
     #: Hook of classes that keep values and graph in other tensors: (op, args, settings) -> result.
     #: Dispatch calls it instead of the op if an argument is of such a class.
     run_op: Any = None
-    #: Hook of the same classes: (function that makes a tensor like a given tensor) -> a tensor like this one.
+    #: Hook of the same classes: (function that makes a tensor like a given tensor, shape) -> a tensor like this one.
     made_alike: Any = None
+    #: Hook of the same classes: (op, other arguments, settings) -> this tensor, set to the result of the op.
+    take_result: Any = None
+    #: Hook of the same classes: (tensor of the same shape) -> this tensor, with its values, for `out=`.
+    take_whole: Any = None
     #: Hook of the same classes: () -> the values for value checks (ndgrad.storage.checkable).
     checked_values: Any = None
 
@@ -113,9 +118,9 @@ else:
 new = object.__new__
 
 
-def wrap(face: type[T], array: Payload) -> T:
-    """Return a constant of tensor class `face` over `array`."""
-    t = new(face)
+def wrap(tensor_type: type[T], array: Payload) -> T:
+    """Return a constant of tensor class `tensor_type` over `array`."""
+    t = new(tensor_type)
     t._array = array
     t._node = None
     t._storage = None
@@ -125,7 +130,7 @@ def wrap(face: type[T], array: Payload) -> T:
 
 def twin(t: T) -> T:
     """Return another tensor over the same values, without history. A subclass keeps its attributes."""
-    if t.face is t.__class__:
+    if t.tensor_type is t.__class__:
         other: T = wrap(t.__class__, t._array)
         if t._meta is not None and t._meta.batch_level:
             meta_of(other).batch_level = t._meta.batch_level
@@ -296,7 +301,7 @@ def shape_of(t: Variable) -> tuple[int, ...]:
 def wrap_like(like: Variable, array: Payload) -> Variable:
     """Return a NumPy array as a constant tensor on the device of the tensor `like`."""
     library = library_of(innermost_array(like))
-    return wrap(like.face, array if library is np else library.asarray(array))
+    return wrap(like.tensor_type, array if library is np else library.asarray(array))
 
 
 def innermost_array(t: Variable) -> Payload:

@@ -21,7 +21,7 @@ import numpy as np
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.modes import thread
-from ndgrad._src.core.subclass import add_face
+from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.lifting.subclasses import SubclassedArray
@@ -65,7 +65,7 @@ class PythonNumber(Array):
     __slots__ = ()
 
 
-add_face(PythonNumber, Array)
+add_tensor_type(PythonNumber, Array)
 
 
 def python_number(t: Array) -> Array:
