@@ -64,7 +64,9 @@ def test_subclasses_of_ndarray_keep_their_class_and_attributes() -> None:
     def f(t: Any) -> Any:
         q = Quaternion([np.cos(t), np.sin(t), 0.1, 0.2], name="turn")
         doubled = np.exp(2 * q)
-        assert isinstance(q, Quaternion) and isinstance(q, np.ndarray) and type(doubled) is Quaternion
+        assert isinstance(q, Quaternion)
+        assert isinstance(q, np.ndarray)
+        assert type(doubled) is Quaternion
         assert (q.name, doubled.name, q[1:].name, np.asarray(q).__class__ is Quaternion) == ("turn", "turn", "turn", False)
         return q.conjugated().norm() + doubled.w + Unit([t, 1.0, 2.0, 3.0]).sum() + q.view(np.ndarray).prod()
 

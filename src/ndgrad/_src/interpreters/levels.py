@@ -192,7 +192,7 @@ class GradLevel(Level):
                 if kind is float or kind is int or kind is bool or kind is complex:
                     continue
                 return NotImplemented
-            # For torch-style tensors, dtypes are promoted before the op runs. A view needs memory, which a scalar lacks.
+            # Dtypes of torch-style tensors are promoted before the op runs. A view needs memory, which a scalar lacks.
             if not kind.is_numpy_type or not isinstance(a._array, numpy.ndarray):
                 if op.view or not kind.is_numpy_type or not isinstance(a._array, numpy.generic):
                     return NotImplemented

@@ -311,7 +311,6 @@ def pickle_module() -> ModuleType:
     return Namespace(pickle, lambda name: own[name] if name in own else getattr(pickle, name))
 
 
-
 def math_module(theirs: ModuleType) -> ModuleType:
     """Return the module math or cmath for lifted code."""
     known = functions_of(theirs)

@@ -24,7 +24,7 @@ from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
-from ndgrad._src.lifting.subclasses import SubclassedArray
+from ndgrad._src.lifting.subclasses import make_array
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
@@ -234,9 +234,11 @@ def _value(t: Any) -> Any:
     """Return the plain number in a tensor."""
     if not _is_tensor(t):
         return t
-    array = innermost_array(t)
+    array: Any = innermost_array(t)
     # Traces and batches have their own answer.
-    return array.item() if array.__class__ in _ARRAYS and array.size == 1 and not thread.observers else t.detach().item()
+    return (
+        array.item() if array.__class__ in _ARRAYS and array.size == 1 and not thread.observers else t.detach().item()
+    )
 
 
 _ARRAYS = frozenset((np.ndarray, np.float64, np.float32, np.complex128, np.complex64, np.int64))
@@ -356,7 +358,7 @@ class NDArray(metaclass=_NDArray):
     """`numpy.ndarray` in lifted code."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # numpy.ndarray.__new__(subclass, shape, ...)
-        return NDArray(*args, **kwargs) if cls is NDArray else SubclassedArray.__new__(cls, *args, **kwargs)
+        return NDArray(*args, **kwargs) if cls is NDArray else make_array(cls, *args, **kwargs)
 
     @staticmethod
     def finish_view(t: Array) -> Array:

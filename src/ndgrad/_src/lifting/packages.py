@@ -2,9 +2,9 @@
 
 Note [Followed packages]
 A package is lifted whenever the program reaches it if it is the function's own, if `also` names it, or if it is Python
-code written for numbers: it has no compiled modules, and a loaded module of it imports NumPy, SciPy or math. Functions of any
-other package run unchanged on constants, as pandas and Matplotlib expect, and lifted if a derivative is among their
-arguments. The standard library, NumPy, SciPy and ndgrad have replacements of their own.
+code written for numbers: it has no compiled modules, and a loaded module of it imports NumPy, SciPy or math. Functions
+of any other package run unchanged on constants, as pandas and Matplotlib expect, and lifted if a derivative is among
+their arguments. The standard library, NumPy, SciPy and ndgrad have replacements of their own.
 """
 
 from __future__ import annotations

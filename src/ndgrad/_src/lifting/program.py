@@ -386,7 +386,7 @@ class Program:
             return self.single_dispatch(f)
         space = self.globals_of(f.__globals__)
         space.hold(_class_names(f.__code__))
-        made = self._rebuild(f, space)
+        made: Any = self._rebuild(f, space)
         if f.__name__ in BRACKETING and f.__code__.co_argcount >= 2:
             made = wrap_solver(f, made)
             self._made[id(f)] = (f, made)
@@ -551,7 +551,8 @@ class Program:
         space = {n: self.member(m) for n, m in vars(c).items() if n not in _OF_CLASSES}
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
         bases = [SubclassedArray if b is np.ndarray else self.class_(b) for b in c.__bases__]
-        made = type(c)(c.__name__, tuple(bases), space)
+        metaclass: Any = type(c)
+        made = metaclass(c.__name__, tuple(bases), space)
         cell.cell_contents = made
         self._made[id(c)] = (c, made)
         return made
@@ -611,15 +612,17 @@ class Program:
 
     def _new_instance(self, lifted: Any, instance: Any) -> Any:
         """Return an empty instance of a lifted class; a copy of its items if the class extends dict or list."""
-        for kind in (dict, list):
-            if isinstance(instance, kind):
-                made: Any = kind.__new__(lifted)  # type: ignore[type-var]
-                if kind is dict:
-                    dict.update(made, {k: self.value(v) for k, v in dict.items(instance)})
-                else:
-                    list.extend(made, map(self.value, list.__iter__(instance)))
-                self._copied.append((instance, made, kind(made)))
-                return made
+        made: Any
+        if isinstance(instance, dict):
+            made = dict.__new__(lifted)
+            dict.update(made, {k: self.value(v) for k, v in dict.items(instance)})
+            self._copied.append((instance, made, dict(dict.items(made))))
+            return made
+        if isinstance(instance, list):
+            made = list.__new__(lifted)
+            list.extend(made, map(self.value, list.__iter__(instance)))
+            self._copied.append((instance, made, [*list.__iter__(made)]))
+            return made
         try:
             return object.__new__(lifted)
         except TypeError:
@@ -631,8 +634,8 @@ class Program:
             now = list(dict.items(made)) if isinstance(made, dict) else list(list.__iter__(made))
             then = list(before.items()) if isinstance(made, dict) else before
             if len(now) != len(then) or any(a is not b for a, b in zip(_flat(now), _flat(then), strict=True)):
-                old = dict(dict.items(original)) if isinstance(made, dict) else None
                 if isinstance(made, dict):
+                    old = dict(dict.items(original))
                     dict.clear(original)
                     for k, v in now:
                         kept = k in before and v is before[k] and k in old
@@ -791,8 +794,8 @@ _HEAP_TYPE = 1 << 9
 
 
 def _make_quiet_base() -> type:
-    """Return a base that hides a lifted class from classes that keep track of their subclasses. Classes that the program
-    derives from the lifted one are announced."""
+    """Return a base that hides a lifted class from classes that keep track of their subclasses. Classes that the
+    program derives from the lifted one are announced."""
 
     class Quiet:
         __slots__ = ()

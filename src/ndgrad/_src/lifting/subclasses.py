@@ -28,13 +28,7 @@ class SubclassedArray(Array):
     follows_numpy_subclass = True
 
     def __new__(cls, shape: Any, dtype: Any = float, buffer: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Return an instance as `numpy.ndarray.__new__` does."""
-        made: Any
-        if isinstance(buffer, Variable):
-            made = shape_ops.alias(to_array(buffer)).reshape(shape)
-        else:
-            made = as_array(np.ndarray(shape, dtype, buffer, *args, **kwargs))
-        return make_instance(cls, made, None)
+        return make_array(cls, shape, dtype, buffer, *args, **kwargs)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
@@ -52,7 +46,7 @@ class SubclassedArray(Array):
         """Return `t.view(cls)`."""
         return make_instance(cls, shape_ops.alias(to_array(t)), t)
 
-    def view(self, dtype: Any = None, type: Any = None) -> Any:
+    def view(self, dtype: Any = None, type: Any = None) -> Any:  # type: ignore[override]  # NumPy's, as for Array
         if isinstance(dtype, builtins.type) and issubclass(dtype, (SubclassedArray, Array)):
             dtype, type = None, dtype
         if type is not None or hasattr(dtype, "finish_view"):
@@ -98,6 +92,16 @@ def _is_programs(kind: type, name: str) -> bool:
         if name in vars(k):
             return not hasattr(vars(k)[name], "__set__")
     return True
+
+
+def make_array(cls: type[Any], shape: Any, dtype: Any = float, buffer: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Return an instance of a lifted subclass as `numpy.ndarray.__new__` does."""
+    made: Any
+    if isinstance(buffer, Variable):
+        made = shape_ops.alias(to_array(buffer)).reshape(shape)
+    else:
+        made = as_array(np.ndarray(shape, dtype, buffer, *args, **kwargs))
+    return make_instance(cls, made, None)
 
 
 def make_instance(cls: type[Any], t: Array, source: Any) -> Any:
