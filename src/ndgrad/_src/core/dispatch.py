@@ -58,6 +58,10 @@ def dispatch(
                 return tracer.run(op, args, settings, state.grad_enabled)
     if state.captures is not None:
         args = state.captures.see(args)
+    elif calm and len(state.levels) == 1 and len(process.open) == 1:
+        made = state.levels[0].run_alone(op, args, settings)
+        if made is not NotImplemented:
+            return made
     tensor_type = tensor_type_of(op, args)
     if tensor_type is None:
         return _override_or_refuse(op, args, settings)
