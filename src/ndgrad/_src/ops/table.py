@@ -465,8 +465,20 @@ class Op(OpFacts):
     def __reduce__(self) -> Any:
         return _lookup, (self.name,)
 
+    #: The public function of this op, with torch's order and names of arguments. Set by `ndgrad.ops.aten`, whose users
+    #: call ops in torch's form.
+    torch_form: Callable[..., Any] | None = None
+
     def __call__(self, *args: Any, **settings: Any) -> Any:
+        if self.torch_form is not None and not self._fits(args, settings):
+            return self.torch_form(*args, **settings)
         return self.eager(*args, **settings)
+
+    def _fits(self, args: tuple[Any, ...], settings: dict[str, Any]) -> bool:
+        """True if a call has the form of this table: arguments by position, settings by name."""
+        if self.variadic:
+            return not any(isinstance(a, (list, tuple, int)) for a in args)
+        return len(args) <= len(self.args) and settings.keys() <= self.settings.keys()
 
     @functools.cached_property
     def ufunc(self) -> numpy.ufunc | None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.nn.modules.module import Module
+from ndgrad.nn.parallel.scatter_gather import gather, scatter
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device
     from ndgrad.distributed.data_parallel import DistributedDataParallel as DistributedDataParallel
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather", "scatter"]
 
 
 class DataParallel(Module):
