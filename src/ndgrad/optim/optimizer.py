@@ -449,7 +449,7 @@ class Optimizer:
         return given[0] if given else None
 
     def _hook(self, name: str, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        hooks = self.__dict__[f"_{name}_hooks"]
+        hooks = self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
         handle = RemovableHandle(hooks, hook)
         if prepend:
             hooks.move_to_end(handle.id, last=False)
