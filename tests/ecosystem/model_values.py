@@ -62,13 +62,13 @@ class Case:
             return {"forward": describe(error)}
         parts: dict[str, Callable[[], None]]
         if self.mode == "read":
-            parts = {"save": lambda: self.forward("forward", self.load(model, self.saved), inputs)}
+            parts = {"save": lambda: self.forward("load", self.load(model, self.saved), inputs)}
         else:
             parts = {
                 "forward": lambda: self.forward("forward", model, inputs),
                 "generate": lambda: self.generate(model, inputs),
                 "save" if self.mode == "write" else "": lambda: model.save_pretrained(self.saved),
-                "load": lambda: self.forward("forward", self.load(model, self.theirs), inputs),
+                "load": lambda: self.forward("load", self.load(model, self.theirs), inputs),
                 "gradients": lambda: self.gradients(model, inputs),
                 "step": lambda: self.step(model),
             }
@@ -157,7 +157,7 @@ class Case:
 
 
 #: First letters of the keys of a part's values.
-CONTENT = {"forward": "forward", "load": "forward", "save": "forward", "generate": "generate", "gradients": "gradient", "step": "step"}
+CONTENT = {"forward": "forward", "load": "load", "save": "load", "generate": "generate", "gradients": "gradient", "step": "step"}
 
 
 def tensors(value: Any) -> list[Any]:
