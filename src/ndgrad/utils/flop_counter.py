@@ -1,114 +1,168 @@
-"""torch's `utils.flop_counter`: floating-point operations of products of matrices and convolutions in a block."""
+"""Counts of floating-point operations of a block: products, convolutions and attention, as torch counts them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
+from ndgrad._src.core.op_observers import DispatchMode
 from ndgrad._src.core.variable import Variable
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.ops.flops import flops_of
-from ndgrad.nn.modules.module import Module, register_module_forward_hook, register_module_forward_pre_hook
-from ndgrad.utils._python_dispatch import TorchDispatchMode
+from ndgrad._src.ops.table import Op
+from ndgrad.nn import Module
+from ndgrad.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from ndgrad.ops.aten import Packet
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
 
-#: Ops that have a count but are not counted in torch, which leaves out elementwise ops.
-_ELEMENTWISE = ("add", "mul")
+#: Formulas of the user: op -> function of the arguments and `out_val`.
+flop_registry: dict[Any, Callable[..., int]] = {}
+#: Ops of the table that torch does not count.
+_ELEMENTWISE = frozenset(("add", "mul"))
 
 
-class FlopCounterMode(TorchDispatchMode):
-    """Count the floating-point operations in a block: of products of matrices and convolutions, two for each
-    multiplication and addition. The backward pass counts, too.
+def _unpack(op: Any) -> Any:
+    """Return the object that modes see for an op, a packet or an overload."""
+    return op.op if isinstance(op, Packet) else getattr(op, "overloadpacket", op)
 
-    `custom_mapping` maps further ops to functions `(*args, out_val=result) -> count`. Counts belong to the modules that
-    are being called, down to `depth` names; a table is printed at the end of the block if `display` is true.
+
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return a decorator that registers the count of an op: a function of the shapes of its arguments and `out_shape`.
+    With `get_raw`, the function takes the arguments and `out_val` themselves.
+
+    >>> import ndgrad
+    >>> from ndgrad.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula
+    >>> @register_flop_formula(ndgrad.ops.aten.sin)
+    ... def count(x_shape, out_shape=None, **settings):
+    ...     return 10 * x_shape[0]
+    >>> with FlopCounterMode(display=False) as counter:
+    ...     _ = ndgrad.ones(3).sin()
+    >>> counter.get_total_flops()
+    30
+    >>> flop_registry.clear()
+    """
+
+    def register(formula: Callable[..., int]) -> Callable[..., int]:
+        for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            flop_registry[_unpack(target)] = formula if get_raw else _on_shapes(formula)
+        return formula
+
+    return register
+
+
+def _on_shapes(formula: Callable[..., int]) -> Callable[..., int]:
+    def shape_of(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return type(value)([shape_of(v) for v in value])
+        return value.shape if isinstance(value, Variable) else value
+
+    def run(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
+        return formula(*[shape_of(a) for a in args], out_shape=shape_of(out_val), **kwargs)
+
+    return run
+
+
+class FlopCounterMode(DispatchMode):
+    """Counts the floating-point operations of a block, in total and per module. Operations of a backward pass count
+    as global ones.
 
     >>> import ndgrad
     >>> from ndgrad.utils.flop_counter import FlopCounterMode
     >>> with FlopCounterMode(display=False) as counter:
-    ...     _ = ndgrad.ones(3, 4) @ ndgrad.ones(4, 5)
-    >>> counter.get_total_flops()
-    120
+    ...     _ = ndgrad.nn.Sequential(ndgrad.nn.Linear(4, 8))(ndgrad.ones(3, 4))
+    >>> counter.get_total_flops(), list(counter.get_flop_counts())
+    (192, ['Global', 'Sequential', 'Sequential.0'])
     """
 
     def __init__(
-        self, mods: Any = None, depth: int = 2, display: bool = True,
-        custom_mapping: dict[Any, Callable[..., int]] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        mods: Module | list[Module] | None = None,
+        depth: int = 2,
+        display: bool = True,
+        custom_mapping: dict[Any, Any] | None = None,
+    ) -> None:
         super().__init__()
         self.depth, self.display = depth, display
-        self.custom_mapping = dict(custom_mapping or {})
-        self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
-        given = [mods] if isinstance(mods, Module) else list(mods or ())
-        self._names = {
-            id(m): f"{type(root).__name__}{'.' if name else ''}{name}"
-            for root in given
-            for name, m in root.named_modules()
-        }
+        own = custom_mapping or {}
+        self._formulas = {_unpack(op): f if getattr(f, "_get_raw", False) else _on_shapes(f) for op, f in own.items()}
+        self._counts: dict[str, dict[Any, int]] = {}
         self._open: list[str] = []
-        self._hooks: list[Any] = []
+        self._names: dict[int, str] = {}
+        self._handles: list[Any] = []
+        for root in [] if mods is None else [mods] if isinstance(mods, Module) else mods:
+            self._add_names(root)
+
+    def _add_names(self, root: Module) -> None:
+        name = type(root).__name__
+        for path, module in root.named_modules():
+            self._names[id(module)] = f"{name}.{path}" if path else name
 
     def __enter__(self) -> Self:
-        self.flop_counts.clear()
-        self._hooks = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
+        self._counts = {"Global": {}}
+        self._open = []
+
+        def enter(module: Module, args: Any) -> None:
+            if id(module) not in self._names:
+                self._add_names(module)
+            self._open.append(self._names[id(module)])
+
+        def leave(module: Module, args: Any, out: Any) -> None:
+            if self._open:
+                self._open.pop()
+
+        self._handles = [
+            register_module_forward_pre_hook(enter),
+            register_module_forward_hook(leave, always_call=True),
         ]
         return super().__enter__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._open.clear()
-        super().__exit__(kind, error, trace)
-        if self.display:
+    def __exit__(self, *error: object) -> Any:
+        for handle in self._handles:
+            handle.remove()
+        result = super().__exit__(*error)
+        if self.display and error[0] is None:
             print(self.get_table(self.depth))
+        return result
 
-    def _enter_module(self, module: Module, args: Any) -> None:
-        self._open.append(self._names.get(id(module), type(module).__name__))
-
-    def _leave_module(self, module: Module, args: Any, result: Any) -> None:
-        if self._open:
-            self._open.pop()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        count = self._count(func, args, kwargs or {}, out)
+    def __ndgrad_dispatch__(
+        self, func: Any, types: tuple[type[Any], ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        out = func(*args, **named)
+        count = self._count(func, args, named, out)
         if count:
-            for place in dict.fromkeys(["Global", *self._open]):
-                self.flop_counts[place][func] += count
+            key = Packet(func) if isinstance(func, Op) else _unpack(func)
+            for name in dict.fromkeys(("Global", *self._open)):
+                own = self._counts.setdefault(name, {})
+                own[key] = own.get(key, 0) + count
         return out
 
-    def _count(self, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> int:
-        for op, rule in self.custom_mapping.items():
-            if op == func:
-                return int(rule(*args, **kwargs, out_val=out))
-        name = getattr(func, "name", "")
-        if name in _ELEMENTWISE or not isinstance(out, Variable):
+    def _count(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> int:
+        formula = self._formulas.get(_unpack(func)) or flop_registry.get(_unpack(func))
+        if formula is not None:
+            return int(formula(*args, **kwargs, out_val=out))
+        if not isinstance(func, Op) or func.name in _ELEMENTWISE:
             return 0
-        return flops_of(name, [tuple(a.shape) for a in args if isinstance(a, Variable)], tuple(out.shape))
+        first = out[0] if isinstance(out, (tuple, list)) and out else out
+        shapes = [tuple(a.shape) for a in args if isinstance(a, Variable)]
+        return flops_of(func.name, shapes, tuple(first.shape)) if isinstance(first, Variable) and shapes else 0
 
     def get_total_flops(self) -> int:
-        """Return the count of the block."""
-        return sum(self.flop_counts["Global"].values())
+        """Return the number of operations of the block."""
+        return sum(self._counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """Return the counts by module and op; "Global" has all of them."""
-        return {place: dict(counts) for place, counts in self.flop_counts.items()}
+        """Return the numbers of operations by module and op."""
+        return {name: dict(own) for name, own in self._counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """Return the counts as text, of modules down to `depth` names."""
-        depth = self.depth if depth is None else depth
-        total = self.get_total_flops()
-        lines = ["Module                          FLOP    % Total"]
-        for place, counts in self.flop_counts.items():
-            if place.count(".") < depth:
-                count = sum(counts.values())
-                lines.append(f"{place:<24} {count:>11} {100 * count / max(total, 1):>9.2f}%")
+        """Return a table of the numbers by module, down to a depth."""
+        most = self.depth if depth is None else depth
+        total = max(self.get_total_flops(), 1)
+        lines = [f"{'Module':<40}{'FLOP':>16}{'% Total':>10}"]
+        for name, own in self._counts.items():
+            level = 0 if name == "Global" else name.count(".") + 1
+            if level <= most:
+                number = sum(own.values())
+                lines.append(f"{'  ' * level + name:<40}{number:>16,}{100 * number / total:>9.2f}%")
         return "\n".join(lines)
-
-
-_refuse_absent(__name__)

@@ -41,9 +41,10 @@ from ndgrad._src.checkpoint.trace import (
 )
 from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
 from ndgrad._src.core.grad_mode import enable_grad
-from ndgrad._src.core.modes import SavedHooks, note_joins, reopened, restore, scope, section, thread, under_autocast
+from ndgrad._src.core.modes import SavedHooks, restore, scope, section, thread, under_autocast
 from ndgrad._src.core.node import make_node
 from ndgrad._src.core.op_observers import observing
+from ndgrad._src.core.open_levels import note_joins, reopen_levels
 from ndgrad._src.core.saved import old_payload
 from ndgrad._src.core.saved_hooks import saved_tensors_hooks
 from ndgrad._src.core.stored_tensors import tangents_now
@@ -195,6 +196,12 @@ class Frame:
                 values = self.values[owner] = {}
                 wanted = {i for i, ref in enumerate(self.holders) if ref() is not None}
             else:
+                if number not in values and GraphExecGroup.current() is owner:
+                    raise RuntimeError(
+                        "Performing two backward calls that overlap (i.e. require the same saved activation in order "
+                        "to compute gradients) is not allowed while under the GraphExecGroup context: "
+                        f"{self.saved[number]}. Leave the context between the two calls. [nd-checkpoint]"
+                    )
                 wanted = {number}  # A second request: the other values have been used.
             if number not in values:
                 try:
@@ -313,7 +320,7 @@ def run_checkpointed(
                 stack.enter_context(under_autocast(autocast))
             if levels != thread.levels or duals != thread.dual_stack:  # Backward runs outside of these transforms.
                 stack.callback(forget_closed)
-                stack.enter_context(reopened(levels, duals))
+                stack.enter_context(reopen_levels(levels, duals))
             if random is not None:
                 stack.enter_context(random.restore())
             stack.enter_context(enable_grad())

@@ -46,7 +46,7 @@ from ndgrad._src.core.dispatch import open_elsewhere
 from ndgrad._src.core.exact_zeros import is_exact, keep_zeros, remains_exact, step_exactly
 from ndgrad._src.core.gradient_shapes import validate
 from ndgrad._src.core.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad._src.core.modes import join_levels, process, restore, running, scope, set_running, thread
+from ndgrad._src.core.modes import process, restore, running, scope, set_running, thread
 from ndgrad._src.core.node import (
     FIRST,
     GENERAL,
@@ -59,6 +59,7 @@ from ndgrad._src.core.node import (
     extra_of,
     output_count,
 )
+from ndgrad._src.core.open_levels import join_levels
 from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_of
 from ndgrad._src.core.references import calibrate
 from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
@@ -457,6 +458,9 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tup
     outs = apply(task, node, g, task.keep)
     if len(outs) != len(node.next):
         raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs [nd-op-block]")
+    if node.extra is not None and node.extra.post_hooks:  # registered meanwhile, by a hook that unpacks a saved value
+        unknown = None if node.outputs == 1 else [None] * output_count(node)
+        return run_post_hooks(task, node, _round_gradients(node, outs), unknown), False
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
@@ -514,7 +518,9 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         return
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
-    received = g if extra is not None and extra.post_hooks else None
+    has_post_hooks = extra is not None and bool(extra.post_hooks)
+    becomes_grad = g is not None and has_post_hooks and node.variable._meta.grad is None
+    received = g if has_post_hooks and not becomes_grad else None
     if g is not None:
         if task.path == "arrays":
             accumulate_array(node, g)
@@ -523,7 +529,9 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         g = None
         if after:
             run_post_accumulate_hooks(task, node)
-    if extra is not None and extra.post_hooks:
+    if has_post_hooks:
+        if becomes_grad:  # Hooks of the node see the first gradient where it lies now: in `.grad`.
+            received = node.variable._meta.grad
         run_post_hooks(task, node, (), received)
 
 
@@ -740,7 +748,7 @@ def _some_leaf() -> Node:
 
 class _Leaf(Variable):
     __slots__ = ()
-    face: ClassVar[type[Variable]] = Variable  # class of its gradient
+    tensor_type: ClassVar[type[Variable]] = Variable  # class of its gradient
 
 
 counts.array = calibrate(lambda: _count_array(False), lambda: _count_array(True))

@@ -9,12 +9,13 @@ from ndgrad._src.arrays.dtypes import as_numpy_dtype
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import activation, trigonometric
+from ndgrad._src.ops import random as random_ops
 from ndgrad._src.ops import softmax as softmax_ops
 from ndgrad._src.ops.arithmetic import mul
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad.nn.functional.noise import exponential_like, uniform_like
+from ndgrad.nn.functional.noise import exponential_like
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -66,7 +67,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError(
             f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first. [nd-range]"
         )
-    if np_dtype(input).kind in "iu" and not input.on_numpy_face:  # integers stay integers, and the bounds are truncated
+    if np_dtype(input).kind in "iu" and not input.is_numpy_type:  # integers stay integers, and the bounds are truncated
         min_val, max_val = int(min_val), int(max_val)
     return _apply(activation.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
 
@@ -130,7 +131,7 @@ def rrelu(
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = ops.where(input > 0, 1.0, uniform_like(input) * (upper - lower) + lower)
+    slopes = random_ops.rrelu_slopes(ops.detach(input), lower=lower, upper=upper)
     return write(mul, input, (slopes,), {}) if inplace else input * slopes
 
 
