@@ -64,7 +64,7 @@ def test_imports_metadata_and_processes_agree(tmp_path, no_other_torch):
 
 
 def test_install_is_repeatable_and_uninstall_leaves_nothing(tmp_path, no_other_torch):
-    (tmp_path / "torch-2.0.0+ndgrad.0.0.1.dist-info").mkdir()  # of an older version
+    (tmp_path / "torch-2.0.0+ndgrad.0.0.1.dist-info").mkdir()  # An older version is replaced.
     (tmp_path / "torch-2.0.0+ndgrad.0.0.1.dist-info" / "INSTALLER").write_text("ndgrad.as_torch\n")
     assert str(VERSION) in torch_package.install(tmp_path)
     torch_package.install(tmp_path)

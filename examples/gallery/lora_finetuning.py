@@ -11,7 +11,8 @@ import ndgrad
 
 #: Losses of `fine_tune` under torch 2.13, by step.
 LOSSES_OF_TORCH = {
-    0: 4.8512, 1: 3.4072, 2: 2.5993, 3: 2.031, 5: 1.4413, 7: 1.1079, 9: 0.8731, 14: 0.5394, 19: 0.3597, 29: 0.1922, 39: 0.12, 49: 0.0853, 59: 0.0665,
+    0: 4.8512, 1: 3.4072, 2: 2.5993, 3: 2.031, 5: 1.4413, 7: 1.1079,
+    9: 0.8731, 14: 0.5394, 19: 0.3597, 29: 0.1922, 39: 0.12, 49: 0.0853, 59: 0.0665,
 }  # fmt: skip
 
 
@@ -22,10 +23,12 @@ def fine_tune(steps):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=32, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2
-    )
+        vocab_size=32, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2,
+    )  # fmt: skip
     model = LlamaForCausalLM(config)
-    changes = LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=16, target_modules=["q_proj", "v_proj", "o_proj", "down_proj"])
+    places = ["q_proj", "v_proj", "o_proj", "down_proj"]
+    changes = LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=16, target_modules=places)
     model = get_peft_model(model, changes)
     with torch.no_grad():
         for name, p in model.named_parameters():  # weights by name: the same numbers in every library

@@ -79,7 +79,7 @@ def run(environment: Path, script: str, mode: str, values: Path) -> list[dict[st
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     settings.pop("PYTHONPATH", None)
     command = [str(environment / "bin" / "python"), str(HERE / script), mode, str(values.resolve())]
-    done = subprocess.run(command, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]

@@ -35,7 +35,8 @@ from ndgrad.overrides import has_torch_function_unary as _has_torch_function_una
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph", "PyTorchFileReader", "Size", "TensorBase", "Value",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph",
+    "PyTorchFileReader", "Size", "TensorBase", "Value",
     "_AutoDispatchBelowAutograd", "_InferenceMode",
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",

@@ -45,7 +45,8 @@ class _TypedSparse(type):
 
     def __call__(cls, indices: Tensor, values: Tensor, size: Any = None) -> Tensor:
         made = values.to(cls.dtype)
-        return ndgrad.sparse_coo_tensor(indices, made) if size is None else ndgrad.sparse_coo_tensor(indices, made, size)
+        sizes = () if size is None else (size,)
+        return ndgrad.sparse_coo_tensor(indices, made, *sizes)
 
 
 def __getattr__(name: str) -> Any:

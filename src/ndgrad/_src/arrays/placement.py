@@ -38,7 +38,7 @@ def library_for(where: device) -> Any:
         return meta.library
     if where.type != "cuda":
         raise RuntimeError(
-            f"a tensor was asked for on device {str(where)!r}, but devices of that kind are not supported. Use 'cpu', or "
+            f"a tensor was asked for on device {str(where)!r}, but there is no such device here. Use 'cpu', or "
             "'cuda' with CuPy. [nd-device]"
         )
     try:

@@ -246,7 +246,7 @@ _OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide", "trunc_divi
 
 def _wrap_number(number: complex) -> Any:
     """Return a number as a tensor, of torch's class and default dtype."""
-    face = next(cls for cls in FACES.values() if not cls.on_numpy_face)
+    face = next(cls for cls in TENSOR_TYPES.values() if not cls.on_numpy_face)
     array = np.asarray(number)
     default = get_default_dtype().numpy
     if array.dtype.kind == "f":
