@@ -373,7 +373,8 @@ def run_layer(name: str) -> Values:
     """Return the result and the gradients of a layer on a small graph."""
     import torch_geometric.nn as layers
 
-    sizes: dict[str, tuple[Any, ...]] = {"APPNP": (3, 0.1), "LGConv": (), "GatedGraphConv": (8, 2), "FAConv": (8,), "AntiSymmetricConv": (8,)}
+    sizes: dict[str, tuple[Any, ...]] = {"APPNP": (3, 0.1), "LGConv": (), "GatedGraphConv": (8, 2)}
+    sizes |= {"FAConv": (8,), "AntiSymmetricConv": (8,)}
     settings = {"ChebConv": {"K": 2}, "SSGConv": {"alpha": 0.1}, "EGConv": {"num_heads": 2}}.get(name, {})
     layer = getattr(layers, name)(*sizes.get(name, (8, 8)), **settings)
     fill(layer)
