@@ -13,6 +13,7 @@ from ndgrad import (
     signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as
     torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
 )
+from ndgrad._C._files import PyTorchFileReader as PyTorchFileReader
 from ndgrad._src.arrays.dtypes import (
     can_cast as can_cast, dtype as dtype, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo,
     promote_types as promote_types, result_type as result_type, set_default_dtype as set_default_dtype,
@@ -234,6 +235,7 @@ from ndgrad.cuda import OutOfMemoryError as OutOfMemoryError
 from ndgrad.cuda.streams import Event as Event, Stream as Stream
 from ndgrad.func import vmap as vmap
 from ndgrad.futures import Future as Future
+from ndgrad.jit import ScriptFunction as ScriptFunction, ScriptModule as ScriptModule
 from ndgrad.nn.functional import (
     adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_max_pool1d as adaptive_max_pool1d, alpha_dropout as
     alpha_dropout, avg_pool1d as avg_pool1d, batch_norm as batch_norm, bilinear as bilinear,
@@ -1065,6 +1067,7 @@ sparse_coo: layout
 sparse_csc: layout
 sparse_csr: layout
 strided: layout
+legacy_contiguous_format: memory_format
 inf: _float
 nan: _float
 pi: _float

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import wrap_lent
@@ -26,7 +27,7 @@ from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.promotion import promote_arguments
 from ndgrad._src.core.record import record
 from ndgrad._src.core.subclass import ask_classes, overriding_types, subclass_op
-from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level
+from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level, wrap
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import RANDOM
@@ -234,11 +235,29 @@ def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any])
         result = ask_classes(op, overriding_types(args), args, settings)
         if result is not NotImplemented:
             return result
+    if op.name in _OF_NUMBERS and all(isinstance(a, (bool, int, float, complex)) for a in args):
+        return dispatch(op, (_wrap_number(args[0]), *args[1:]), settings)
     kinds = ", ".join(_kind(a) for a in args)
     raise TypeError(
         f"{op.name}() takes tensors, got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
         "(or use ndgrad.numpy, whose functions take arrays). [nd-type]"
     )
+
+
+#: Ops that take plain numbers alone, as in torch.
+_OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide", "trunc_divide"))
+
+
+def _wrap_number(number: complex) -> Any:
+    """Return a number as a tensor, of torch's class and default dtype."""
+    face = next(cls for cls in TENSOR_TYPES.values() if not cls.on_numpy_face)
+    array = np.asarray(number)
+    default = get_default_dtype().numpy
+    if array.dtype.kind == "f":
+        array = array.astype(default)
+    elif array.dtype.kind == "c":
+        array = array.astype(np.result_type(default, np.complex64))
+    return wrap(face, array)
 
 
 def _kind(a: object) -> str:
