@@ -66,7 +66,7 @@ def _sign_pooling(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> 
     return Signature([(0, 1, *(None,) * (len(s) - 2)) for s in shapes], (0, 1), linear=linear)
 
 
-@signature_rule("avg_pool_backward", "adaptive_avg_pool_backward")
+@signature_rule("avg_pool_backward")
 def _pool_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     space = len(settings["sizes"])
     labels = tuple(range(len(shapes[0]) - space))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_floating
+from ndgrad._src.arrays.taps import Taps
 from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import resample as resample_ops
-from ndgrad._src.ops.resample import Taps
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
@@ -76,23 +76,20 @@ def interpolate(
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
         raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive. [nd-range]")
     # These skip an axis that keeps its size, even if its scale factor, lost to rounding, was not 1.
-    lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
-    out = input
-    for axis in range(axes):
-        before, after, ratio = shape[2 + axis], sizes[axis], ratios[axis]
-        if before == after and (ratio == 1.0 or lazy):
-            continue
-        out = resample_ops.resample.eager(
-            out, dim=2 + axis, taps=_taps(mode, before, after, ratio, bool(align_corners), antialias)
-        )
-    return ops.clone(out) if out is input else out
+    is_lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
+    if mode == "area":
+        return ops.adaptive_avg_pool(input, sizes=sizes)
+    dims, taps = [], []
+    for axis, (before, after, ratio) in enumerate(zip(shape[2:], sizes, ratios, strict=True)):
+        if before != after or (ratio != 1.0 and not is_lazy):
+            dims.append(2 + axis)
+            taps.append(_taps(mode, before, after, ratio, bool(align_corners), antialias))
+    return resample_ops.resample.eager(input, dim=tuple(dims), taps=tuple(taps)) if dims else ops.clone(input)
 
 
 def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool, antialias: bool) -> Taps:
     if mode.startswith("nearest"):
         return resample_ops.nearest_taps(before, after, ratio, mode == "nearest-exact")
-    if mode == "area":
-        return resample_ops.average_taps(before, after)
     if antialias:
         if align_corners:
             ratio = (before - 1) / (after - 1) if after > 1 else 0.0

@@ -24,3 +24,17 @@ def run_fused(function: Any, arrays: Any, settings: Any) -> Any:
     from ndgrad._src.compiler.runtime import fused_ops  # needs llvmlite or a device
 
     return fused_ops.run_fused(function, arrays, settings)
+
+
+def native_taps() -> Any:
+    """Return the kernels over tables of taps for NumPy arrays."""
+    from ndgrad._src.compiler.kernels import taps  # needs llvmlite
+
+    return taps
+
+
+def device_taps(x: Any) -> Any:
+    """Return the kernels over tables of taps for an array on a device; None if they do not take it."""
+    from ndgrad._src.compiler.cuda import taps  # needed on devices only
+
+    return taps.taps_for(x)
