@@ -120,11 +120,9 @@ test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates ab
 
 # ----- the rest ---------------------------------------------------------------------------------------------
 
-.PHONY: demo gallery bench lint docs wheel book
-demo: $(VENV)/.package $(VENV)/.repobook ## train a small transformer, check its gradients, draw what was learned
+.PHONY: demo gallery bench lint docs wheel book clean
+demo: $(VENV)/.package ## train a small transformer, check its gradients, draw what was learned
 	@$(PY) -m demo $(ARGS)
-	@$(PY) -m repobook build . --html --quiet >/dev/null
-	@echo "==> the book of this source: xdg-open $(CURDIR)/docs/_build/book/html/index.html"
 
 gallery: $(VENV)/.extra-examples ## run the gallery's programs in full, and keep their pictures for the documentation
 	@$(PY) scripts/gallery.py $(ARGS)
@@ -145,8 +143,8 @@ lint: $(VENV)/.extra-lint $(VENV)/.repobook ## ruff, mypy --strict, and both typ
 	wait $$pyright && exit $$mypy
 
 docs: $(VENV)/.extra-docs $(VENV)/.repobook ## build the documentation and the book of the source; a warning is an error
-# on a terminal Sphinx says how far it is
-	@$(PY) -m sphinx $$(test -t 1 || echo --quiet) --fail-on-warning --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+# On a terminal Sphinx says how far it is. The substitution has its own standard output, so the test is made outside.
+	@test -t 1 && quiet= || quiet=--quiet; $(PY) -m sphinx $$quiet --fail-on-warning --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@$(PY) scripts/check_links.py docs/_build/html
 	@echo "==> docs/_build/html/index.html"
 
@@ -154,3 +152,8 @@ wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents
 	@rm -rf dist
 	@$(PIP) wheel --no-deps --wheel-dir dist .
 	@$(PY) .ci/check_wheel.py dist
+
+clean: ## remove environments, built pages, wheels and caches (git-ignored files that targets make)
+	@rm -rf .venv .venv-* dist docs/_build docs/reference docs/gallery docs/errors demo/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "==> clean"

@@ -30,7 +30,7 @@ def main(directory: str) -> None:
     stray = [name for name in names if not _belongs(name)]
     if stray:
         sys.exit(f"{wheel.name} holds files that are no part of the package: {stray}")
-    large = [entry.filename for entry in entries if entry.file_size > FILE_LIMIT and entry.filename.startswith("ndgrad/")]
+    large = [e.filename for e in entries if e.file_size > FILE_LIMIT and e.filename.startswith("ndgrad/")]
     if large:
         sys.exit(f"{wheel.name} holds files of more than {FILE_LIMIT:,} bytes: {large}")
     sources = Path(__file__).resolve().parent.parent / "src"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from pathlib import Path
@@ -33,18 +34,18 @@ def check_gradients(parameters: Parameters, windows: Tensor, shape: Shape) -> No
         raise SystemExit(f"the gradients disagree by {worst:.1e}: this is a bug in ndgrad, please report it")
 
 
-def train(parameters: Parameters, text: Tensor, shape: Shape) -> list[float]:
+def train(parameters: Parameters, text: Tensor, shape: Shape, steps: int) -> list[float]:
     """Minimise the loss on random windows of the text. Return the loss of every step."""
     optimiser = Adam(parameters)
     offsets = ndgrad.arange(shape.context + 1)
     losses = []
-    progress = Progress(STEPS, "training")
+    progress = Progress(steps, "training")
     for step in progress:
         starts = ndgrad.randint(0, len(text) - shape.context, (BATCH, 1))
         value = loss(parameters, text[starts + offsets], shape)
         value.backward()
         # Increase the rate linearly, then decrease it along half a cosine.
-        optimiser.step(RATE * min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / STEPS)))
+        optimiser.step(RATE * min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps)))
         losses.append(float(value.item()))
         progress.note = f"loss {sum(losses[-20:]) / len(losses[-20:]):.3f}"
     return losses
@@ -65,8 +66,19 @@ def saliency(parameters: Parameters, passage: Tensor, shape: Shape) -> list[list
     return [[float(value) for value in row] for row in vectors.grad.norm(dim=-1).tolist()]
 
 
+def read_options() -> argparse.Namespace:
+    """Return the options of the command line."""
+    known = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    known.add_argument("--steps", type=int, default=STEPS, metavar="N", help="steps of training (%(default)s)")
+    options = known.parse_args()
+    if options.steps < 1:
+        known.error(f"--steps is {options.steps}: give a positive number")
+    return options
+
+
 def main() -> None:
-    """Run all parts; takes about a minute on two cores."""
+    """Run all parts; takes less than a minute on two cores."""
+    steps = read_options().steps
     start = time.perf_counter()
     ndgrad.manual_seed(0)
     story = (HERE / "text.txt").read_text(encoding="utf-8")
@@ -87,8 +99,8 @@ def main() -> None:
     parameters = {name: tensor.detach().float().requires_grad_() for name, tensor in parameters.items()}
     with ndgrad.no_grad():
         before = float(loss(parameters, held_out, shape).item())
-    print(f"\nTraining in float32, {STEPS} steps of {BATCH * shape.context:,} characters\n")
-    losses = train(parameters, text[:split], shape)
+    print(f"\nTraining in float32, {steps} steps of {BATCH * shape.context:,} characters\n")
+    losses = train(parameters, text[:split], shape, steps)
     with ndgrad.no_grad():
         after = float(loss(parameters, held_out, shape).item())
     print(f"\n  loss on the text it reads   {losses[0]:.3f} -> {sum(losses[-20:]) / 20:.3f} nats per character")

@@ -36,9 +36,17 @@ HINTS = {
 
 #: Parameters of single functions, or of all in a namespace: pattern of name -> (parameters, reason).
 IGNORED = {
-    "ndgrad.distributed.*": ("*", "listed below"),
+    "ndgrad.library.Library.impl": ("allow_override", "a later registration replaces an earlier one, as in torch"),
     "ndgrad.fx.*": ("*", "listed below"),
-    "ndgrad.nn.parallel.DistributedDataParallel.*": ("*", "listed below"),
+    # messages and processes
+    "ndgrad.distributed.*_object_list": ("device use_batch", "objects travel through the host's memory, one by one"),
+    "ndgrad.distributed.monitored_barrier": ("wait_all_ranks", "an error always names all missing ranks"),
+    "ndgrad.distributed.tensor.DTensor.redistribute": ("async_op", "results are complete when they return"),
+    "ndgrad.distributed.optim.ZeroRedundancyOptimizer.__init__": (
+        "parameters_as_bucket_view", "the memory in which parameters are sent",
+    ),
+    "ndgrad.distributed.rpc.RRef.__init__": ("type_hint", "for type checkers"),
+    "ndgrad.nn.parallel.DistributedDataParallel.__init__": ("check_reduction", "deprecated, and without effect in torch too"),
     # one device of a kind, or none
     "ndgrad.Future.__init__": ("devices", "streams are synchronised by the result itself"),
     "ndgrad.cpu.*": ("stream event priority device", "the CPU has one stream"),
@@ -116,30 +124,8 @@ IGNORED = {
     ),
 }
 
-#: Parameters in the distributed packages and in fx that are still ignored, by function. Entries only leave this list.
+#: Parameters in fx that are still ignored, by function. Entries only leave this list.
 STILL_IGNORED = {
-    "ndgrad.distributed.barrier": "device_ids",
-    "ndgrad.distributed.broadcast_object_list": "device",
-    "ndgrad.distributed.init_device_mesh": "backend_override",
-    "ndgrad.distributed.init_process_group": "device_id init_method pg_options store",
-    "ndgrad.distributed.monitored_barrier": "wait_all_ranks",
-    "ndgrad.distributed.new_group": "device_id pg_options use_local_synchronization",
-    "ndgrad.distributed.new_subgroups": "group group_desc pg_options",
-    "ndgrad.distributed.new_subgroups_by_enumeration": "group_desc pg_options",
-    "ndgrad.distributed.nn.all_to_all_single": "output",
-    "ndgrad.distributed.nn.reduce_scatter": "output",
-    "ndgrad.distributed.optim.ZeroRedundancyOptimizer.__init__": "parameters_as_bucket_view",
-    "ndgrad.distributed.pipelining.PipelineStage.__init__": "device input_args output_args",
-    "ndgrad.distributed.recv_object_list": "device use_batch",
-    "ndgrad.distributed.rpc.RRef.__init__": "type_hint",
-    "ndgrad.distributed.rpc.init_rpc": "backend",
-    "ndgrad.distributed.rpc.shutdown": "timeout",
-    "ndgrad.distributed.send_object_list": "device use_batch",
-    "ndgrad.distributed.tensor.DTensor.contiguous": "args kwargs",
-    "ndgrad.distributed.tensor.DTensor.from_local": "grad_placements stride",
-    "ndgrad.distributed.tensor.DTensor.full_tensor": "grad_placements",
-    "ndgrad.distributed.tensor.DTensor.redistribute": "async_op backward_dtype forward_dtype",
-    "ndgrad.distributed.tensor.DTensor.to_local": "grad_placements",
     "ndgrad.fx.Graph.find_nodes": "sort",
     "ndgrad.fx.GraphModule.__new__": "args kwargs",
     "ndgrad.fx.GraphModule.print_readable": "colored",
@@ -159,7 +145,6 @@ STILL_IGNORED = {
     "ndgrad.fx.passes.split_utils.split_by_tags": "GraphModuleCls return_tuple",
     "ndgrad.fx.subgraph_rewriter.replace_pattern_with_filters": "node_name_match",
     "ndgrad.fx.traceback.set_current_meta": "pass_name",
-    "ndgrad.nn.parallel.DistributedDataParallel.__init__": "check_reduction device_ids dim output_device static_graph",
 }
 
 
@@ -235,9 +220,8 @@ def test_parameters_of_public_functions_are_read():
     assert sorted((n, p) for n, p in ignored() if not is_stated(n, p)) == []
 
 
-def test_no_other_parameter_of_distributed_functions_and_of_fx_is_ignored():
-    homes = ("ndgrad.distributed.", "ndgrad.fx.", "ndgrad.nn.parallel.Distributed")
-    ours = {(n, p) for n, p in ignored() if n.startswith(homes)}
+def test_no_other_parameter_of_fx_is_ignored():
+    ours = {(n, p) for n, p in ignored() if n.startswith("ndgrad.fx.")}
     assert sorted((n, p) for n, p in ours if p not in STILL_IGNORED.get(n, "").split()) == []
 
 

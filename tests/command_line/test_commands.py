@@ -135,6 +135,10 @@ def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
         (["check", "model.py:los"], "Did you mean loss?"),
         (["check", "model.py:zzz"], "It has loss, pair"),
         (["check", "model.py:loss", "--shape", "a"], "is no shape"),
+        (["check", "model.py:loss", "--shape", "x"], "is no shape"),
+        (["check", "model.py:loss", "--shape=-1"], "is no shape"),
+        (["check", "model.py:loss", "--shape", "4,,3"], "is no shape"),
+        (["profile", "model.py", "-o", "flame.html"], "-o stands after the script"),
         (["check", "model.py:loss", *["--shape", "2"] * 3], "3 shapes were given, but loss has 2 arguments"),
         (["check", "model.py:loss", "--inputs", "oops"], "raised NameError"),
         (["check", "model.py:number"], "there is no tensor of floating point"),
@@ -304,3 +308,37 @@ def test_unknown_words_say_what_there_is(capsys):
     assert "bash" in capsys.readouterr().err
     assert main(["profile"]) == 2
     assert "required: FILE. `ndgrad profile --help`" in capsys.readouterr().err
+
+
+def test_profile_passes_arguments_after_two_dashes(model, tmp_path, capsys):
+    assert main(["profile", "--rows", "3", model, "--", "7", "-o"]) == 7
+    assert "arguments ['7', '-o']" in capsys.readouterr().out
+
+
+def test_interrupted_profile_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "long.py").write_text("import ndgrad\nndgrad.ones(3).exp()\nraise KeyboardInterrupt\n")
+    assert main(["profile", "-o", "flame.html", "long.py"]) == 130
+    told = capsys.readouterr()
+    assert "aten::exp" in told.out
+    assert "interrupted" in told.err
+    assert "aten::exp" in (tmp_path / "flame.html").read_text(encoding="utf-8")
+
+
+def test_interrupted_check_shows_measured_elements(tmp_path, capsys):
+    (tmp_path / "slow.py").write_text(
+        "calls = []\ndef slow(x):\n    calls.append(1)\n    if len(calls) > 12:\n        raise KeyboardInterrupt\n"
+        "    return (x * x).sum()\n"
+    )
+    assert main(["check", f"{tmp_path}/slow.py:slow", "--shape", "50"]) == 130
+    told = capsys.readouterr()
+    assert re.search(r"x +[1-9]\d* ", told.out), told.out
+    assert "Traceback" not in told.err
+    assert "interrupted" in told.err
+
+
+def test_shapes_may_be_written_in_several_ways(model, capsys):
+    for text in ("4,3", "4x3", "(4, 3)", "4,3,"):
+        assert main(["check", f"{model}:scaled", "--shape", text]) == 0
+        assert "(4, 3)" in capsys.readouterr().out
+    assert main(["check", f"{model}:scaled", "--shape", ""]) == 0

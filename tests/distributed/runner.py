@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 
 MODULES = (
-    "collectives", "derivatives", "faults", "dtensors", "training", "sharded", "tensor_parallel", "pipelines", "rings",
+    "collectives", "derivatives", "faults", "dtensors", "placements", "training", "sharded", "tensor_parallel", "pipelines", "rings",
     "checkpoints", "remote", "on_gpus",
 )  # fmt: skip
 #: Longest wait of a rank for the others, in seconds.

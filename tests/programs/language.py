@@ -149,23 +149,17 @@ def symmetric(f: Callable[..., Any]) -> Callable[..., Any]:
     return check_symmetry
 
 
-def stable_argsort(a: Any, **settings: Any) -> Any:
-    """Sort with a stable order: NumPy does not promise the order of equal elements otherwise."""
-    return numpy.argsort(a, kind="stable", **settings)
-
-
 #: NumPy in which what was never written is NaN, so that no value depends on what memory happened to hold.
 PLAIN = _namespace(
     numpy,
     linalg=_namespace(
         numpy.linalg, cholesky=symmetric(numpy.linalg.cholesky), eigvalsh=symmetric(numpy.linalg.eigvalsh)
     ),
-    argsort=stable_argsort,
     empty=lambda shape, dtype=float: numpy.full(shape, numpy.nan, dtype),
     empty_like=lambda a: numpy.full_like(a, numpy.nan),
 )
 #: NumPy's own functions, with buffers made by ndgrad.numpy.
-PROTOCOLS = _namespace(numpy, argsort=stable_argsort, **{name: getattr(ndgrad.numpy, name) for name in MAKERS})
+PROTOCOLS = _namespace(numpy, **{name: getattr(ndgrad.numpy, name) for name in MAKERS})
 
 
 def build(source: str, names: dict[str, Any]) -> Callable[..., Any]:

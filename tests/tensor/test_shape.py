@@ -424,3 +424,28 @@ def test_indices_of_triangles_refuse_a_layout_that_they_do_not_make(name):
     assert getattr(ndgrad, name)(2, 2, layout=ndgrad.strided).dtype == ndgrad.int64
     with pytest.raises(RuntimeError, match="makes dense tensors"):
         getattr(ndgrad, name)(2, 2, layout=ndgrad.sparse_coo)
+
+
+def test_storage_and_windows_of_arrays_made_by_stride_tricks():
+    memory = np.arange(63.0).reshape(9, 7)
+    inside = np.lib.stride_tricks.as_strided(memory[1:], (3, 4), memory.strides)
+    x = ndgrad.from_numpy(inside)
+    assert x.storage_offset() == 7
+    assert x.untyped_storage().nbytes() == memory.nbytes
+    np.testing.assert_array_equal(x.unfold(1, 2, 1), np.lib.stride_tricks.sliding_window_view(inside, 2, axis=1))
+    x.unfold(1, 2, 2).mul_(-1.0)
+    assert memory[1, :4].tolist() == [-7.0, -8.0, -9.0, -10.0]
+
+
+def test_double_backward_of_compiled_windows_of_a_part():
+    def windows(x):
+        y = (x.chunk(2, 1)[0] + 0.0).unfold(1, 4, 1)
+        return ndgrad.complex(y * y * y, y).real
+
+    x = ndgrad.arange(63.0, requires_grad=True).view(9, 7)
+    found = []
+    for f in (windows, ndgrad.compile(windows)):
+        (slope,) = ndgrad.autograd.grad(f(x).sum(), x, create_graph=True)
+        found.append(ndgrad.autograd.grad(slope.sum(), x)[0])
+    assert ndgrad.equal(*found)
+    np.testing.assert_allclose(found[0][:, :4], 6.0 * x.detach()[:, :4])

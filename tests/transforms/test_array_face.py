@@ -202,3 +202,40 @@ def test_optimizers_of_scipy_take_gradients_as_they_are():
     numpy.testing.assert_allclose(found.x, [1.0, 1.0], atol=1e-8)
     found = optimize.root_scalar(lambda v: v**3 - 2, x0=1.0, fprime=func.grad(lambda v: v**3 - 2), method="newton")
     numpy.testing.assert_allclose(found.root, 2 ** (1 / 3), rtol=1e-12)
+
+
+def test_transforms_take_and_give_ndarrays():
+    def f(x):
+        return np.sum(x**3)
+
+    x, v = numpy.array([1.0, 2.0]), numpy.array([0.5, -1.0])
+    value, gradient = func.value_and_grad(f)(x)
+    assert (float(value), gradient.tolist()) == (9.0, [3.0, 12.0])
+    (value, aux), gradient = func.value_and_grad(lambda x: (f(x), "aux"), has_aux=True)(x)
+    assert (float(value), aux, gradient.tolist()) == (9.0, "aux", [3.0, 12.0])
+    out, tangent = func.jvp(f, (x,), (v,))
+    assert (float(out), float(tangent)) == (9.0, -10.5)
+    out, pull = func.vjp(lambda x: x**3, x)
+    (back,) = pull(v)
+    value, push = func.linearize(lambda x: x**3, x)
+    rows = func.vmap(f)(numpy.ones((3, 2)))
+    scaled = func.vmap(lambda x, s: x * s, in_dims=(0, None))(x, 2.0)
+    for found, expected in [
+        (out, x**3), (back, 3 * x**2 * v), (value, x**3), (push(v), 3 * x**2 * v), (rows, [2.0] * 3), (scaled, 2 * x)
+    ]:  # fmt: skip
+        assert type(found) is numpy.ndarray
+        numpy.testing.assert_allclose(found, expected)
+
+
+def test_scipy_minimizes_with_value_and_grad_and_hessp():
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def rosenbrock(x):
+        return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+    start = numpy.full(5, -1.0)
+    found = optimize.minimize(
+        func.value_and_grad(rosenbrock), start, jac=True, method="trust-ncg",
+        hessp=lambda x, p: func.jvp(func.grad(rosenbrock), (x,), (p,))[1],
+    )  # fmt: skip
+    numpy.testing.assert_allclose(found.x, 1.0, rtol=1e-6)

@@ -4,6 +4,8 @@ Its submodules have the names of `_functions`, `_autograd` and `_functorch`.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from ndgrad._C import _autograd, _functions, _functorch
 from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.arrays.generator import Generator
@@ -29,7 +31,8 @@ from ndgrad.overrides import has_torch_function_unary as _has_torch_function_una
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_InferenceMode",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator",
+    "_AutoDispatchBelowAutograd", "Size", "TensorBase", "_InferenceMode",
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
     "_disabled_torch_function_impl", "_functions", "_functorch",
@@ -72,6 +75,13 @@ def _get_tracing_state() -> None:
 def _set_grad_enabled(mode: bool) -> None:
     """Switch recording on or off."""
     _set(mode)
+
+
+def _AutoDispatchBelowAutograd() -> AbstractContextManager[None]:
+    """Return a block in which ops of `ndgrad.library` run their kernels, as inside an "Autograd" kernel."""
+    from ndgrad.library.overloads import below_autograd  # loads transforms, which most programs do not need
+
+    return below_autograd()
 
 
 def _log_api_usage_once(name: str) -> None:

@@ -610,7 +610,7 @@ def _refuse_recording(name: str) -> None:
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None
 ) -> Work | None:
-    """Wait until all ranks have called `barrier`.
+    """Wait until all ranks have called `barrier`. The work of the GPUs `device_ids` is complete then.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -620,6 +620,10 @@ def barrier(
     found = _group("barrier", group)
     if found is None:
         return None
+    for device in _device_numbers(device_ids):
+        from ndgrad import cuda  # GPUs are optional
+
+        cuda.synchronize(device)
     pending = transport.barrier(found)
     if async_op:
         return Work(pending)
@@ -627,8 +631,22 @@ def barrier(
     return None
 
 
+def _device_numbers(device_ids: Any) -> list[int]:
+    """Return the GPUs given to `barrier`."""
+    if device_ids is None:
+        return []
+    if not isinstance(device_ids, list):
+        raise TypeError("Invalid function argument: device_ids type should be List[int] [nd-type]")
+    if not nccl.available():
+        raise RuntimeError(
+            "Function argument device_ids not supported for the selected backend mpi: "
+            f"barrier(device_ids={device_ids}) waits for GPUs, and there are none. Leave it out. [nd-process-group]"
+        )
+    return device_ids
+
+
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-    """Same as `barrier`. Its error after `timeout` names the missing ranks, as for every collective.
+    """Same as `barrier`. Its error after `timeout` names all missing ranks, as for every collective.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()

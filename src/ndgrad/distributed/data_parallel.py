@@ -21,7 +21,8 @@ from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import Variable, edge, wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.engine.callbacks import queue_callback
-from ndgrad._src.foundations.pytree import tree_leaves
+from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.foundations.pytree import tree_leaves, tree_map
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
@@ -62,7 +63,8 @@ class DistributedDataParallel(Module):
     Every rank starts from the parameters of the first. Each rank computes the loss of its part of the batch. With parts
     of equal size and a mean loss, training equals that of one process with the whole batch. With
     `gradient_as_bucket_view=True` the gradients are views of the buckets. This saves a copy, but a reference to an
-    earlier `.grad` may be overwritten.
+    earlier `.grad` may be overwritten. With `static_graph=True` the module may have parameters without a gradient, as
+    with `find_unused_parameters=True`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -98,7 +100,10 @@ class DistributedDataParallel(Module):
             )
         self.module = module
         self.process_group: ProcessGroup = group
-        self.find_unused_parameters = find_unused_parameters
+        #: A static graph may leave out parameters, too.
+        self.find_unused_parameters = find_unused_parameters or static_graph
+        self.static_graph, self.dim = static_graph, dim
+        self.device_ids, self.output_device = _devices_of(module, device_ids, output_device)
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
         self.require_backward_grad_sync = True
         #: True if gradients are views of the buckets.
@@ -139,7 +144,11 @@ class DistributedDataParallel(Module):
             and self.process_group.size() > 1
         ):
             self._send_state(list(self.module.buffers()))
+        if self.device_ids:
+            inputs, kwargs = _move((inputs, kwargs), self.device_ids[0])
         out = self.module(*inputs, **kwargs)
+        if self.output_device is not None:
+            out = _move(out, self.output_device)
         if recording:
             self._begin(out)
         return out
@@ -277,6 +286,33 @@ class DistributedDataParallel(Module):
                     t._array[...] = flat[start : start + t.numel()].reshape(tuple(t.shape))
                     storage_of(t).bump("broadcast")
                     start += t.numel()
+
+
+def _devices_of(module: Module, device_ids: Any, output_device: Any) -> tuple[list[Any] | None, Any]:
+    """Return the GPU of a module's inputs, in a list, and the device of its results. A module on the CPU has none."""
+    kinds = {p.device.type for p in module.parameters()}
+    if device_ids is not None and len(device_ids) > 1:
+        raise ValueError(
+            f"device_ids can only be None or contain a single element: one process uses one device, and it is "
+            f"{device_ids}. [nd-data-parallel]"
+        )
+    if (device_ids or output_device is not None) and "cpu" in kinds:
+        raise ValueError(
+            "DistributedDataParallel device_ids and output_device arguments only work with modules on GPUs, but got "
+            f"device_ids {device_ids}, output_device {output_device}, and parameters on {sorted(kinds)}. Leave them "
+            "out. [nd-data-parallel]"
+        )
+    return ([_as_gpu(device_ids[0])] if device_ids else None), (
+        None if output_device is None else _as_gpu(output_device)
+    )
+
+
+def _as_gpu(device: Any) -> Any:
+    return as_device("cuda", device) if isinstance(device, int) else as_device(device)
+
+
+def _move(values: Any, device: Any) -> Any:
+    return tree_map(lambda t: t.to(device) if isinstance(t, Variable) else t, values)
 
 
 def _fill_buckets(named: list[tuple[str, Any]], cap: float) -> list[_Bucket]:

@@ -14,7 +14,17 @@ from typing import Any, Self
 import numpy as np
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad.distributed.groups import ProcessGroup, get_rank, get_world_size, new_group, world_group
+from ndgrad.distributed.groups import (
+    ProcessGroup,
+    check_backend,
+    check_options,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_initialized,
+    new_group,
+    world_group,
+)
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
@@ -31,8 +41,16 @@ class DeviceMesh:
     """
 
     def __init__(
-        self, device_type: str, mesh: Any, *, mesh_dim_names: Sequence[str] | None = None, _groups: Any = None
+        self,
+        device_type: str,
+        mesh: Any,
+        *,
+        mesh_dim_names: Sequence[str] | None = None,
+        backend_override: Sequence[Any] | None = None,
+        _groups: Any = None,
     ) -> None:
+        if not is_initialized():
+            init_process_group()
         self.device_type = device_type
         self._ranks = np.asarray(mesh.numpy() if hasattr(mesh, "numpy") else mesh, dtype=np.int64)
         names = None if mesh_dim_names is None else tuple(mesh_dim_names)
@@ -43,6 +61,10 @@ class DeviceMesh:
                 f"of shape {self._ranks.shape}. [nd-dtensor]"
             )
         self.mesh_dim_names = names
+        #: The mesh of which this one is a part, or this one.
+        self._root: DeviceMesh = self
+        #: Flattened dimensions by name.
+        self._flat: dict[str, DeviceMesh] = {}
         flat = self._ranks.reshape(-1)
         size = get_world_size()
         if len(set(flat.tolist())) != flat.size or flat.min(initial=0) < 0 or flat.max(initial=0) >= size:
@@ -52,7 +74,56 @@ class DeviceMesh:
         here = np.argwhere(self._ranks == get_rank())
         #: Position of this rank; None if it is not in the mesh.
         self._coordinate = tuple(int(i) for i in here[0]) if len(here) else None
+        _check_backends(backend_override, self._ranks.ndim)
         self._groups: tuple[ProcessGroup | None, ...] = self._make_groups() if _groups is None else _groups
+        if _groups is None:
+            _remember(self)
+
+    @staticmethod
+    def from_group(
+        group: ProcessGroup | list[ProcessGroup],
+        device_type: str,
+        mesh: Any = None,
+        *,
+        mesh_dim_names: Sequence[str] | None = None,
+    ) -> DeviceMesh:
+        """Return a mesh whose dimensions are existing groups: one group, or a list with the array of ranks `mesh`.
+
+        >>> import ndgrad
+        >>> ndgrad.distributed.init_process_group()
+        >>> ndgrad.distributed.DeviceMesh.from_group(ndgrad.distributed.group.WORLD, "cpu")
+        DeviceMesh((1), 'cpu')
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        if isinstance(group, ProcessGroup):
+            ranks = np.array(group.ranks)
+            if mesh is not None and _as_ranks(mesh).reshape(-1).tolist() != ranks.tolist():
+                raise ValueError(
+                    f"Invalid mesh {_as_ranks(mesh).tolist()}: the group has the ranks {ranks.tolist()}. Leave mesh "
+                    "out. [nd-rank]"
+                )
+            return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=(group,))
+        groups = list(group)
+        if not groups:
+            raise ValueError("DeviceMesh.from_group: give at least one group. [nd-arguments]")
+        if mesh is None:
+            raise ValueError(
+                "DeviceMesh.from_group: must pass mesh, the array of ranks, if group is a list. [nd-arguments]"
+            )
+        if _as_ranks(mesh).ndim != len(groups):
+            raise ValueError(
+                f"DeviceMesh.from_group: mesh has {_as_ranks(mesh).ndim} dimensions, and there are {len(groups)} "
+                "groups. Give one for each. [nd-arguments]"
+            )
+        made = DeviceMesh(device_type, _as_ranks(mesh), mesh_dim_names=mesh_dim_names, _groups=tuple(groups))
+        for dim, found in enumerate(groups):
+            index = tuple(slice(None) if i == dim else c for i, c in enumerate(made._coordinate or ()))
+            if made._coordinate is not None and list(made._ranks[index]) != list(found.ranks):
+                raise ValueError(
+                    f"DeviceMesh.from_group: the ranks of group {dim} are {list(found.ranks)}, and those of the mesh "
+                    f"along dimension {dim} {made._ranks[index].tolist()}. [nd-rank]"
+                )
+        return made
 
     def _make_groups(self) -> tuple[ProcessGroup | None, ...]:
         """Create the group of this rank's line along each dimension. Every rank creates the groups of all lines, in the
@@ -138,12 +209,38 @@ class DeviceMesh:
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
         """Return the mesh of the ranks that differ from this one only in these dimensions."""
         names = (mesh_dim_names,) if isinstance(mesh_dim_names, str) else tuple(mesh_dim_names)
+        if len(names) == 1 and names[0] in self._root._flat:
+            return self._root._flat[names[0]]
+        if names == self.mesh_dim_names:
+            return self
         dims = [self.dim_number(n) for n in names]
         if self._coordinate is None:
             raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         index = tuple(slice(None) if i in dims else self._coordinate[i] for i in range(self.ndim))
         part = np.transpose(self._ranks[index], np.argsort(np.argsort(dims)))
-        return DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=tuple(self._groups[d] for d in dims))
+        made = DeviceMesh(self.device_type, part, mesh_dim_names=names, _groups=tuple(self._groups[d] for d in dims))
+        made._root = self._root
+        return made
+
+    def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
+        """Return the ranks of this mesh as one dimension. All ranks call it."""
+        if self.ndim == 1:
+            return self
+        name = "_".join(self.mesh_dim_names or ()) if mesh_dim_name is None else mesh_dim_name
+        known = self._root._flat.get(name)
+        if known is None:
+            whole = self._root
+            dims = [whole.dim_number(n) for n in self.mesh_dim_names or ()] or list(range(whole.ndim))
+            rest = [i for i in range(whole.ndim) if i not in dims]
+            lines = np.transpose(whole._ranks, (*rest, *dims)).reshape(-1, self.size())
+            own = None
+            for line in lines:
+                made = new_group(line.tolist(), sort_ranks=False)
+                own = made if isinstance(made, ProcessGroup) else own
+            known = DeviceMesh(self.device_type, self._ranks.reshape(-1), mesh_dim_names=(name,), _groups=(own,))
+            known._root = whole
+            whole._flat[name] = known
+        return known
 
     def __enter__(self) -> Self:
         _current.append(self)
@@ -160,6 +257,10 @@ class DeviceMesh:
         )
         return f"DeviceMesh(({sizes}), {self.device_type!r})"
 
+    def __reduce__(self) -> Any:
+        """Implement `pickle`: the loading ranks find their mesh of this form, or create it together."""
+        return restore_mesh, (self.device_type, self._ranks.tolist(), self.mesh_dim_names)
+
     def _key(self) -> Any:
         return self.device_type, self.shape, tuple(self._ranks.reshape(-1).tolist()), self.mesh_dim_names
 
@@ -173,15 +274,47 @@ class DeviceMesh:
 _current: list[DeviceMesh] = []
 
 
+def _as_ranks(mesh: Any) -> Any:
+    return np.asarray(mesh.numpy() if hasattr(mesh, "numpy") else mesh, dtype=np.int64)
+
+
+def _check_backends(given: Sequence[Any] | None, ndim: int) -> None:
+    """Check `backend_override`: a backend, or a backend and its options, for each dimension."""
+    if given is None:
+        return
+    if len(given) != ndim:
+        raise RuntimeError(
+            f"DeviceMesh: backend_override has {len(given)} entries, and the mesh {ndim} dimensions. Give one for "
+            "each. [nd-arguments]"
+        )
+    for each in given:
+        backend, options = each if isinstance(each, tuple) else (each, None) if isinstance(each, str) else (None, each)
+        check_backend(backend)
+        check_options(options)
+
+
+def _remember(mesh: DeviceMesh) -> None:
+    """Keep a mesh of the current world, for the pickles that name it."""
+    world_group().meshes.setdefault(mesh._key(), mesh)
+
+
+def restore_mesh(device_type: str, ranks: Any, names: tuple[str, ...] | None) -> DeviceMesh:
+    """Return the mesh of a pickle: a mesh of this form that the world has, or a new one, created by all ranks."""
+    shape = np.asarray(ranks, dtype=np.int64)
+    key = device_type, shape.shape, tuple(shape.reshape(-1).tolist()), None if names is None else tuple(names)
+    known = world_group().meshes.get(key) if is_initialized() else None
+    return DeviceMesh(device_type, ranks, mesh_dim_names=names) if known is None else known
+
+
 def current_mesh() -> DeviceMesh:
     """Return the mesh of the innermost `with mesh:`, or all ranks as one dimension."""
     if _current:
         return _current[-1]
     world = world_group()
-    known: DeviceMesh | None = getattr(world, "mesh_of_all", None)
+    known: DeviceMesh | None = world.meshes.get(None)
     if known is None:
-        known = DeviceMesh("cpu", range(world.size()), _groups=(world,))
-        world.mesh_of_all = known  # type: ignore[attr-defined]  # it lives as long as the world
+        known = world.meshes[None] = DeviceMesh("cpu", range(world.size()), _groups=(world,))
+        _remember(known)
     return known
 
 
@@ -192,24 +325,46 @@ def init_device_mesh(
     mesh_dim_names: Sequence[str] | None = None,
     backend_override: Any = None,
 ) -> DeviceMesh:
-    """Arrange the ranks of the world, in order, as a mesh of this shape.
+    """Arrange the ranks of the world, in order, as a mesh of this shape. The process group is initialised if there is
+    none. `backend_override` names a backend for some dimensions, by number or name.
 
     >>> import ndgrad
-    >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.init_device_mesh("cpu", (1,))
     DeviceMesh((1), 'cpu')
     >>> ndgrad.distributed.destroy_process_group()
     """
+    if not is_initialized():
+        init_process_group()
     shape = tuple(int(n) for n in mesh_shape)
+    names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+    if names is not None and len(set(names)) != len(names):
+        raise RuntimeError(f"Each mesh_dim_name must be unique, and mesh_dim_names is {names}. [nd-dtensor]")
+    if names is not None and len(names) != len(shape):
+        raise RuntimeError(
+            f"mesh_shape and mesh_dim_names should have same length: they are {shape} and {names}. [nd-dtensor]"
+        )
     if math.prod(shape) != get_world_size():
         raise RuntimeError(
             f"init_device_mesh: a mesh of shape {shape} has {math.prod(shape)} places, but there are "
             f"{get_world_size()} ranks. "
             "Give a shape with as many, or make a DeviceMesh of some of the ranks. [nd-dtensor]"
         )
+    given = dict(backend_override or {})
+    unknown = [k for k in given if k not in (names or ()) and k not in range(len(shape))]
+    if unknown:
+        raise RuntimeError(
+            f"init_device_mesh: backend_override has {unknown}, and the dimensions are {names or len(shape)}. "
+            "[nd-arguments]"
+        )
+    chosen = [given.get(i, given.get(names[i]) if names else None) for i in range(len(shape))]
     ranks = np.arange(math.prod(shape)).reshape(shape)
-    groups = (world_group(),) if len(shape) == 1 else None
-    return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=groups)
+    if len(shape) != 1:
+        return DeviceMesh(device_type, ranks, mesh_dim_names=names, backend_override=chosen)
+    made = DeviceMesh(
+        device_type, ranks, mesh_dim_names=names, backend_override=chosen, _groups=(world_group(),)
+    )
+    _remember(made)
+    return made
 
 
 _refuse_absent(__name__)

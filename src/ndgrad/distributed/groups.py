@@ -12,6 +12,8 @@ import itertools
 import os
 import sys
 import warnings
+import zlib
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -22,6 +24,7 @@ default_pg_timeout = timedelta(minutes=30)
 
 #: Launchers set these in the environment of each process.
 _SIZES = ("WORLD_SIZE",)
+_LOCAL_RANKS = ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 
 
 class ProcessGroup:
@@ -37,6 +40,8 @@ class ProcessGroup:
         self.timeout = timeout
         #: The number of collectives called so far.
         self.calls = 0
+        #: Meshes over this group by their form; they end with the group.
+        self.meshes: dict[Any, Any] = {}
         self.comm = comm
         if comm is not None:
             from mpi4py import MPI  # optional library: not needed for a world of one
@@ -63,7 +68,8 @@ class ProcessGroup:
         return self.ranks[rank]
 
     def free(self) -> None:
-        """Free the communicators."""
+        """Free the communicators, and the meshes that hold the group."""
+        self.meshes.clear()
         used = sys.modules.get("ndgrad.distributed.nccl")
         if used is not None:
             used.forget(self)
@@ -106,6 +112,8 @@ class group(metaclass=_Group):
 
 _numbers = itertools.count()
 _groups: dict[str, ProcessGroup] = {}
+#: Number of groups made so far, by their ranks.
+_made: Counter[tuple[int, ...]] = Counter()
 
 
 # ----- what there is --------------------------------------------------------------------------------------------------
@@ -182,7 +190,8 @@ def _seconds(timeout: timedelta | float | None) -> float:
     return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
-def _check_backend(backend: str | None) -> None:
+def check_backend(backend: str | None) -> None:
+    """Check that a backend is known and available."""
     named = {part.rpartition(":")[2] for part in (backend or "mpi").lower().split(",")}
     if not named <= {"mpi", "gloo", "nccl"}:
         raise ValueError(
@@ -194,6 +203,41 @@ def _check_backend(backend: str | None) -> None:
             f"init_process_group(backend={backend!r}): NCCL comes with CuPy, which is not installed, or not with it. "
             "Install cupy, or leave the backend out: tensors of the host go through MPI. [nd-process-group]"
         )
+
+
+def check_options(pg_options: Any) -> None:
+    """Refuse options of a backend."""
+    if pg_options is not None:
+        raise NotImplementedError(
+            f"pg_options={type(pg_options).__name__}: MPI and NCCL have no options here. Set them in the environment "
+            "(MPIR_CVAR_..., NCCL_...), and leave pg_options out. [nd-unsupported]"
+        )
+
+
+def _check_rendezvous(init_method: str | None, store: Any) -> None:
+    """Check the arguments by which torch's processes find each other. MPI's processes know each other."""
+    if store is not None:
+        raise NotImplementedError(
+            "init_process_group(store=...): the processes are those of MPI, which need no store. Leave it out. "
+            "[nd-unsupported]"
+        )
+    if init_method is not None and not init_method.startswith(("env://", "tcp://", "file://", "mpi://")):
+        raise ValueError(
+            f"init_process_group(init_method={init_method!r}): no rendezvous handler for this address. It may be "
+            "env://, tcp://host:port or file:///path. It is not needed. [nd-process-group]"
+        )
+
+
+def _bind_device(device_id: Any) -> None:
+    """Make a GPU the current device of this process."""
+    if device_id is None:
+        return
+    from ndgrad import cuda  # GPUs are optional
+    from ndgrad._src.foundations.devices import device as make_device
+
+    found = make_device("cuda", device_id) if isinstance(device_id, int) else make_device(device_id)
+    if found.type == "cuda":
+        cuda.set_device(found)
 
 
 def init_process_group(
@@ -209,9 +253,9 @@ def init_process_group(
 ) -> None:
     """Join the processes that `mpiexec` or `python -m ndgrad.launch` has started.
 
-    MPI knows the rank and the number of processes. `rank`, `world_size` and `init_method` are optional and must agree
-    with MPI. A process that was started alone is a world of one. A collective that not all ranks join raises on the
-    waiting ranks after `timeout`.
+    MPI knows the rank and the number of processes. `rank` and `world_size` are optional and must agree with MPI.
+    `init_method` is not needed. A GPU given as `device_id` becomes the current device. A process that was started
+    alone is a world of one. A collective that not all ranks join raises on the waiting ranks after `timeout`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -224,7 +268,9 @@ def init_process_group(
             "trying to initialize the default process group twice! Call destroy_process_group() in between. "
             "[nd-process-group]"
         )
-    _check_backend(backend)
+    check_backend(backend)
+    check_options(pg_options)
+    _check_rendezvous(init_method, store)
     size, here, comm = _world()
     for given, found, name in ((world_size, size, "world_size"), (rank, here, "rank")):
         if given not in (-1, found):
@@ -241,6 +287,8 @@ def init_process_group(
             f"`python -m ndgrad.launch -n {told} ...` (mpi4py must be installed: `pip install 'ndgrad[distributed]'`). "
             "[nd-process-group]"
         )
+    _bind_device(device_id)
+    _tell_environment(here, size)
     if size > 1:
         notices.open(comm.Dup())
         comm = comm.Dup()
@@ -249,6 +297,15 @@ def init_process_group(
         f"group {name}", range(size), here, comm if size > 1 else None, _seconds(timeout), "default_pg"
     )
     _groups[world.name] = GroupMember.WORLD = world
+
+
+def _tell_environment(rank: int, size: int) -> None:
+    """Set the variables that torchrun sets, for programs that read them after plain `mpiexec`."""
+    os.environ.setdefault("RANK", str(rank))
+    os.environ.setdefault("WORLD_SIZE", str(size))
+    local = next((os.environ[n] for n in _LOCAL_RANKS if os.environ.get(n, "").isdigit()), None)
+    if local is not None:
+        os.environ.setdefault("LOCAL_RANK", local)
 
 
 def _world() -> tuple[int, int, Any]:
@@ -284,6 +341,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     for each in reversed(list(_groups.values())):
         each.free()
     _groups.clear()
+    _made.clear()
     GroupMember.WORLD = None
 
 
@@ -318,7 +376,7 @@ def new_group(
     sort_ranks: bool = True,
 ) -> Any:
     """Create a group of some ranks of the world. Other ranks get `GroupMember.NON_GROUP_MEMBER`. All ranks of the world
-    call it, in the same order.
+    call it, in the same order; with `use_local_synchronization`, only the members do.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -327,7 +385,9 @@ def new_group(
     >>> ndgrad.distributed.destroy_process_group()
     """
     world = world_group()
-    _check_backend(backend)
+    check_backend(backend)
+    check_options(pg_options)
+    _bind_device(device_id)
     members = list(range(world.size())) if ranks is None else [int(r) for r in ranks]
     if sort_ranks:
         members.sort()
@@ -338,12 +398,22 @@ def new_group(
             f"{'there is no rank ' + str(outside[0]) if outside else 'a rank comes twice'} in a "
             f"world of {world.size()}. Give different numbers from 0 to {world.size() - 1}. [nd-rank]"
         )
-    number = next(_numbers)
     if world.rank() not in members:
+        if use_local_synchronization:
+            raise ValueError(
+                f"new_group(ranks={members}, use_local_synchronization=True): rank {world.rank()} is not a member, and "
+                "only members call it. [nd-rank]"
+            )
+        next(_numbers)
         return GroupMember.NON_GROUP_MEMBER
+    # Only the members know how many groups of these ranks there were, so names and tags depend on nothing else.
+    before = _made[tuple(members)]
+    _made[tuple(members)] += 1
+    number = f"of {','.join(map(str, members))}#{before}" if use_local_synchronization else str(next(_numbers))
     comm = None
     if len(members) > 1:
-        comm = world.comm.Create_group(world.comm.Get_group().Incl(members), tag=number % 32768)
+        tag = zlib.crc32(repr((members, before)).encode()) % 32768
+        comm = world.comm.Create_group(world.comm.Get_group().Incl(members), tag=tag)
     made = ProcessGroup(
         f"group {number}", members, members.index(world.rank()), comm,
         world.timeout if timeout is None else _seconds(timeout), group_desc or "",
@@ -360,7 +430,8 @@ def new_subgroups(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Divide the world into groups of `group_size` neighbours. Return this process's group, and all groups.
+    """Divide the ranks of `group`, by default the world, into groups of `group_size` neighbours. Return this process's
+    group, and all groups. Without `group_size`, a group holds the ranks of one machine. All ranks of the world call it.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -369,14 +440,20 @@ def new_subgroups(
     (1, 1)
     >>> ndgrad.distributed.destroy_process_group()
     """
-    size = get_world_size()
-    count = size if group_size is None else group_size
-    if count < 1 or size % count:
+    ranks = list((world_group() if group is None else group).ranks)
+    count = _ranks_per_machine(len(ranks)) if group_size is None else group_size
+    if count < 1 or len(ranks) % count:
         raise ValueError(
-            f"new_subgroups(group_size={count}): a world of {size} cannot be divided into groups of {count}. "
+            f"new_subgroups(group_size={count}): {len(ranks)} ranks cannot be divided into groups of {count}. "
             "Give a divisor, or use new_subgroups_by_enumeration. [nd-divisible]"
         )
-    return new_subgroups_by_enumeration([list(range(i, i + count)) for i in range(0, size, count)], timeout, backend)
+    parts = [ranks[i : i + count] for i in range(0, len(ranks), count)]
+    return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
+
+
+def _ranks_per_machine(size: int) -> int:
+    told = os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("MPI_LOCALNRANKS") or ""
+    return int(told) if told.isdigit() else size
 
 
 def new_subgroups_by_enumeration(
@@ -387,7 +464,9 @@ def new_subgroups_by_enumeration(
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
     """Create a group for each list of ranks. Return this process's group (or None), and all groups."""
-    every = [new_group(ranks, timeout, backend) for ranks in ranks_per_subgroup_list]
+    every = [
+        new_group(ranks, timeout, backend, pg_options, group_desc=group_desc) for ranks in ranks_per_subgroup_list
+    ]
     own = next((g for g in every if isinstance(g, ProcessGroup)), None)
     return own, every
 
@@ -453,7 +532,7 @@ def get_pg_count() -> int:
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """Return the rank of this process on its machine, from the launcher's environment variables."""
-    for name in ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
+    for name in _LOCAL_RANKS:
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])
     if fallback_rank is not None:

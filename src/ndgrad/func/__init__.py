@@ -6,7 +6,9 @@ from typing import Any
 
 _TRANSFORMS, _LOOPS = "ndgrad._src.transforms", "ndgrad._src.control_flow"
 _HOMES = {
-    **dict.fromkeys(("chunk_vmap", "grad", "grad_and_value", "jvp", "vjp", "vmap"), f"{_TRANSFORMS}.transforms"),
+    **dict.fromkeys(
+        ("chunk_vmap", "grad", "grad_and_value", "jvp", "value_and_grad", "vjp", "vmap"), f"{_TRANSFORMS}.transforms"
+    ),
     "debug_unwrap": f"{_TRANSFORMS}.unwrap",
     "functionalize": f"{_TRANSFORMS}.functionalization",
     "rearrange": f"{_TRANSFORMS}.rearrange",

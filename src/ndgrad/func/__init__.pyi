@@ -15,7 +15,8 @@ from ndgrad._src.transforms.sparsity.products import (
 )
 from ndgrad._src.transforms.taylor import derivatives as derivatives, jet as jet
 from ndgrad._src.transforms.transforms import (
-    chunk_vmap as chunk_vmap, grad as grad, grad_and_value as grad_and_value, jvp as jvp, vjp as vjp, vmap as vmap,
+    chunk_vmap as chunk_vmap, grad as grad, grad_and_value as grad_and_value, jvp as jvp, value_and_grad as
+    value_and_grad, vjp as vjp, vmap as vmap,
 )
 from ndgrad._src.transforms.unwrap import debug_unwrap as debug_unwrap
 from ndgrad.nn.utils.functional_call import (

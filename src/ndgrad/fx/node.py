@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ndgrad._src.arrays.dtypes import dtype
+from ndgrad._src.core.op_observers import InPlaceForm
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices, package_name
 from ndgrad._src.ops.table import Op
@@ -97,7 +98,9 @@ def _get_qualified_name(func: Any) -> str:
     name = getattr(func, "__name__", type(func).__name__)
     if getattr(builtins, name, None) is func:
         return str(name)
-    if isinstance(func, Op):
+    if hasattr(func, "overloadpacket"):
+        return f"{package_name.package}.ops.{func}"
+    if isinstance(func, (Op, InPlaceForm)):
         return f"{package_name.package}.ops.aten.{func.name}.default"
     module = getattr(func, "__module__", None) or _find_module(func)
     if _is_own(module):
@@ -461,7 +464,9 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            return self.target in _side_effectful_functions or _writes(self, _written_name(self.target))
+            schema = getattr(self.target, "_schema", None)
+            is_mutable = schema is not None and schema.is_mutable
+            return is_mutable or self.target in _side_effectful_functions or _writes(self, _written_name(self.target))
         if self.op == "call_method":
             return _writes(self, str(self.target))
         if self.op == "call_module":

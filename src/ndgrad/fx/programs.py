@@ -24,6 +24,7 @@ from ndgrad._src.compiler.report.picture import ProgramPicture
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.ops.table import Op
+from ndgrad._src.ops.vocabulary import find
 from ndgrad.fx.graph import Graph
 from ndgrad.fx.graph_module import GraphModule, _find
 from ndgrad.fx.node import Argument, Node, map_aggregate, map_arg
@@ -106,9 +107,13 @@ def _add_instructions(graph: Graph, program: Program, nodes: dict[Value, Node]) 
 
     for instruction in program.instructions:
         op: Any = instruction.op
-        target = op if isinstance(op, Op) else ProgramOp(op)
+        target: Any = op if isinstance(op, Op) else ProgramOp(op)
         args = tuple([map_aggregate(a, node_of) for a in instruction.arguments])
-        node = graph.call_function(target, args, dict(instruction.settings), name=op.name)
+        settings = dict(instruction.settings)
+        if hasattr(op, "present_call"):  # an op of ndgrad.library, as its callers write it
+            _add_call(graph, op, args, settings, instruction, nodes)
+            continue
+        node = graph.call_function(target, args, settings, name=op.name)
         if instruction.where is not None:
             node.meta["source"] = instruction.where
         if op.outputs == 1:
@@ -117,6 +122,49 @@ def _add_instructions(graph: Graph, program: Program, nodes: dict[Value, Node]) 
             for i, value in enumerate(instruction.results):
                 nodes[value] = graph.call_function(operator.getitem, (node, i))
             node.meta["val"] = tuple([_describe(v) for v in instruction.results])
+
+
+def _add_call(
+    graph: Graph,
+    op: Any,
+    args: tuple[Any, ...],
+    settings: dict[str, Any],
+    instruction: Instruction,
+    nodes: dict[Value, Node],
+) -> None:
+    """Add the call of an op of `ndgrad.library`, with a node for each tensor of its results.
+
+    The op of a program returns the arguments that are written; the call writes to copies of them.
+    """
+    written: list[Node] = []
+    if op.functional:
+        form = settings["call"]
+        marked = op.overload._written_tensors(form.fill([Marker(i) for i in range(len(args))]), Marker)
+        for marker in marked:
+            written.append(graph.call_function(find("clone"), (args[marker.number],)))
+            args = (*args[: marker.number], written[-1], *args[marker.number + 1 :])
+    target, positional, named = op.present_call(args, settings)
+    call = graph.call_function(target, positional, named)
+    if instruction.where is not None:
+        call.meta["source"] = instruction.where
+    returns = target._schema.returns
+    results = list(instruction.results)
+    for value, node in zip(results[len(results) - len(written) :], written, strict=True):
+        nodes[value] = node
+    del results[len(results) - len(written) :]
+    for number, declared in enumerate(returns):
+        part = call if len(returns) == 1 else graph.call_function(operator.getitem, (call, number))
+        if declared.type.name != "List":
+            nodes[results.pop(0)] = part
+            continue
+        for i in range(len(results) - (len(returns) - number - 1)):
+            nodes[results.pop(0)] = graph.call_function(operator.getitem, (part, i))
+
+
+class Marker(NamedTuple):
+    """A tensor of a call, by its position."""
+
+    number: int
 
 
 def to_program(module: Module | Callable[..., Any], *args: Any) -> Program:
@@ -144,10 +192,12 @@ def to_program(module: Module | Callable[..., Any], *args: Any) -> Program:
     return program
 
 
-def trace_program(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Traced:
+def trace_program(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str, **allowed: bool
+) -> Traced:
     """Return the ops of a call; TraceError if it does something that a graph cannot record."""
     try:
-        return trace_call(function, args, kwargs, name)
+        return trace_call(function, args, kwargs, name, **allowed)
     except GraphBreak as error:
         raise TraceError(
             f"{getattr(function, '__name__', type(function).__name__)} cannot be recorded as a list of ops: {error}. "

@@ -250,7 +250,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """
     _needs(tensor, (2,), "2")
     with no_grad():
-        return tensor.copy_(eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
+        return eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device, out=tensor)
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:

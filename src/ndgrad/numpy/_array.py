@@ -419,7 +419,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __repr__(self) -> str:
         if isinstance(self._array, Variable):
             return super().__repr__()
-        return repr(np.asarray(self._array))
+        text = repr(np.asarray(self._array))
+        if not self.requires_grad:
+            return text
+        suffix, last = "requires_grad=True)", text.rpartition("\n")[2]
+        is_short = len(last) + len(suffix) + 1 <= np.get_printoptions()["linewidth"]
+        return text[:-1] + (", " if is_short else ",\n      ") + suffix
 
     def __str__(self) -> str:
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()

@@ -275,7 +275,7 @@ def _trace_and_merge(model: Any, leaves: list[Any], spec: Any, sizes: Sequence[O
     for change in merging.changes or [[]]:
         trial = {s.name: s.traced + more for s, more in zip(sizes, change, strict=True) if more}
         args, kwargs = tree_unflatten(_resize_arguments(leaves, sizes, trial), spec)
-        traces.append(trace_call(model, args, kwargs, name))
+        traces.append(trace_call(model, args, kwargs, name, allow_writes=True))
     _check_agreement([t.program for t in traces])
     return _merge_traces(traces, merging)
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+
+#: Paths of loaded libraries of compiled ops: there are none.
+loaded_libraries: set[str] = set()
+
+
+def load_library(path: str) -> None:
+    """Refuse a library of compiled ops."""
+    raise OSError(
+        f"load_library({path!r}): compiled ops of torch cannot be loaded. Register a Python function: "
+        "ndgrad.library.custom_op. [nd-unsupported]"
+    )
 
 
 def __getattr__(name: str) -> Any:
-    """Return a namespace of ops. Importing a submodule calls this first, so it loads nothing else."""
+    """Return a namespace of ops, empty if nothing is registered in it."""
+    if name.startswith("__"):
+        raise AttributeError(name)
     if name in ("aten", "profiler"):
         import importlib
 
         return importlib.import_module(f"ndgrad.ops.{name}")
-    library = sys.modules.get("ndgrad.library")
-    if library is not None and hasattr(library, "registered"):
-        found = {
-            full.split("::")[1]: entry.function
-            for full, entry in library.registered().items()
-            if full.startswith(name + "::")
-        }
-        if found:
-            from types import SimpleNamespace
+    if name in ("c10d_functional", "_c10d_functional", "c10d", "_dtensor"):
+        from ndgrad.ops.collectives import NAMESPACES  # rarely needed
 
-            return SimpleNamespace(**found)
-    raise AttributeError(
-        f"module 'ndgrad.ops' has no attribute {name!r}, and no op is registered as '{name}::...' [nd-absent]"
-    )
+        return NAMESPACES[name]
+    from ndgrad.library.overloads import find_namespace  # loads transforms, which most programs do not need
+
+    return find_namespace(name)

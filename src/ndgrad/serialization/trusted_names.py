@@ -21,6 +21,8 @@ __all__ = [
 Vouched: TypeAlias = "Callable[..., Any] | tuple[Callable[..., Any], str]"
 
 _always: list[Vouched] = []
+#: Functions and classes of this package that files may use: they run no code of the file.
+_own: list[Vouched] = []
 _in_blocks: contextvars.ContextVar[tuple[Vouched, ...]] = contextvars.ContextVar("safe_globals", default=())
 
 
@@ -35,6 +37,11 @@ def add_safe_globals(safe_globals: list[Vouched]) -> None:
     """
     _check_globals(safe_globals)
     _always.extend(g for g in safe_globals if g not in _always)
+
+
+def trust_own(*functions: Callable[..., Any]) -> None:
+    """Allow files to use functions and classes of this package."""
+    _own.extend(functions)
 
 
 def clear_safe_globals() -> None:
@@ -79,7 +86,8 @@ class safe_globals:  # torch's name
 
 def vouched_names() -> dict[str, Any]:
     """Return the trusted objects, by their names in files."""
-    pairs = (g if isinstance(g, tuple) else (g, f"{g.__module__}.{g.__qualname__}") for g in get_safe_globals())
+    trusted = (*_own, *get_safe_globals())
+    pairs = (g if isinstance(g, tuple) else (g, f"{g.__module__}.{g.__qualname__}") for g in trusted)
     found = {name: value for value, name in pairs}
     # Pickles of protocol 2 have Python 2's names.
     old = {name.replace("builtins.", "__builtin__.", 1): v for name, v in found.items() if name.startswith("builtins.")}

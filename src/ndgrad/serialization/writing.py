@@ -105,7 +105,8 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]  # not in the stubs
     def _reduce_tensor(self, t: Tensor) -> tuple[Any, ...]:
         from ndgrad.nn.parameter import Parameter, is_lazy  # avoids an import cycle
 
-        if is_lazy(t) or (t._meta is not None and t._meta.names is not None):  # their class raises the right error
+        # Their class raises the right error, or keeps the values in other tensors.
+        if is_lazy(t) or t.run_op is not None or (t._meta is not None and t._meta.names is not None):
             return t.__reduce_ex__(2)
         if is_sparse_data(t._array):
             from ndgrad._src.tensor.functions.sparse_parts import parts_of  # loaded only for sparse tensors

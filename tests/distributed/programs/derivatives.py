@@ -65,9 +65,9 @@ def all_reduce_and_its_kin():
 def gathering_scattering_and_exchanging():
     size = dist.get_world_size()
     _check(lambda x: ndgrad.cat(F.all_gather(x)), 2, 3)
-    _check(lambda x: F.reduce_scatter(x[0], list(x.unbind(0))), size, 2)
-    _check(lambda x: F.reduce_scatter(x[0], list(x.unbind(0)), dist.ReduceOp.AVG), size, 2)
-    _check(lambda x: F.all_to_all_single(x, x), size, 2)
+    _check(lambda x: F.reduce_scatter(ndgrad.empty_like(x[0]), list(x.unbind(0))), size, 2)
+    _check(lambda x: F.reduce_scatter(ndgrad.empty_like(x[0]), list(x.unbind(0)), dist.ReduceOp.AVG), size, 2)
+    _check(lambda x: F.all_to_all_single(ndgrad.empty_like(x), x), size, 2)
     _check(lambda x: ndgrad.stack(F.gather(x, 0)), 3)
     _check(lambda x: F.scatter(list(x.unbind(0)), size - 1), size, 3)
     _check(lambda x: F.shift(x), 2, 2)
@@ -85,7 +85,7 @@ def pieces_of_different_sizes():
     widths = tuple(range(2, size + 2))
     _check(lambda x: ops.all_to_all(x, group=world, split=0, join=1, sent=sizes, received=widths), sum(sizes), rank + 2)
     _check(
-        lambda x: F.all_to_all_single(x, x, [rank + k + 1 for k in range(size)], [rank + k + 1 for k in range(size)]),
+        lambda x: F.all_to_all_single(ndgrad.empty_like(x), x, [rank + k + 1 for k in range(size)], [rank + k + 1 for k in range(size)]),
         sum(rank + k + 1 for k in range(size)),
     )
 

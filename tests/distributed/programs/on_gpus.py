@@ -152,7 +152,7 @@ def differentiable_collectives_on_gpus():
     for name, run in {
         "all_reduce": lambda x: dist.nn.functional.all_reduce(x),
         "all_gather": lambda x: ndgrad.stack(dist.nn.functional.all_gather(x)),
-        "all_to_all": lambda x: dist.nn.functional.all_to_all_single(x, x),
+        "all_to_all": lambda x: dist.nn.functional.all_to_all_single(ndgrad.empty_like(x), x),
     }.items():
         there, here = _mine(2 * size, 3, requires_grad=True), ndgrad.tensor(values(dist.get_rank(), 2 * size, 3), requires_grad=True)
         (run(there) ** 2).sum().backward()

@@ -19,8 +19,16 @@ def owner_of(array: Payload) -> Payload:
         while hasattr(base, "_array"):  # the base of np.asarray(t) by __array_interface__ is the tensor itself
             base = base._array
         if not isinstance(base, np.ndarray):
-            return array
+            base = getattr(base, "base", None)  # numpy.lib.stride_tricks puts an object of its own between the two
+            if not isinstance(base, np.ndarray) or not _contains(base, array):
+                return array
         array = base
+
+
+def _contains(owner: Payload, array: Payload) -> bool:
+    """True if the memory of an array lies in that of another one."""
+    (start, end), (first, last) = bounds(owner), bounds(array)
+    return start <= first and last <= end
 
 
 def pointer(array: Payload) -> int:
@@ -46,11 +54,20 @@ def bounds(array: Payload) -> tuple[int, int]:
     return start, end + array.itemsize
 
 
+def _in_memory_order(owner: Payload) -> Payload:
+    if owner.flags.c_contiguous:
+        return owner
+    return owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+
+
+def is_dense(owner: Payload) -> bool:
+    """True if an array fills the memory from its first to its last byte, so that `flat_bytes` accepts it."""
+    return bool(_in_memory_order(owner).flags.c_contiguous)
+
+
 def flat_bytes(owner: Payload) -> Payload:
     """Return an owner's memory, in memory order, as a writable one-dimensional array of bytes."""
-    if owner.flags.c_contiguous:
-        return owner.reshape(-1).view(np.uint8)
-    dense = owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d]))
+    dense = _in_memory_order(owner)
     if not dense.flags.c_contiguous:
         raise RuntimeError(
             f"the memory under an array of shape {owner.shape} with strides {owner.strides} has gaps that belong to "

@@ -13,7 +13,10 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-__all__ = ["CommandError", "main"]
+__all__ = ["INTERRUPTED", "CommandError", "main"]
+
+#: Exit status of a command that Ctrl-C ended, as shells report it.
+INTERRUPTED = 130
 
 _ABOUT = """\
 ndgrad is PyTorch's autograd for the NumPy world. Commands:
@@ -44,6 +47,7 @@ _EXAMPLES = {
     "graph": "  ndgrad graph model.py:loss -o graph.html\n  ndgrad graph model.py:loss --shape 8,3   (prints it)\n\n"
     + _INPUTS,
     "profile": "  ndgrad profile train.py --epochs 1\n  ndgrad profile -o flame.html train.py\n"
+    "  ndgrad profile train.py -- -o model.pt      (-o is an option of the script)\n"
     "  ndgrad profile -o trace.json train.py",
     "bench": "  ndgrad bench\n  ndgrad bench --seconds 0.1",
     "explain": "  ndgrad explain nd-broadcast\n  ndgrad explain            (lists the codes)",
@@ -129,10 +133,14 @@ def _takes_function(command: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; return the exit status: 0, 1 if a check failed, 2 for a user error."""
+    """Run a command line. Return the exit status: 0, 1 if a check failed, 2 for a user error, 130 after Ctrl-C."""
     known = parser()
     try:
-        options = known.parse_args(arguments)
+        given = sys.argv[1:] if arguments is None else [*arguments]
+        # argparse drops `--`, in ways that differ between versions of Python.
+        end = given.index("--") if given[:1] == ["profile"] and "--" in given else len(given)
+        options = known.parse_args(given[:end])
+        options.after_dashes = given[end + 1 :] if end < len(given) else None
         if options.version:
             from ndgrad import __version__  # not needed by --help
 
@@ -147,6 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"ndgrad: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("\nndgrad: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # for example `ndgrad info | head`
         sys.stderr.close()
         return 0

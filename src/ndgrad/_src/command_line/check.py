@@ -85,10 +85,13 @@ def _table(
         places = list(np.ndindex(*x.shape))
         if len(places) > MOST_ELEMENTS:
             places = [places[i] for i in sorted(rng.choice(len(places), MOST_ELEMENTS, replace=False))]
-        rows = [
-            (places[n], exact[places[n]], _difference(f, values, name, places[n]))
-            for n in progress(len(places), f"  {name}")
-        ]
+        rows, is_whole = [], False
+        try:
+            for n in progress(len(places), f"  {name}"):
+                rows.append((places[n], exact[places[n]], _difference(f, values, name, places[n])))
+            is_whole = True
+        except KeyboardInterrupt:  # The elements measured so far are shown below.
+            pass
         errors = [_error(ours, measured) for _, ours, measured in rows]
         error = max(errors, default=0.0)
         place, ours, measured = rows[errors.index(error)] if rows else ((), 0.0, 0.0)
@@ -100,6 +103,8 @@ def _table(
             f"  {name:16} {len(errors):9} {size:17.6g} {error:14.1e}   {at:14} {mark}"
             + (" (a constant)" if gradient is None else "")
         )
+        if not is_whole:
+            raise KeyboardInterrupt
     return largest
 
 

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import ndgrad
-from ndgrad._src.command_line import CommandError
+from ndgrad._src.command_line import INTERRUPTED, CommandError
 from ndgrad._src.command_line.targets import format_user_traceback
 from ndgrad.profiler.timing import profile
 
 
 def run(options: argparse.Namespace) -> int:
-    script = Path(options.script)
+    script, given = Path(options.script), _script_arguments(options.arguments, options.after_dashes)
     if not script.is_file():
         raise CommandError(
             f"there is no file {options.script!r}. The script comes after the options: "
@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
             "[nd-command]"
         )
     arguments, path = sys.argv, sys.path[0]
-    sys.argv, sys.path[0] = [options.script, *options.arguments], str(script.resolve().parent)
+    sys.argv, sys.path[0] = [options.script, *given], str(script.resolve().parent)
     status = 0
     try:
         with profile(profile_memory=options.memory, with_stack=True) as measured:
@@ -38,6 +38,9 @@ def run(options: argparse.Namespace) -> int:
             except Exception as error:  # The profile up to a failure is useful too.
                 print(format_user_traceback(error, str(script)), file=sys.stderr)
                 status = 1
+            except KeyboardInterrupt:  # So is the profile up to an interrupt.
+                print("ndgrad: interrupted; this is the profile so far", file=sys.stderr)
+                status = INTERRUPTED
     finally:
         sys.argv, sys.path[0] = arguments, path
     print(measured.key_averages().table(sort_by="self_cpu_time_total", row_limit=options.rows))
@@ -48,3 +51,18 @@ def run(options: argparse.Namespace) -> int:
             ndgrad.viz.flame(measured).save(output)
         print(f"written: {output}")
     return status
+
+
+def _script_arguments(arguments: list[str], after_dashes: list[str] | None) -> list[str]:
+    """Return the arguments of the script. Raise if they contain an option of this command, which belongs before the
+    script. After `--`, all arguments are the script's."""
+    if after_dashes is not None:
+        return arguments + after_dashes
+    ours = [a for a in arguments if a.partition("=")[0] in ("-o", "--output", "--rows", "--memory")]
+    if ours:
+        raise CommandError(
+            f"{ours[0]} stands after the script. Write it before: ndgrad profile {ours[0]} ... train.py. If it is an "
+            f"option of the script, write -- before the script's arguments: ndgrad profile train.py -- {ours[0]} ... "
+            "[nd-command]"
+        )
+    return arguments

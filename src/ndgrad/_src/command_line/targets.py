@@ -90,7 +90,7 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     sys.modules[path.stem] = module  # dataclasses and pickles look for it there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         told = format_user_traceback(error, str(path))
         raise CommandError(f"{file!r} cannot be imported.\n\n{told}\n\n[nd-command]") from error
     function = getattr(module, name, None)
@@ -185,9 +185,12 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.replace("x", ",").strip("() ").split(",") if part.strip())
-    except ValueError:
+    """Return the shape that a text such as "4,3", "4x3" or "(4, 3)" names; "" is that of a number."""
+    parts = text.strip().removeprefix("(").removesuffix(")").replace("x", ",").rstrip(", ").split(",")
+    if parts == [""] and "x" not in text:
+        return ()
+    if not all(part.strip().isdecimal() for part in parts):
         raise CommandError(
-            f"--shape {text!r} is no shape. Write numbers with commas, such as 4,3. [nd-command]"
-        ) from None
+            f"--shape {text!r} is no shape. Write sizes with commas, such as 4,3. [nd-command]"
+        )
+    return tuple(map(int, parts))

@@ -19,7 +19,7 @@ from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import Block, Modes, process, restore, scope, thread
 from ndgrad._src.core.record import run_forward
-from ndgrad._src.core.subclass import dispatch_types, has_dispatch, run_dispatch
+from ndgrad._src.core.subclass import dispatch_types, has_dispatch, present_call, registered_rule, run_dispatch
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.foundations import registry
 
@@ -206,7 +206,11 @@ class DispatchMode(Block):
         outside = scope()
         try:
             restore(outside.recording(False))
-            return self.__ndgrad_dispatch__(op, dispatch_types(args), args, dict(settings))
+            func, args, settings = present_call(op, args, settings)
+            rule = registered_rule(func, type(self))
+            if rule is not None:
+                return rule(self, func, dispatch_types(args), args, settings)
+            return self.__ndgrad_dispatch__(func, dispatch_types(args), args, settings)
         finally:
             restore(outside)
             del outside

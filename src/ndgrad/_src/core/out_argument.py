@@ -50,6 +50,8 @@ def copy_into(name: str, out: Variable, result: Variable) -> Variable:
             f"{name}(): result type {have} can't be cast to the desired output type {want} of out=. "
             "Give an out= of a dtype that holds the result. [nd-out]"
         )
+    if out.run_op is not None:  # the class keeps its values elsewhere, and writes them itself
+        return _copy_by_class(name, out, result)
     if tuple(out.shape) != tuple(result.shape):
         out._array = library_of(out._array).empty(tuple(result.shape), want)
     outside = scope()
@@ -62,3 +64,18 @@ def copy_into(name: str, out: Variable, result: Variable) -> Variable:
     if not is_inference(out):
         storage_of(out).version.writer = f"{name}(out=)"
     return out
+
+
+def _copy_by_class(name: str, out: Variable, result: Variable) -> Variable:
+    if tuple(out.shape) != tuple(result.shape):
+        raise RuntimeError(
+            f"{name}(): the result is of shape {tuple(result.shape)}, and out= is a {type(out).__name__} of shape "
+            f"{tuple(out.shape)}, which cannot be resized. Give an out= of the result's shape. [nd-out]"
+        )
+    outside = scope()
+    try:
+        restore(outside.recording(False))
+        return out.take_whole(result)
+    finally:
+        restore(outside)
+        del outside

@@ -301,14 +301,29 @@ def as_class(t: Variable, cls: type[T]) -> T:
 # ----- dispatch below autograd ----------------------------------------------------------------------------------------
 
 
+def present_call(
+    op: Any, args: tuple[Any, ...], settings: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return an op and its arguments as a dispatch receives them; ops of `ndgrad.library` have a form of their own."""
+    present = getattr(op, "present_call", None)
+    return (op, args, dict(settings)) if present is None else present(args, settings)
+
+
+def registered_rule(func: Any, cls: type[Any]) -> Callable[..., Any] | None:
+    """Return the function that an op of `ndgrad.library` has for a dispatch mode or tensor subclass, or None."""
+    rules = getattr(func, "dispatch_rules", None)
+    return None if not rules else rules.get(cls)
+
+
 def run_dispatch(op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return an op's result computed by the classes of its arguments, without recording."""
     types = dispatch_types(args)
     outside = scope()
     try:
         restore(outside.recording(False))
+        func, args, settings = present_call(op, args, settings)
         for cls in order_by_rank(types):
-            answer = dispatch_of(cls)(op, types, args, dict(settings))
+            answer = (registered_rule(func, cls) or dispatch_of(cls))(func, types, args, dict(settings))
             if answer is not NotImplemented:
                 return answer
     finally:

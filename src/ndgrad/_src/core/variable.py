@@ -97,8 +97,12 @@ class BareTensor:
     #: Hook of classes that keep values and graph in other tensors: (op, args, settings) -> result.
     #: Dispatch calls it instead of the op if an argument is of such a class.
     run_op: Any = None
-    #: Hook of the same classes: (function that makes a tensor like a given tensor) -> a tensor like this one.
+    #: Hook of the same classes: (function that makes a tensor like a given tensor, shape) -> a tensor like this one.
     made_alike: Any = None
+    #: Hook of the same classes: (op, other arguments, settings) -> this tensor, set to the result of the op.
+    take_result: Any = None
+    #: Hook of the same classes: (tensor of the same shape) -> this tensor, with its values, for `out=`.
+    take_whole: Any = None
     #: Hook of the same classes: () -> the values for value checks (ndgrad.storage.checkable).
     checked_values: Any = None
 

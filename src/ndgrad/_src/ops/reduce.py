@@ -229,7 +229,7 @@ prod = op(
             keepdim=keepdim, dtype=dtype)},
     batch="dims",
     backward_name="ProdBackward1",
-    may_be_discrete=True, reduces="prod", memory_order="C",
+    may_be_discrete=True, reduces="prod", joins_pieces_by="product", memory_order="C",
 )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ prod_all = op(
     jvp={"x": lambda t, x, dtype, ops: ops.sum_all(t * product_of_others(x, _every(x), ops), dtype=dtype)},
     batch=lambda x, dtype, ops: ops.prod(x, dim=unbatched_dims(x), dtype=dtype),
     backward_name="ProdBackward0",
-    may_be_discrete=True, reduces="prod",
+    may_be_discrete=True, reduces="prod", joins_pieces_by="product",
 )  # fmt: skip
 
 

@@ -186,7 +186,7 @@ class Facts(TypedDict, total=False):
     cost: int
     #: The reduction over `dim` that the op is: "sum", "prod", "max", "min", "any", "all", "mean" or "logsumexp".
     reduces: str
-    #: The reduction that joins the results for pieces of the reduced dimensions: "sum", "max" or "min".
+    #: The reduction that joins the results for pieces of the reduced dimensions: "sum", "product", "max" or "min".
     joins_pieces_by: str
     #: Sets of arguments in which the op is jointly linear while the others are fixed: ["x y"] for a sum, ["x", "y"] for
     #: a product. Default: as `jvp` says.
@@ -195,7 +195,7 @@ class Facts(TypedDict, total=False):
     #: problem of its own). The dimensions before them are a batch. One number stands for all arguments.
     core_dims: Sequence[int]
     #: The memory order of the result for arguments in C order or in another order: "C" (C order if the arguments are),
-    #: or "kept" (that of the arguments). Default for elementwise ops: "kept".
+    #: "kept" (that of the arguments), or "contiguous" (C order always). Default for elementwise ops: "kept".
     memory_order: str
     #: Its results have the dimensions of its setting `dim` elsewhere, or its arguments differ in them.
     moves_dims: bool

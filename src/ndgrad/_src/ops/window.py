@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ndgrad._src.arrays.addresses import flat_bytes, owner_of, pointer
+import numpy
+
+from ndgrad._src.arrays.addresses import flat_bytes, is_dense, owner_of, pointer
 from ndgrad._src.arrays.integers import as_places
 from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.scatter import add_at
@@ -55,6 +57,10 @@ def _unfold(np: Library, x: Payload, *, dim: int, width: int, step: int) -> Payl
     windows = (x.shape[dim] - width) // step + 1
     shape = (*x.shape[:dim], windows, *x.shape[dim + 1 :], width)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
+    if isinstance(x, numpy.ndarray) and not is_dense(owner_of(x)):
+        # The placeholder of a traced array, or memory of another library. Windows never leave the memory of x itself.
+        is_writable = step >= width and x.flags.writeable
+        return numpy.lib.stride_tricks.as_strided(x, shape, strides, writeable=is_writable)
     return strided_view(np, x, shape, strides, writable=step >= width)
 
 

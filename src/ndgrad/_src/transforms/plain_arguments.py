@@ -44,10 +44,24 @@ def accept_plain_arrays(argnums: Any, wrapper: Callable[..., Any]) -> Callable[.
 
 def convert_to_arrays(*trees: Any) -> tuple[bool, tuple[Any, ...]]:
     """Return True and trees of Arrays if all leaves are plain arrays and numbers; else False and the same trees."""
+    first = trees[0] if trees else None
+    if isinstance(first[0] if isinstance(first, tuple) and first else first, Variable):
+        return False, trees  # the common case
     leaves, spec = tree_flatten(trees)
     if not leaves or not all(isinstance(leaf, _PLAIN) for leaf in leaves):
         return False, trees
     return True, tuple(tree_unflatten([_as_array(leaf) for leaf in leaves], spec))
+
+
+def convert_mapped(args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
+    """Return True and the arguments with Arrays for ndarrays, if there are ndarrays and no tensors; else False and the
+    same arguments. Numbers stay numbers, because all samples share them."""
+    if not any(isinstance(a, np.ndarray) for a in args) and all(isinstance(a, Variable) for a in args):
+        return False, args  # the common case
+    leaves, spec = tree_flatten(args)
+    if not any(isinstance(leaf, np.ndarray) for leaf in leaves) or any(isinstance(leaf, Variable) for leaf in leaves):
+        return False, args
+    return True, tuple(tree_unflatten([_as_array(x) if isinstance(x, np.ndarray) else x for x in leaves], spec))
 
 
 def convert_to_numpy(tree: Any) -> Any:

@@ -39,7 +39,12 @@ from ndgrad._src.interpreters.batching import BatchLevel, batch_tensor
 from ndgrad._src.interpreters.levels import GradLevel, Level, level_number, make_leaf, settle, unwrap
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.nested_arguments import call_by_values, may_be_nested, rebuild_nested, split_nested
-from ndgrad._src.transforms.plain_arguments import accept_plain_arrays
+from ndgrad._src.transforms.plain_arguments import (
+    accept_plain_arrays,
+    convert_mapped,
+    convert_to_arrays,
+    convert_to_numpy,
+)
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -222,6 +227,28 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     return accept_plain_arrays(argnums, wrapper)
 
 
+@set_module("ndgrad.func")
+def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that computes (value, gradient) of a scalar function; with `has_aux`, ((value, aux), gradient).
+
+    The order is that of JAX, and of `scipy.optimize.minimize(..., jac=True)`.
+
+    >>> import numpy as np
+    >>> import ndgrad
+    >>> value, gradient = ndgrad.func.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
+    >>> float(value), gradient
+    (5.0, array([2., 4.]))
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        gradient, value = both(*args, **kwargs)
+        return value, gradient
+
+    return wrapper
+
+
 def _gradient(
     func: Callable[..., Any], argnums: Argnums, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[_Recorded, Any, Any, Any]:
@@ -302,6 +329,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(ndgrad.tensor([1.0, 0.0]))
     (tensor([3., 0.]), tensor([1., 0.]))
     """
+    is_plain, given_primals = convert_to_arrays(*primals)
+    if is_plain:
+        out, pull_arrays, *rest = vjp(func, *given_primals, has_aux=has_aux)
+
+        def pull_plain(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+            (cotangents,) = convert_to_arrays(cotangents)[1]
+            return convert_to_numpy(pull_arrays(cotangents, retain_graph, create_graph))
+
+        return (convert_to_numpy(out), pull_plain, *map(convert_to_numpy, rest))
     compiled = getattr(func, "__recorded__", None)
     if compiled is None and may_be_nested(func):
         out, pull, *rest = vjp(call_by_values(func), *split_nested(primals), has_aux=has_aux)
@@ -453,6 +489,9 @@ def jvp(
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
+    is_plain, (given, directions) = convert_to_arrays(primals, tangents)
+    if is_plain:
+        return tuple(map(convert_to_numpy, jvp(func, given, directions, strict=strict, has_aux=has_aux)))
     compiled = getattr(func, "__transformed__", None)
     if compiled is not None:
         run = compiled(lambda f: functools.partial(_jvp_of, f, strict, has_aux), ("jvp", strict, has_aux))
@@ -584,6 +623,9 @@ def _check_randomness(randomness: str) -> None:
 def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_size: Callable[[int], int]) -> F:
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        is_plain, args = convert_mapped(args)
+        if is_plain:
+            return convert_to_numpy(wrapper(*args, **kwargs))
         flat, spec = tree_flatten(args)
         dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import ndgrad._src.tensor.functions.creation as creation
+from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad.distributed import ops
@@ -62,11 +65,29 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """Return the reduction of all ranks' `input_list[i]`, on rank i. `output` only gives the shape."""
+    """Return the reduction of all ranks' `input_list[i]`, on rank i; its values are written to `output` too."""
     found = _member("reduce_scatter", group)
     if op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG. [nd-no-derivative]")
-    return ops.reduce_scatter(stack(list(input_list)), group=found, reduction=op).squeeze(0)
+    result = ops.reduce_scatter(stack(list(input_list)), group=found, reduction=op).squeeze(0)
+    return _also_write("reduce_scatter", output, result, *input_list)
+
+
+def _also_write(name: str, output: Tensor, result: Tensor, *inputs: Tensor) -> Tensor:
+    """Write the values of a result to the tensor given for it, and return the result."""
+    if any(np.may_share_memory(output._array, t._array) for t in inputs if isinstance(t._array, np.ndarray)):
+        raise RuntimeError(
+            f"{name}: output shares memory with the input, which backward may need. Make another: empty_like. "
+            "[nd-shared-memory]"
+        )
+    if tuple(output.shape) != tuple(result.shape) or output.dtype != result.dtype:
+        raise RuntimeError(
+            f"{name}: output is {output.dtype} {tuple(output.shape)}, and the result {result.dtype} "
+            f"{tuple(result.shape)}. Make it with empty. [nd-collective]"
+        )
+    with no_grad():
+        output.detach().copy_(result)
+    return result
 
 
 def all_to_all(
@@ -88,14 +109,15 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None, group: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Send pieces of `input` along its first dimension to the ranks in order; return the received pieces,
-    concatenated.
+    """Send pieces of `input` along its first dimension to the ranks in order; return the received pieces, concatenated.
+    Their values are written to `output` too.
     """
     found = _member("all_to_all_single", group)
-    return ops.all_to_all(
+    result = ops.all_to_all(
         input, group=found, sent=None if input_split_sizes is None else tuple(input_split_sizes),
         received=None if output_split_sizes is None else tuple(output_split_sizes),
     )  # fmt: skip
+    return _also_write("all_to_all_single", output, result, input)
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:

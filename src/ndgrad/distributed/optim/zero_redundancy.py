@@ -6,7 +6,7 @@ sends its parameters in one message, and all messages are sent at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +16,13 @@ from ndgrad._src.core.versions import storage_of
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of
 from ndgrad.distributed.objects import _gather_all
+from ndgrad.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from ndgrad._src.tensor.tensor_class import Tensor
-    from ndgrad.optim.optimizer import Optimizer
 
 
-class ZeroRedundancyOptimizer:
+class ZeroRedundancyOptimizer(Optimizer):
     """Divide the state of an optimizer (`optimizer_class`) among the ranks of a group. The gradients must be the same
     on all ranks, as after `DistributedDataParallel`.
 
@@ -58,31 +58,41 @@ class ZeroRedundancyOptimizer:
                 "itself. [nd-unsupported]"
             )
         self.group: ProcessGroup = group
-        self.optimizer_class, self.defaults = optimizer_class, defaults
-        given = list(params)
-        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
-        self.param_groups: list[dict[str, Any]] = [{**defaults, **g, "params": list(g["params"])} for g in groups]
-        every = [p for g in self.param_groups for p in g["params"]]
-        if not every:
-            raise ValueError("optimizer got an empty parameter list [nd-optimizer]")
+        self.optimizer_class = optimizer_class
         #: The parameters of each rank.
-        self.owned: list[list[Tensor]] = _divide(every, group.size())
-        mine = {id(p) for p in self.owned[group.rank()]}
-        own_groups = [{**g, "params": [p for p in g["params"] if id(p) in mine]} for g in self.param_groups]
-        kept = [g for g in own_groups if g["params"]]
+        self.owned: list[list[Tensor]] = [[] for _ in range(group.size())]
         #: This rank's optimizer; None if there are fewer parameters than ranks.
-        self.optim: Optimizer | None = optimizer_class(kept, **defaults) if kept else None
-        self._groups_of_optim = [i for i, g in enumerate(own_groups) if g["params"]]
+        self.optim: Optimizer | None = None
+        self._groups_of_optim: list[int] = []
         self._states: list[Any] = []
+        super().__init__(params, defaults)
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients of all parameters."""
-        for g in self.param_groups:
-            for p in g["params"]:
-                if set_to_none or p.grad is None:
-                    p.grad = None
-                else:
-                    p.grad.zero_()
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with their own settings, and divide them among the ranks.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.optim import ZeroRedundancyOptimizer
+        >>> ndgrad.distributed.init_process_group()
+        >>> optimizer = ZeroRedundancyOptimizer([ndgrad.ones(1, requires_grad=True)], ndgrad.optim.SGD, lr=0.5)
+        >>> optimizer.add_param_group({"params": [ndgrad.ones(2, requires_grad=True)], "lr": 0.1})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.5, 0.1]
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        _divide(group["params"], self.owned)
+        mine = {id(p) for p in self.owned[self.group.rank()]}
+        own = {**group, "params": [p for p in group["params"] if id(p) in mine]}
+        if not own["params"]:
+            return
+        if self.optim is None:
+            self.optim = self.optimizer_class([own], **self.defaults)
+        else:
+            self.optim.add_param_group(own)
+        for key, value in self.optim.param_groups[-1].items():  # settings that the class has by default
+            group.setdefault(key, value)
+        self._groups_of_optim.append(len(self.param_groups) - 1)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update this rank's parameters, and receive the others."""
@@ -153,7 +163,7 @@ class ZeroRedundancyOptimizer:
         ]
         return {"state": state, "param_groups": groups}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load the result of `state_dict()`, from any number of ranks: each rank keeps the state of its parameters."""
         every = [p for g in self.param_groups for p in g["params"]]
         for mine, theirs in zip(self.param_groups, state_dict["param_groups"], strict=True):
@@ -173,14 +183,12 @@ class ZeroRedundancyOptimizer:
         self.optim.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _divide(params: list[Any], count: int) -> list[list[Any]]:
-    """Divide parameters so that each rank gets about as many elements: the largest first, to the rank with the
+def _divide(params: list[Any], owned: list[list[Any]]) -> None:
+    """Give parameters to ranks so that each has about as many elements: the largest first, to the rank with the
     fewest.
     """
-    found: list[list[Any]] = [[] for _ in range(count)]
-    held = [0] * count
+    held = [sum(p.numel() for p in params) for params in owned]
     for p in sorted(params, key=lambda p: -p.numel()):
         rank = held.index(min(held))
-        found[rank].append(p)
+        owned[rank].append(p)
         held[rank] += p.numel()
-    return found

@@ -17,6 +17,7 @@ import numpy as np
 from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.engine.backward_api import backward as run_backward
+from ndgrad._src.foundations.devices import device as as_device
 from ndgrad._src.tensor.functions.creation import zeros_like
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
@@ -34,7 +35,8 @@ class PipelineStage:
     """Stage `stage_index` of `num_stages`: `submodule`, which takes the results of the previous stage. Rank i of the n
     ranks of `group` has stages i, i + n, ...
 
-    The first step finds out the shapes and dtypes of inputs; `input_args`, if given, are examples of them.
+    The first step finds out the shapes and dtypes of inputs. Examples of the arguments and results of a micro-batch may
+    be given as `input_args` and `output_args`; other shapes and dtypes then raise. The inputs are moved to `device`.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import PipelineStage, Schedule1F1B
@@ -77,6 +79,9 @@ class PipelineStage:
             raise NotImplementedError(
                 "PipelineStage(dw_builder=...): backward is not split here. Leave it out. [nd-unsupported]"
             )
+        self.device = None if device is None else as_device(device)
+        examples = (input_args, output_args)
+        self._examples = tuple(None if e is None else [_form(t) for t in _as_list(e)] for e in examples)
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.group: ProcessGroup = twin_group(found, "pipelines")  # keeps its tags apart from the user's
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
@@ -134,8 +139,12 @@ class PipelineStage:
         if not self.is_first:
             received = self._come_in(number, recording)
             args = tuple(received)
+        elif self.device is not None:
+            args = tuple(a.to(self.device) if isinstance(a, Tensor) else a for a in args)
+        self._compare("argument", 0, args)
         out = self.submod(*args, **kwargs)
-        outs = list(out) if isinstance(out, (tuple, list)) else [out]
+        outs = _as_list(out)
+        self._compare("result", 1, outs)
         for t in outs if not self.is_last else ():
             if not isinstance(t, Tensor):
                 raise TypeError(
@@ -148,12 +157,23 @@ class PipelineStage:
             self._taken[number] = received, outs
         return out
 
+    def _compare(self, what: str, which: int, found: Sequence[Any]) -> None:
+        """Raise if arguments or results differ from the examples in shape or dtype."""
+        wanted = self._examples[which]
+        if wanted is not None and (now := [_form(t) for t in found if isinstance(t, Tensor)]) != wanted:
+            raise RuntimeError(
+                f"stage {self.stage_index}: its {what}s are {now}, and the examples given to PipelineStage {wanted}. "
+                "[nd-shape]"
+            )
+
     def _come_in(self, number: int, recording: bool) -> list[Any]:
         peer = self._rank_of(self.stage_index - 1)
         if self._comes is None:
             self._comes = self.beside.pop((self.stage_index, -1, "f")) if peer == self.group.rank() else self._ask(peer)
         arrays = self._receive(self._comes, number, 0)
-        tensors = [wrap(Tensor, array) for array in arrays]
+        tensors: list[Any] = [wrap(Tensor, array) for array in arrays]
+        if self.device is not None:
+            tensors = [t.to(self.device) for t in tensors]
         for t, (_, _, with_gradient) in zip(tensors, self._comes, strict=True):
             t.requires_grad_(recording and with_gradient)
         return tensors
@@ -218,3 +238,11 @@ class PipelineStage:
     def go_on(self) -> None:
         """Let MPI make progress."""
         self._sending = [pending for pending in self._sending if not pending.is_completed()]
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (tuple, list)) else [values]
+
+
+def _form(t: Any) -> tuple[tuple[int, ...], str]:
+    return tuple(t.shape), t.dtype.name

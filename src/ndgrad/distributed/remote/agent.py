@@ -356,8 +356,9 @@ class Agent:
 
     # ----- the end -----
 
-    def settle(self) -> None:
+    def settle(self, timeout: float = 0.0) -> None:
         """Wait until no rank has unanswered calls; all ranks settle together."""
+        longest = timeout or self.group.timeout
         self.wait_until(lambda: not self._calls)
         if self._comm is None:
             return
@@ -373,9 +374,9 @@ class Agent:
                 self.check_alive(range(len(self.workers)), doing)
             return False
 
-        if not self.wait_until(come, self.group.timeout):
+        if not self.wait_until(come, longest):
             raise DistBackendError(
-                f"{doing} took more than {self.group.timeout:g} s: not all ranks have called it. [nd-peer]"
+                f"{doing} took more than {longest:g} s: not all ranks have called it. [nd-peer]"
             )
 
     def close(self) -> None:

@@ -59,6 +59,8 @@ def init_rpc(
         raise RuntimeError(
             "init_rpc: rpc is initialized already on this rank. Call rpc.shutdown() first. [nd-call-order]"
         )
+    if backend is not None and getattr(backend, "name", backend) not in ("TENSORPIPE", "MPI"):
+        raise ValueError(f"init_rpc(backend={backend!r}): messages go through MPI. Leave it out. [nd-process-group]")
     if not is_initialized():
         init_process_group(rank=rank, world_size=-1 if world_size is None else world_size)
         _Made.group = True
@@ -84,7 +86,8 @@ def init_rpc(
 
 
 def shutdown(graceful: bool = True, timeout: float = 0) -> None:
-    """Stop calling and being called. If `graceful`, wait until all ranks have called it and no call is in progress.
+    """Stop calling and being called. If `graceful`, wait until all ranks have called it and no call is in progress, for
+    at most `timeout` seconds; 0 means the timeout of the group.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -93,7 +96,7 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     agent = current_agent()
     try:
         if graceful:
-            agent.settle()
+            agent.settle(timeout)
     finally:
         agent.close()
         set_agent(None)

@@ -10,13 +10,18 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 from ndgrad._src.tensor.functions import creation as _creation
 from ndgrad._src.tensor.functions import random as _draws
 from ndgrad.distributed.device_mesh import DeviceMesh, init_device_mesh
+from ndgrad.distributed.device_mesh import restore_mesh as _restore_mesh
 from ndgrad.distributed.tensor.dtensor import DTensor, _factory, distribute_module, distribute_tensor, explain
+from ndgrad.distributed.tensor.dtensor import rebuild_dtensor as _rebuild_dtensor
 from ndgrad.distributed.tensor.placements import Partial, Placement, Replicate, Shard
+from ndgrad.serialization.trusted_names import trust_own as _trust_own
 
 __all__ = [
     "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor",
     "empty", "explain", "full", "init_device_mesh", "ones", "rand", "randn", "zeros",
 ]  # fmt: skip
+
+_trust_own(_rebuild_dtensor, _restore_mesh, Partial, Replicate, Shard)
 
 zeros = _factory(_creation.zeros, False)
 ones = _factory(_creation.ones, False)

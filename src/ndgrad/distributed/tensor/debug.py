@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Self
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
@@ -19,7 +20,7 @@ class CommDebugMode(Traffic):
     >>> with CommDebugMode() as seen:
     ...     ndgrad.distributed.all_reduce(ndgrad.ones(8))
     >>> seen.get_comm_counts(), seen.total()
-    ({'all_reduce': 1}, 0)
+    (Counter({'all_reduce': 1}), 0)
     >>> ndgrad.distributed.destroy_process_group()
     """
 
@@ -32,9 +33,16 @@ class CommDebugMode(Traffic):
     def __exit__(self, *exc: object) -> None:
         counters.remove(self)
 
-    def get_comm_counts(self) -> dict[str, int]:
-        """Return the number of calls of each collective."""
-        return dict(self.calls)
+    @property
+    def comm_counts(self) -> Counter[str]:
+        """The number of calls of each collective; 0 for others."""
+        return self.calls
+
+    def get_comm_counts(self) -> Counter[str]:
+        """Return the number of calls of each collective by its name. Names under `ops.c10d_functional` are keys
+        too.
+        """
+        return Counter(self.calls)
 
     def get_total_counts(self) -> int:
         """Return the total number of collectives."""

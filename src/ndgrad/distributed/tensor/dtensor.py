@@ -19,6 +19,7 @@ from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import KNOWN
 from ndgrad._src.core.variable import Variable, new
+from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.functions.data import tensor as make_tensor
@@ -37,8 +38,8 @@ from ndgrad.distributed.tensor.placements import (
     normalize_placements,
     spec_of,
 )
-from ndgrad.distributed.tensor.planning import Plan, plan_for
-from ndgrad.distributed.tensor.redistribution import steps
+from ndgrad.distributed.tensor.planning import Plan, plan_for, replicates_plain
+from ndgrad.distributed.tensor.redistribution import redistribute_gradient, steps
 
 
 class DTensor(Tensor):
@@ -82,7 +83,8 @@ class DTensor(Tensor):
         grad_placements: Sequence[Placement] | None = None,
     ) -> DTensor:
         """Create a DTensor from this rank's part, `local_tensor`. Nothing is sent, unless `run_check` is set to compare
-        shapes. Without `shape`, all pieces are assumed to be as long as this one.
+        shapes. Without `shape`, all pieces are assumed to be as long as this one. `grad_placements` says how the
+        gradient of `local_tensor` is placed, if not like the tensor: backward redistributes it.
         """
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
@@ -113,13 +115,41 @@ class DTensor(Tensor):
                     raise RuntimeError(
                         f"DTensor.from_local: the ranks disagree on the shape: {lengths.tolist()}. [nd-dtensor]"
                     )
-        return _wrap(_detach_view(local_tensor), spec)
+        if stride is not None and tuple(stride) != spec.payload.element_strides():
+            raise NotImplementedError(
+                f"DTensor.from_local(stride={tuple(stride)}): the whole is dense, of strides "
+                f"{spec.payload.element_strides()}. Leave stride out. [nd-unsupported]"
+            )
+        local = _detach_view(local_tensor)
+        if grad_placements is not None:
+            wanted = normalize_placements(grad_placements, mesh, local.ndim, "DTensor.from_local")
+            local = _with_gradient_steps(local, _gradient_spec(spec), wanted)
+        return _wrap(local, spec)
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-        """Return this rank's tensor. Its gradients are placed like gradients of the DTensor: sharded alike, or
-        replicated.
+        """Return this rank's tensor. By default its gradients are placed like gradients of the DTensor: sharded alike,
+        or replicated. If ranks use the local tensor in another way, `grad_placements` says so. For example, ranks that
+        compute different things with a replicated tensor have terms of its gradient: `[Partial()]`.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.tensor import Partial, Replicate, distribute_tensor
+        >>> ndgrad.distributed.init_process_group()
+        >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+        >>> x = distribute_tensor(ndgrad.ones(2, requires_grad=True), mesh, [Replicate()])
+        >>> x.to_local(grad_placements=[Partial()]).sum().backward()
+        >>> x.grad.to_local()
+        tensor([1., 1.])
+        >>> ndgrad.distributed.destroy_process_group()
         """
-        return _detach_view(self._local)
+        return self._local_for(grad_placements, "to_local")
+
+    def _local_for(self, grad_placements: Sequence[Placement] | None, name: str) -> Tensor:
+        """Return the local tensor. Its gradient is redistributed from the given placements."""
+        if grad_placements is None:
+            return _detach_view(self._local)
+        given = normalize_placements(grad_placements, self.spec.mesh, self.ndim, name)
+        wanted = self._gradient_spec()
+        return _with_gradient_steps(_detach_view(self._local), wanted.with_placements(given), wanted.placements)
 
     def redistribute(
         self,
@@ -130,7 +160,9 @@ class DTensor(Tensor):
         forward_dtype: Any = None,
         backward_dtype: Any = None,
     ) -> DTensor:
-        """Return the same tensor with other placements, using the fewest collectives; differentiable.
+        """Return the same tensor with other placements, using the fewest collectives; differentiable. The result has
+        the dtype `forward_dtype`, in which its elements are sent. Backward sends gradients in `backward_dtype`, by
+        default in the dtype of the result. With `async_op` too, the result is complete when the call returns.
 
         >>> import ndgrad
         >>> from ndgrad.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -146,7 +178,11 @@ class DTensor(Tensor):
                 "full_tensor() and distribute it. [nd-dtensor]"
             )
         target = normalize_placements(placements, self.spec.mesh, self.ndim, "redistribute")
-        return self._redistribute_to(target)
+        source: Any = self if forward_dtype is None else self.to(forward_dtype)
+        if backward_dtype is None or backward_dtype == source.dtype:
+            return source._redistribute_to(target)
+        after = source.spec.with_placements(target)
+        return _wrap(_SentInAnotherDtype.apply(source._local, source.spec, target, backward_dtype), after)
 
     def _redistribute_to(self, target: tuple[Placement, ...]) -> DTensor:
         if target == self.spec.placements:
@@ -157,13 +193,34 @@ class DTensor(Tensor):
         return _wrap(local, self.spec.with_placements(target))
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
-        """Return the whole tensor on every rank, as a plain tensor; differentiable."""
-        return _detach_view(self._redistribute_to((REPLICATE,) * self.spec.mesh.ndim)._local)
+        """Return the whole tensor on every rank, as a plain tensor; differentiable. `grad_placements` says how the
+        gradients of the result are placed, by default replicated (see `to_local`).
+        """
+        whole = self._redistribute_to((REPLICATE,) * self.spec.mesh.ndim)
+        return whole._local_for(grad_placements, "full_tensor")
 
     @property
     def placements(self) -> tuple[Placement, ...]:
         """A placement for each dimension of the mesh."""
         return self.spec.placements
+
+    @property
+    def _local_tensor(self) -> Tensor:
+        return self._local
+
+    @property
+    def _spec(self) -> Spec:
+        return self.spec
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the strides of the whole, whose dimensions lie in memory in the order of the local tensor's."""
+        steps_of_local: Any = self._local.stride()
+        order = sorted(range(self.ndim), key=lambda i: (-int(steps_of_local[i]), i))
+        found, step = [0] * self.ndim, 1
+        for i in reversed(order):
+            found[i] = step
+            step *= max(self.shape[i], 1)
+        return tuple(found) if dim is None else found[dim]
 
     @property
     def device_mesh(self) -> DeviceMesh:
@@ -219,8 +276,7 @@ class DTensor(Tensor):
         self._local.grad = None
 
     def _gradient_spec(self) -> Spec:
-        """Return the spec of the gradient. The gradient of terms is replicated."""
-        return self.spec.with_placements(tuple(REPLICATE if p.is_partial() else p for p in self.spec.placements))
+        return _gradient_spec(self.spec)
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
@@ -300,7 +356,7 @@ class DTensor(Tensor):
 
     def contiguous(self, *args: Any, **kwargs: Any) -> Any:
         """Return the same tensor with a contiguous local tensor."""
-        return _wrap(self._local.contiguous(), self.spec)
+        return _wrap(self._local.contiguous(*args, **kwargs), self.spec)
 
     # ----- values -----
 
@@ -353,11 +409,12 @@ class DTensor(Tensor):
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(
-            f"a DTensor of shape {tuple(self.shape)} is spread over {self.spec.mesh!r} and cannot be pickled on one "
-            "rank. Save full_tensor(), or each "
-            "rank's to_local(). [nd-pickle]"
-        )
+        """Implement `pickle` and `save`: this rank's part, and the mesh and placements that complete it. The ranks of
+        the mesh load their own files, in a world of the same size.
+        """
+        spec = self.spec
+        state = self._local.detach(), spec.mesh, spec.placements, spec.shape, self.requires_grad, dict(self.__dict__)
+        return rebuild_dtensor, state
 
     # ----- writes: computed out of place, then copied into the local tensor -----
 
@@ -369,6 +426,17 @@ class DTensor(Tensor):
         self._local.copy_(value)
         self.shared_forms = {}
         return self
+
+    def take_result(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
+        """Write the result of an op into this tensor."""
+        return self._assign(op.eager(self, *args, **settings))
+
+    def take_whole(self, whole: Tensor) -> Self:
+        """Write a tensor that all ranks have computed alike, such as the result of a factory."""
+        if not isinstance(whole, DTensor):
+            spec = spec_of(self.spec.mesh, (REPLICATE,) * self.spec.mesh.ndim, tuple(whole.shape), self.spec.dtype)
+            whole = _wrap(whole.to(self.dtype), spec)
+        return self._assign(whole)
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Self:
         """Copy the values of another DTensor, or a number, into this tensor."""
@@ -385,14 +453,17 @@ class DTensor(Tensor):
         return self
 
     def fill_(self, value: Any) -> Self:
-        """Set all elements to a number. For a tensor of terms, the first rank's become the number and the others
+        """Set all elements to a number. Of the terms of a sum, the first rank's become the number and the others
         zero.
         """
-        if any(p.is_partial() for p in self.spec.placements):
-            raise RuntimeError(
-                "fill_: of a DTensor whose ranks hold terms (Partial). Redistribute it first. [nd-dtensor]"
-            )
-        self._local.fill_(value)
+        if isinstance(value, DTensor):
+            value = value._redistribute_to((REPLICATE,) * self.spec.mesh.ndim)._local
+        terms = [(i, p) for i, p in enumerate(self.spec.placements) if p.is_partial()]
+        at = self.spec.mesh.get_coordinate() or [0] * self.spec.mesh.ndim
+        if any(p.is_partial("product") for _, p in terms):
+            raise RuntimeError("fill_: of a DTensor whose ranks hold factors. Redistribute it first. [nd-dtensor]")
+        self._local.fill_(0 if any(p.is_partial("sum") and at[i] for i, p in terms) else value)
+        self.shared_forms = {}
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -409,10 +480,17 @@ class DTensor(Tensor):
         groups = [mesh.get_group(i) for i, p in enumerate(whole.spec.placements) if p.is_shard() and mesh.size(i) > 1]
         return CheckedValues(whole._local._array, groups, self.spec.payload.size)
 
-    def made_alike(self, make: Callable[[Tensor], Tensor]) -> DTensor:
-        """Create a tensor that is spread like this one; for a tensor of terms, a whole one."""
-        local = make(self._local)
+    def made_alike(self, make: Callable[..., Tensor], shape: tuple[int, ...] | None = None) -> DTensor:
+        """Create a tensor that is spread like this one; for a tensor of terms, a whole one. A tensor of another `shape`
+        is whole too; `make` then takes the shape to create.
+        """
         spec = self._gradient_spec()
+        if shape is None:
+            local = make(self._local)
+        elif shape == spec.shape:
+            local = make(self._local, tuple(self._local.shape))
+        else:
+            local, spec = make(self._local, shape), spec_of(spec.mesh, (REPLICATE,) * spec.mesh.ndim, shape, spec.dtype)
         return _wrap(local, spec_of(spec.mesh, spec.placements, spec.shape, np.dtype(local._array.dtype)))
 
     @staticmethod
@@ -424,6 +502,8 @@ class DTensor(Tensor):
                 "parts. Use backward(), or transform a function of local tensors that calls collectives "
                 "(ndgrad.distributed.nn.functional). [nd-dtensor]"
             )
+        if replicates_plain():
+            args = _replicate_plain(args)
         plan = plan_for(op, args, settings, DTensor)
         locals_ = [a._local if a.__class__ is DTensor else a for a in args]
         out = plan.run(args, locals_, settings)
@@ -506,6 +586,65 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
     return made
 
 
+def _replicate_plain(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of an op, with plain tensors as DTensors that all ranks have alike."""
+    mesh = next(a for a in args if isinstance(a, DTensor)).spec.mesh
+    whole = (REPLICATE,) * mesh.ndim
+    return tuple(
+        DTensor.from_local(a, mesh, whole) if isinstance(a, Variable) and not isinstance(a, DTensor) else a
+        for a in args
+    )
+
+
+def _gradient_spec(spec: Spec) -> Spec:
+    """Return the spec of a tensor's gradient. The gradient of terms is replicated."""
+    return spec.with_placements(tuple(REPLICATE if p.is_partial() else p for p in spec.placements))
+
+
+def _with_gradient_steps(t: Tensor, given: Spec, wanted: tuple[Placement, ...]) -> Tensor:
+    """Return the tensor, with a gradient that backward redistributes from `given` to `wanted`."""
+    calls = tuple(call for step in steps(given, wanted) for call in step.calls)
+    return redistribute_gradient(t, calls=calls) if calls and t.requires_grad else t
+
+
+class _SentInAnotherDtype(Function):
+    """A redistribution whose gradient is sent in a dtype of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor, spec: Spec, target: tuple[Placement, ...], dtype: Any) -> Tensor:
+        if any(p.is_partial() and not p.is_partial("sum") for p in (*spec.placements, *target)):
+            raise NotImplementedError(
+                f"redistribute(backward_dtype=...): from {list(spec.placements)} to {list(target)}. Gradients of terms "
+                "are sent in another dtype for sums only. [nd-unsupported]"
+            )
+        ctx.given, ctx.wanted, ctx.dtype = _gradient_spec(spec.with_placements(target)), _gradient_spec(spec), dtype
+        for step in steps(spec, target):
+            local = step.run(local)
+        return local
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        sent = gradient.to(ctx.dtype)
+        given = spec_of(ctx.given.mesh, ctx.given.placements, ctx.given.shape, np.dtype(sent._array.dtype))
+        for step in steps(given, ctx.wanted.placements):
+            sent = step.run(sent)
+        return sent.to(gradient.dtype), None, None, None
+
+
+def rebuild_dtensor(
+    local: Tensor,
+    mesh: DeviceMesh,
+    placements: tuple[Placement, ...],
+    shape: tuple[int, ...],
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> DTensor:
+    """Return the DTensor of a pickle."""
+    made = _wrap(local, spec_of(mesh, placements, shape, np.dtype(local._array.dtype))).requires_grad_(requires_grad)
+    made.__dict__.update(attributes)
+    return made
+
+
 def _detach_view(t: Any) -> Any:
     """Return the tensor itself if it has a history, else another one over the same memory. So `requires_grad_` of one
     does not affect the other.
@@ -543,10 +682,12 @@ def distribute_tensor(
     if isinstance(tensor, DTensor):
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
             raise ValueError(
-                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)}. Use "
-                "redistribute(placements=...). [nd-dtensor]"
+                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)} over "
+                f"{tensor.spec.mesh!r}. Use redistribute(placements=...). [nd-dtensor]"
             )
         return tensor
+    if any(p.is_partial("product") for p in given):
+        raise ValueError(f"distribute_tensor: {list(given)}. No factors of a tensor are known. [nd-dtensor]")
     if not tensor.is_leaf:
         raise RuntimeError(
             "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. "
@@ -555,19 +696,30 @@ def distribute_tensor(
             "[nd-dtensor]"
         )
     with no_grad():
-        whole = tensor.detach().clone()
-        if src_data_rank is not None:
-            array = whole._array if isinstance(whole._array, np.ndarray) else np.asarray(whole._array)
-            for dim in reversed(range(mesh.ndim)):
-                transport.broadcast(mesh.get_group(dim), array, 0).wait()
-            whole = make_tensor(array, dtype=whole.dtype)
-        spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, tuple(whole.shape), np.dtype(whole._array.dtype))
-        made = _wrap(whole, spec)._redistribute_to(given)
+        spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, tuple(tensor.shape), np.dtype(tensor._array.dtype))
+        if mesh.get_coordinate() is None:
+            spec = spec.with_placements(given)
+            made = _wrap(tensor.new_empty(spec.local_shape()), spec)
+        elif tensor.is_meta:  # the piece is made without the whole
+            made = _wrap(tensor.detach(), spec)._redistribute_to(given)
+        else:
+            whole = tensor.detach().clone()
+            if src_data_rank is not None:
+                whole = _send_whole(whole, mesh, src_data_rank)
+            made = _wrap(whole, spec)._redistribute_to(given)
         made = _wrap(made._local.detach(), made.spec)
     made.requires_grad_(tensor.requires_grad)
     if tensor.__dict__.get("_is_param") or type(tensor).__name__ == "Parameter":
         made.__dict__["_is_param"] = True
     return made
+
+
+def _send_whole(whole: Tensor, mesh: DeviceMesh, source: int) -> Tensor:
+    """Copy a tensor from the rank at position `source` of each line of the mesh to the others."""
+    array = whole._array if isinstance(whole._array, np.ndarray) else np.asarray(whole._array)
+    for dim in reversed(range(mesh.ndim)):
+        transport.broadcast(mesh.get_group(dim), array, source if source < mesh.size(dim) else 0).wait()
+    return make_tensor(array, dtype=whole.dtype)
 
 
 def distribute_module(
@@ -644,6 +796,8 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
         *size: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Placement] | None = None, **kwargs: Any
     ) -> DTensor:
         mesh = current_mesh() if device_mesh is None else device_mesh
+        if "size" in kwargs:
+            size = (*size, kwargs.pop("size"))
         shape = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
         given = normalize_placements(placements, mesh, len(shape), function.__name__)
         if any(p.is_partial() for p in given):
@@ -652,13 +806,13 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
                 "[nd-dtensor]"
             )
         requires_grad = kwargs.pop("requires_grad", False)
-        if random:  # all ranks draw the whole from the same generator and keep their part, as one process does
-            whole = function(*shape, **kwargs)
-            spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, shape, np.dtype(whole._array.dtype))
-            return _wrap(whole, spec)._redistribute_to(given).detach().requires_grad_(requires_grad)
-        probe = function(*(0,) * max(len(shape), 1), **kwargs)
+        probe = function((0,), **kwargs)
         spec = spec_of(mesh, given, shape, np.dtype(probe._array.dtype))
-        return _wrap(function(*spec.local_shape(), **kwargs), spec).requires_grad_(requires_grad)
+        if random and mesh.get_coordinate() is not None:
+            # All ranks draw the whole from the same generator and keep their part, as one process does.
+            whole = _wrap(function(shape, **kwargs), spec.with_placements((REPLICATE,) * mesh.ndim))
+            return whole._redistribute_to(given).detach().requires_grad_(requires_grad)
+        return _wrap(function(spec.local_shape(), **kwargs), spec).requires_grad_(requires_grad)
 
     make.__name__ = make.__qualname__ = function.__name__
     return make

@@ -22,6 +22,8 @@ from ndgrad.distributed.reductions import ReduceOp
 class Placement:
     """Base class: the parts of a tensor held by the ranks along a dimension of a mesh."""
 
+    __slots__ = ()
+
     def is_shard(self, dim: int | None = None) -> bool:
         """True if it is `Shard`, of this dimension if one is given."""
         return isinstance(self, Shard) and (dim is None or self.dim == dim)
@@ -54,6 +56,9 @@ class Shard(Placement):
     def __hash__(self) -> int:
         return hash(("shard", self.dim))
 
+    def __reduce__(self) -> Any:
+        return Shard, (self.dim,)
+
     def __repr__(self) -> str:
         return f"Shard(dim={self.dim})"
 
@@ -74,15 +79,20 @@ class Replicate(Placement):
     def __hash__(self) -> int:
         return hash("replicate")
 
+    def __reduce__(self) -> Any:
+        return Replicate, ()
+
     def __repr__(self) -> str:
         return "Replicate()"
 
 
-_REDUCTIONS = {"sum": ReduceOp.SUM, "max": ReduceOp.MAX, "min": ReduceOp.MIN}
+_REDUCTIONS = {
+    "sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "max": ReduceOp.MAX, "min": ReduceOp.MIN,
+}  # fmt: skip
 
 
 class Partial(Placement):
-    """Each rank has a term of the tensor, which is the sum (or maximum, or minimum) of the terms.
+    """Each rank has a term of the tensor, which is the sum (or average, product, maximum, minimum) of the terms.
 
     >>> from ndgrad.distributed.tensor import Partial
     >>> Partial(), Partial("max")
@@ -108,12 +118,16 @@ class Partial(Placement):
     def __hash__(self) -> int:
         return hash(("partial", self.reduce_op))
 
+    def __reduce__(self) -> Any:
+        return Partial, (self.reduce_op,)
+
     def __repr__(self) -> str:
         return f"Partial({self.reduce_op})"
 
 
 REPLICATE = Replicate()
 PARTIAL = Partial()
+AVERAGE = Partial("avg")
 
 
 def chunk_sizes(length: int, count: int) -> tuple[int, ...]:
@@ -166,6 +180,10 @@ class Spread:
         return tuple(reversed(out))
 
 
+    def element_strides(self) -> tuple[int, ...]:
+        return tuple(s // self.itemsize for s in self.strides)
+
+
 class Spec:
     """A mesh, a placement for each of its dimensions, a shape and a dtype. Created by `spec_of`."""
 
@@ -191,8 +209,12 @@ class Spec:
         return chunk_sizes(length, self.mesh.size(mesh_dim))
 
     def local_shape(self, coordinate: list[int] | None = None) -> tuple[int, ...]:
-        """Return the local shape at a position of the mesh, by default this rank's."""
-        at = coordinate if coordinate is not None else self.mesh.get_coordinate() or [0] * self.mesh.ndim
+        """Return the local shape at a position of the mesh, by default this rank's. A rank that is not in the mesh has
+        no elements.
+        """
+        at = coordinate if coordinate is not None else self.mesh.get_coordinate()
+        if at is None:
+            return (0,)
         shape = list(self.shape)
         for i, placement in enumerate(self.placements):
             if isinstance(placement, Shard):

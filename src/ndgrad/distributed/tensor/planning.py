@@ -10,7 +10,9 @@ lookup. The values of numbers (`alpha`, a learning rate) are not part of the key
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.distributed.tensor import signatures_of_layers, signatures_of_matrices, signatures_of_places  # noqa: F401
 from ndgrad.distributed.tensor.draws import Piece, PieceGenerator, agree_on_state
 from ndgrad.distributed.tensor.placements import (
+    AVERAGE,
     PARTIAL,
     REPLICATE,
     Partial,
@@ -272,13 +275,15 @@ def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool],
 
 
 def _with_terms(sig: Signature, now: Sequence[Placement | None], numbers: Sequence[bool]) -> Iterator[Any]:
-    """Yield terms of terms, if the op is linear in all arguments that are sums of terms."""
+    """Yield terms of terms, if the op is linear in all arguments that are sums (or averages) of terms."""
     partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
-    if not partial or any(now[i] != PARTIAL for i in partial):
+    kind = now[min(partial)] if partial else None
+    if kind not in (PARTIAL, AVERAGE) or any(now[i] != kind for i in partial):
         return
     for group in sig.linear:
-        if partial <= group and not any(numbers[i] for i in group if i < len(numbers)):
-            yield [PARTIAL if i in group else REPLICATE for i in range(len(now))], PARTIAL, True
+        # A number is added to every term of an average, and to one term of a sum, which the op cannot do.
+        if partial <= group and (kind == AVERAGE or not any(numbers[i] for i in group if i < len(numbers))):
+            yield [kind if i in group else REPLICATE for i in range(len(now))], kind, True
 
 
 def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iterator[Any]:
@@ -369,6 +374,42 @@ def _hashable(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(map(_hashable, value))
     return value
+
+
+class _Implicit(threading.local):
+    """True in this thread while plain tensors beside DTensors count as replicated."""
+
+    on = False
+
+
+_implicit = _Implicit()
+
+
+def replicates_plain() -> bool:
+    """True inside a block of `implicit_replication`."""
+    return _implicit.on
+
+
+@contextmanager
+def implicit_replication() -> Iterator[None]:
+    """Treat plain tensors beside DTensors as replicated in this block: all ranks have the same values.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
+    >>> from ndgrad.distributed.tensor.experimental import implicit_replication
+    >>> ndgrad.distributed.init_process_group()
+    >>> mesh = ndgrad.distributed.init_device_mesh("cpu", (1,))
+    >>> with implicit_replication():
+    ...     y = distribute_tensor(ndgrad.ones(2), mesh, [Shard(0)]) + ndgrad.tensor([1.0, 2.0])
+    >>> y.full_tensor()
+    tensor([2., 3.])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+    before, _implicit.on = _implicit.on, True
+    try:
+        yield
+    finally:
+        _implicit.on = before
 
 
 def _refuse_plain(op: Op, a: Any) -> Any:

@@ -12,6 +12,9 @@ from `a` to `b` is the step from the gradient of `b` to the gradient of `a`:
     Shard -> Shard        all_to_all           Shard -> Shard           all_to_all
     Replicate -> Partial  the first keeps it   Replicate -> Replicate   nothing
 
+Terms of an average, a product or an extreme have their own gradients: a share of the whole's, the other factors times
+it, or all of it where the term is the extreme.
+
 One step sends nothing in forward: if ranks divide a computation and all use a replicated tensor, each computes only its
 own term of the gradient, and `shared` sums these terms in backward. These steps differ from `ndgrad.distributed.ops`,
 where the ranks' copies are separate values.
@@ -19,18 +22,21 @@ where the ranks' copies are separate values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndgrad._src.ops.table import op
+from ndgrad._src.ops.reduce import prod
+from ndgrad._src.ops.shape import unsqueeze
+from ndgrad._src.ops.table import Op, op
 from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scatter
 from ndgrad.distributed.ops import all_to_all as all_to_all_op
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Shard, Spec
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Library, Payload
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 _same: Any = lambda g: g
 
@@ -103,6 +109,24 @@ first_keeps = op(
     jvp="linear", batch="leading", halves=True, needs_values=True,
 )  # fmt: skip
 
+#: The average of terms. A term contributes with its share of the gradient.
+average_total = op(
+    "average_total", "x",
+    lambda np, x, *, group: _all_reduce(np, x, group=group, reduction=ReduceOp.AVG),
+    settings={"group": None},
+    vjp={"x": lambda g, group: g / float(group.size())},
+    jvp="linear", batch="leading", halves=True, needs_values=True,
+)  # fmt: skip
+
+#: Equal terms of an average, maximum or minimum. Each rank has the gradient of its own term, a share of the whole.
+equal_terms = op(
+    "equal_terms", "x",
+    lambda np, x, *, group: x.copy(),
+    settings={"group": None},
+    vjp={"x": lambda g, group: g * float(group.size())},
+    jvp="linear", batch="leading", halves=True,
+)  # fmt: skip
+
 #: The identity in forward; in backward the sum of the ranks' terms.
 shared = op(
     "shared", "x",
@@ -113,27 +137,54 @@ shared = op(
 )  # fmt: skip
 
 
+#: The identity in forward; in backward the gradient is redistributed by the calls in the setting.
+redistribute_gradient = op(
+    "redistribute_gradient", "x",
+    lambda np, x, *, calls: x,
+    settings={"calls": ()},
+    vjp={"x": lambda g, calls, ops: _run_calls(g, calls, ops)},
+    jvp="linear", batch="leading", view=True, whole_view=True,
+)  # fmt: skip
+
+
+def _run_calls(x: Any, calls: Sequence[Call], ops: Vocabulary) -> Any:
+    for function, settings in calls:
+        x = getattr(ops, function.name)(x, **settings)
+    return x
+
+
 # ----- steps ----------------------------------------------------------------------------------------------------------
+
+#: An op and its settings.
+Call = tuple[Op, dict[str, Any]]
 
 
 class Step:
     """A step from a spec to the next: at most one collective, along one dimension of a mesh."""
 
-    __slots__ = ("after", "before", "mesh_dim", "run", "wire", "words")
+    __slots__ = ("after", "before", "calls", "mesh_dim", "wire", "words")
 
     def __init__(self, before: Spec, after: Spec, mesh_dim: int) -> None:
         self.before, self.after, self.mesh_dim = before, after, mesh_dim
-        self.run, self.words, self.wire = _how(before, after, mesh_dim)
+        self.calls, self.words, self.wire = _how(before, after, mesh_dim)
+
+    def run(self, t: Any) -> Any:
+        """Return the local tensor after the step."""
+        if t._array.__class__ is not np.ndarray and t.is_meta:  # there is nothing to send
+            return t.new_empty(self.after.local_shape())
+        for function, settings in self.calls:
+            t = function(t, **settings)
+        return t
 
     def __repr__(self) -> str:
         old, new = self.before.placements[self.mesh_dim], self.after.placements[self.mesh_dim]
         return f"{self.words} ({old} -> {new} along mesh dimension {self.mesh_dim}, {self.wire} bytes)"
 
 
-def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[Any, str, int]:
-    """Return the implementation of a step: a function of the local tensor, its name, and the bytes that the first rank
-    sends (or receives). The first rank has the longest pieces; plans depend on these bytes, which must be the same on
-    all ranks.
+def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[tuple[Call, ...], str, int]:
+    """Return the implementation of a step: calls of ops on the local tensor, its name, and the bytes that the first
+    rank sends (or receives). The first rank has the longest pieces; plans depend on these bytes, which must be the same
+    on all ranks.
     """
     group = before.mesh.get_group(mesh_dim)
     old, new = before.placements[mesh_dim], after.placements[mesh_dim]
@@ -141,35 +192,47 @@ def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[Any, str, int]:
     nbytes = int(np.prod(before.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
     others = nbytes * (count - 1) // count
     if isinstance(old, Partial):
-        reduction = old.reduction
-
-        def whole(t: Any) -> Any:
-            if reduction is ReduceOp.SUM:
-                return total(t, group=group)
-            return extreme_total(t, group=group, reduction=reduction)
-
+        whole, words, wire = _reduce(old, group, before.dtype, nbytes, others)
         if not isinstance(new, Shard):
-            return whole, "all_reduce", 2 * others
-        dim, sizes = new.dim, after.sizes(mesh_dim)
-        if reduction is ReduceOp.SUM:
-            return lambda t: total_piece(t, group=group, dim=dim, sizes=sizes), "reduce_scatter", others
-        return lambda t: take_piece(whole(t), group=group, dim=dim, sizes=sizes), "all_reduce", 2 * others
+            return whole, words, wire
+        piece = {"group": group, "dim": new.dim, "sizes": after.sizes(mesh_dim)}
+        if old.reduction is ReduceOp.SUM:
+            return ((total_piece, piece),), "reduce_scatter", others
+        return (*whole, (take_piece, piece)), words, wire
     if isinstance(old, Shard):
         joined, sizes = old.dim, before.sizes(mesh_dim)
         if isinstance(new, Shard):
-            split, sent = new.dim, after.sizes(mesh_dim)
-            return (
-                lambda t: all_to_all_op(t, group=group, split=split, join=joined, sent=sent, received=sizes),
-                "all_to_all",
-                others,
-            )
+            moved = {"split": new.dim, "join": joined, "sent": after.sizes(mesh_dim), "received": sizes}
+            return ((all_to_all_op, {"group": group, **moved}),), "all_to_all", others
         grown = int(np.prod(after.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
-        return lambda t: join_pieces(t, group=group, dim=joined, sizes=sizes), "all_gather", grown - nbytes
+        return ((join_pieces, {"group": group, "dim": joined, "sizes": sizes}),), "all_gather", grown - nbytes
     if isinstance(new, Shard):
-        dim, sizes = new.dim, after.sizes(mesh_dim)
-        return lambda t: take_piece(t, group=group, dim=dim, sizes=sizes), "a piece of it", 0
+        return ((take_piece, {"group": group, "dim": new.dim, "sizes": after.sizes(mesh_dim)}),), "a piece of it", 0
     assert isinstance(new, Partial), (old, new)
-    return lambda t: first_keeps(t, group=group), "a term of it", 0
+    if new.reduction is ReduceOp.PRODUCT:
+        raise ValueError(
+            f"redistribute: from {old!r} to {new!r}. No factors of a tensor are known whose product is exactly the "
+            "tensor. [nd-dtensor]"
+        )
+    kept = first_keeps if new.reduction is ReduceOp.SUM else equal_terms
+    return ((kept, {"group": group}),), "a term of it", 0
+
+
+def _reduce(
+    old: Partial, group: Any, dtype: np.dtype[Any], nbytes: int, others: int
+) -> tuple[tuple[Call, ...], str, int]:
+    """Return the calls that reduce the terms of all ranks, their name and the bytes sent."""
+    reduction = old.reduction
+    if reduction is ReduceOp.SUM:
+        return ((total, {"group": group}),), "all_reduce", 2 * others
+    if reduction is ReduceOp.AVG:
+        return ((average_total, {"group": group}),), "all_reduce", 2 * others
+    if reduction is ReduceOp.PRODUCT:  # a factor's gradient needs the factors of the other ranks
+        gather = {"group": group, "dim": 0, "sizes": (1,) * group.size()}
+        product = {"dim": (0,), "keepdim": False, "dtype": dtype}
+        calls: tuple[Call, ...] = ((unsqueeze, {"dim": 0}), (join_pieces, gather), (prod, product))
+        return calls, "all_gather", nbytes * (group.size() - 1)
+    return ((extreme_total, {"group": group, "reduction": reduction}),), "all_reduce", 2 * others
 
 
 def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:

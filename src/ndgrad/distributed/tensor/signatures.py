@@ -91,6 +91,8 @@ def signature(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) 
         return None
     if op.elementwise:
         return elementwise(op, shapes)
+    if op.joins_pieces_by is not None and "dim" not in op.settings:
+        return _whole_reduction(op, shapes, settings)
     if op.batch == "dims":
         return _sign_along(op, shapes, settings)
     if op.core_dims is not None:
@@ -107,7 +109,8 @@ def has_signature(op: Op) -> bool:
     """True if an op accepts spread tensors."""
     if signature_rule.get(op.name) is not None:
         return True
-    return _is_local(op) and (op.elementwise or op.batch == "dims" or op.core_dims is not None)
+    known = op.elementwise or op.batch == "dims" or op.core_dims is not None or op.joins_pieces_by is not None
+    return _is_local(op) and known
 
 
 # ----- kinds ----------------------------------------------------------------------------------------------------------
@@ -361,10 +364,13 @@ def getitem_labels(shape: Shape, index: Any) -> tuple[Labels, Labels] | None:
 # ----- sums and products ----------------------------------------------------------------------------------------------
 
 
-@signature_rule("sum_all", "max_all", "min_all")
-def _whole_reduction(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    labels = tuple(range(len(shapes[0])))
-    reductions = dict.fromkeys(labels, op.joins_pieces_by or "sum")
+def _whole_reduction(op: Op, shapes: Sequence[Shape | None], settings: dict[str, Any]) -> Signature | None:
+    """Return the signature of a reduction of everything."""
+    (shape,) = shapes
+    if shape is None or op.joins_pieces_by is None:
+        return None
+    labels = tuple(range(len(shape)))
+    reductions = dict.fromkeys(labels, op.joins_pieces_by)
     return Signature([labels], (), reductions=reductions, linear=op.linear_in(1) if _keeps_floats(settings) else ())
 
 

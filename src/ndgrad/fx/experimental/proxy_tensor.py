@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import ndgrad
+from ndgrad._src.core.op_observers import in_place_form
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import pytree
+from ndgrad._src.ops.vocabulary import find
 from ndgrad.fx._code import _PyTreeCodeGen, _PyTreeInfo
 from ndgrad.fx.graph import Graph
 from ndgrad.fx.graph_module import GraphModule
@@ -87,7 +89,7 @@ def _with_distinct_tensors(tree: Any) -> Any:
 
 def _trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> GraphModule:
     args, kwargs = _with_distinct_tensors((args, kwargs))
-    found = trace_program(f, args, kwargs, getattr(f, "__name__", "function"))
+    found = trace_program(f, args, kwargs, getattr(f, "__name__", "function"), allow_writes=True)
     out_spec = found.result
     names = [*_parameter_names(f, len(args)), *kwargs]
     graph = Graph()
@@ -110,6 +112,9 @@ def _trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         values[name] = ndgrad.as_tensor(array)
         nodes[value] = graph.get_attr(name)
     _add_instructions(graph, found.program, nodes)
+    inputs_of_program = [nodes[v] for v in found.program.inputs]
+    for number, value in found.written.items():
+        graph.call_function(in_place_form(find("copy")), (inputs_of_program[number], nodes[value]))
     results = [nodes[v] for v in found.program.outputs]
     for value, node in nodes.items():
         node.meta["val"] = _describe(value)

@@ -99,6 +99,7 @@ LARGE = 1 << 28
 _CONSTANT_MODULES = (
     "ndgrad.ops.",
     "ndgrad.autograd.",
+    "ndgrad.library.",
     "ndgrad.numpy.",
     "ndgrad._src.arrays.",
     "ndgrad._src.ops.",

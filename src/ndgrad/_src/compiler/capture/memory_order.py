@@ -48,7 +48,7 @@ _found: dict[Any, tuple[tuple[int, ...], ...]] = {}
 
 def is_orderly(op: Any, arrays: Sequence[Any], settings: dict[str, Any], place: device | None) -> bool:
     """True if the results of an op are certainly in C order."""
-    if op.name == "contiguous":
+    if op.name == "contiguous" or op.memory_order == "contiguous":
         return True
     if op.name == "matmul" and all(a.ndim <= 2 for a in arrays) and place in (None, CPU):
         return True  # for any order of the matrices; for a batch, the order of the products follows theirs

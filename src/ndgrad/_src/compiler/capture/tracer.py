@@ -144,6 +144,11 @@ class Tracer:
         self.inputs.append(found)
         return found
 
+    def guard(self, what: str, read: Callable[[], Any]) -> None:
+        """Add a guard if the trace serves later calls. A trace of one call (fx, ONNX) needs none."""
+        if self.watch is not _watch_nothing:
+            self.watch(what, read)
+
     def note_attribute(self, t: Any, name: str) -> None:
         """Note that the function looks up an attribute which a captured tensor does not have, or which no guard
         compares. `Specialisation` replaces this if a guard is possible.

@@ -24,8 +24,9 @@ _MOST_THREADS = 512
 _LONGEST = 1 << 31
 #: Columns of a block, one for each thread of a warp. The warps of a block divide the columns among them.
 _WIDE = 32
-#: Columns are left to CuPy if they give fewer blocks than this, and have more elements.
-_FEW_BLOCKS, _MANY = 16, 1 << 20
+#: A program is left to CuPy if it has fewer blocks than this, and each block more elements than this: most of the device
+#: would be idle. One block needs some 1.3 ns for an element (an H200), so the limit stands for a few launches of CuPy.
+_FEW_BLOCKS, _LONG_BLOCK = 64, 1 << 17
 
 
 @dataclass(frozen=True)
@@ -225,13 +226,13 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
         threads = _WIDE * max(1, min(_MOST_THREADS // _WIDE, rows.length // 4))
         along: tuple[int, ...] = (rows.length * rows.inner, rows.inner, 1)
         once: tuple[int, ...] = (rows.inner, 0, 1)
-        if blocks < _FEW_BLOCKS and rows.length * rows.inner > _MANY:
-            return None
+        per_block = rows.length * min(rows.inner, _WIDE)
     else:
         head, elements, blocks = rows.segments, rows.segments * rows.length, rows.rows
         threads = min(_MOST_THREADS, max(32, 32 * (-(-elements // 128))))
         along, once = (rows.row_step, rows.segment_step), (1, 0)
-    if elements >= _LONGEST or blocks >= _LONGEST:
+        per_block = elements
+    if elements >= _LONGEST or blocks >= _LONGEST or (blocks < _FEW_BLOCKS and per_block > _LONG_BLOCK):
         return None
     kernel = _kernel(program.formula, x.dtype.char, form_of(rows), x.data.device_id)
     out = [launch.new(shape, x.dtype) for shape in program.shapes]

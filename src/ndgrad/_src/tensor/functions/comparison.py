@@ -222,4 +222,5 @@ def _everywhere(function: str, answer: Tensor) -> bool:
             f"{function}() inside vmap: its answer is one Python bool, and each sample of the batch has its own. "
             f"Use the elementwise form (isclose, eq) and all(), or call {function}() outside vmap. [nd-vmap-value]"
         )
-    return bool(answer._array.all())
+    values = answer._array if answer.run_op is None else answer.checked_values()
+    return bool(values.all())

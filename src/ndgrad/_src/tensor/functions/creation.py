@@ -352,6 +352,8 @@ def _new(
     name: str, t: Tensor, size: tuple[Any, ...], value: Number | None, options: FactoryOptions | dict[str, Any]
 ) -> Tensor:
     shape = shape_of(size, options)
+    if t.run_op is not None:
+        return t.made_alike(lambda local, size: _new(name, local, (size,), value, options), shape)
     given = Options(name, options, like=t)
     if batch_dims(t):
         return _each_sample(t, lambda like, batch: _new(name, like, ((*batch, *shape),), value, {"dtype": given.dtype}))
@@ -406,6 +408,10 @@ def new_empty_strided(self: Tensor, size: Shape, stride: Shape, **options: Unpac
     (1, 2)
     """
     size, stride = as_shape((size,)), as_shape((stride,))
+    if self.run_op is not None:
+        order = sorted(_builtin_range(len(size)), key=lambda i: -stride[i])
+        make: Any = lambda local, shape: _laid_out(local, shape, order, options)
+        return self.made_alike(make, size)
     if batch_dims(self):
         step = _extent(size, stride)
         return _each_sample(
@@ -413,6 +419,15 @@ def new_empty_strided(self: Tensor, size: Shape, stride: Shape, **options: Unpac
             lambda like, batch: new_empty_strided(like, (*batch, *size), (*(step for _ in batch), *stride), **options),
         )
     return _strided("new_empty_strided", size, stride, Options("new_empty_strided", options, like=self))
+
+
+def _laid_out(like: Tensor, shape: tuple[int, ...], order: list[int], options: Any) -> Tensor:
+    """Return a dense tensor whose dimensions lie in memory in a given order, the slowest first."""
+    step, found = 1, [0] * len(shape)
+    for i in reversed(order):
+        found[i] = step
+        step *= max(shape[i], 1)
+    return new_empty_strided(like, shape, tuple(found), **options)
 
 
 # ----- given strides --------------------------------------------------------------------------------------------------

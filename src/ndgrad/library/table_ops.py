@@ -19,7 +19,6 @@ import numpy as np
 
 from ndgrad._src.core.generate import make_eager
 from ndgrad._src.core.generated_names import check_names
-from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.ops import table as _table
 from ndgrad._src.ops.table import DATA_DEPENDENT, NOT_DIFFERENTIABLE, RANDOM, VARIABLE, Op
 from ndgrad._src.ops.vocabulary import forget
@@ -380,5 +379,3 @@ def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
             "[nd-op-check]"
         )
     return [what for sample in chosen for what in check_op(entry.op, sample)]
-
-_refuse_absent(__name__)

@@ -1,0 +1,244 @@
+"""Placements of gradients, kinds of terms, other dtypes in messages, and DTensors without values; closed forms decide."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
+
+import ndgrad
+import ndgrad.distributed as dist
+from ndgrad.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
+from ndgrad.distributed.tensor.debug import CommDebugMode
+from ndgrad.distributed.tensor.experimental import implicit_replication, local_map
+from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+
+def line():
+    return dist.init_device_mesh("cpu", (dist.get_world_size(),))
+
+
+@on_ranks(1, 2, 3)
+def gradients_of_a_local_tensor_may_be_terms():
+    n = dist.get_world_size()
+    for take in (DTensor.to_local, DTensor.full_tensor):
+        x = distribute_tensor(ndgrad.ones(3, dtype=ndgrad.float64, requires_grad=True), line(), [Replicate()])
+        (take(x, grad_placements=[Partial()]) * (1.0 + dist.get_rank())).sum().backward()
+        close(x.grad.to_local(), np.full(3, n * (n + 1) / 2))
+    x = distribute_tensor(ndgrad.ones(2 * n, 2, dtype=ndgrad.float64, requires_grad=True), line(), [Shard(0)])
+    x.full_tensor(grad_placements=[Partial()]).sum().backward()
+    close(x.grad.full_tensor(), np.full((2 * n, 2), float(n)))
+
+
+@on_ranks(1, 2, 3)
+def gradients_of_the_tensor_behind_from_local_may_be_terms():
+    local = mine(4, requires_grad=True)
+    d = DTensor.from_local(local, line(), [Replicate()], grad_placements=[Partial()])
+    (d * 3.0).sum().backward()
+    total = local.grad.clone()
+    dist.all_reduce(total)
+    close(total, np.full(4, 3.0))
+
+
+@on_ranks(1, 2, 3)
+def second_derivatives_pass_through_given_placements():
+    n = dist.get_world_size()
+    x = distribute_tensor(ndgrad.full((2,), 2.0, dtype=ndgrad.float64, requires_grad=True), line(), [Replicate()])
+    y = (x.to_local(grad_placements=[Partial()]) ** 3).sum()
+    (g,) = ndgrad.autograd.grad(y, [x._local], create_graph=True)
+    close(g, np.full(2, 12.0 * n))
+    (h,) = ndgrad.autograd.grad(g.sum(), [x._local])
+    close(h, np.full(2, 12.0 * n))
+
+
+@on_ranks(1, 2, 3)
+def a_redistribution_sends_in_other_dtypes():
+    n = dist.get_world_size()
+    x = distribute_tensor(ndgrad.full((n, 2), 1 / 3, requires_grad=True), line(), [Shard(0)])
+    y = x.redistribute(placements=[Replicate()], forward_dtype=ndgrad.bfloat16)
+    assert y.dtype == ndgrad.bfloat16
+    y.float().sum().backward()
+    assert x.grad.dtype == ndgrad.float32
+    terms = DTensor.from_local(ndgrad.full((2 * n,), 1 / 3, requires_grad=True), line(), [Partial()])
+    with CommDebugMode() as seen:
+        whole = terms.redistribute(placements=[Shard(0)], backward_dtype=ndgrad.float64)
+        whole.backward(DTensor.from_local(ndgrad.full((2,), 1 / 3), line(), [Shard(0)]))
+    if n > 1:
+        assert seen.sent["all_gather"] == (n - 1) * 2 * 8  # two numbers of double precision to each of the others
+    close(whole.full_tensor(), np.full(2 * n, n / 3), 1e-6)
+
+
+@on_ranks(1, 2, 3)
+def terms_of_averages_and_products_become_whole_with_their_gradients():
+    n, every = dist.get_world_size(), everybody(3)
+    for kind, wanted, slope in (
+        ("avg", every.mean(0), np.full(3, 1 / n)),
+        ("product", every.prod(0), np.prod(np.delete(every, dist.get_rank(), 0), 0)),
+    ):
+        local = mine(3, requires_grad=True)
+        whole = DTensor.from_local(local, line(), [Partial(kind)]).redistribute(placements=[Replicate()])
+        close(whole.to_local(), wanted)
+        whole.sum().backward()
+        close(local.grad, slope)
+        close(DTensor.from_local(mine(3), line(), [Partial(kind)]).redistribute(placements=[Shard(0)]).full_tensor(), wanted)
+    same = distribute_tensor(ndgrad.tensor(values(0, 3)), line(), [Replicate()]).requires_grad_()
+    terms = same.redistribute(placements=[Partial("avg")])
+    shifted = terms * 2.0 + 1.0  # a number is added to every term of an average
+    assert shifted.placements == (Partial("avg"),)
+    close(shifted.full_tensor(), 2 * values(0, 3) + 1)
+    shifted.full_tensor().sum().backward()
+    close(same.grad.full_tensor(), np.full(3, 2.0))
+    with pytest.raises(ValueError, match="product"):
+        same.redistribute(placements=[Partial("product")])
+
+
+@on_ranks(1, 2, 3)
+def a_product_over_a_sharded_dimension_has_factors_on_the_ranks():
+    x = values(0, 5, 2)
+    d = distribute_tensor(ndgrad.tensor(x, requires_grad=True), line(), [Shard(0)])
+    out = d.prod(0)
+    assert out.placements == ((Partial("product"),) if dist.get_world_size() > 1 else out.placements)
+    close(out.full_tensor(), x.prod(0))
+    close(d.prod().full_tensor(), x.prod())
+    out.full_tensor().sum().backward()
+    close(d.grad.full_tensor(), x.prod(0) / x)
+
+
+@on_ranks(1, 2, 3)
+def functions_that_compare_write_and_make_tensors_know_dtensors():
+    x = distribute_tensor(ndgrad.tensor(values(0, 4, 3)), line(), [Shard(0)])
+    y = x.clone()
+    assert ndgrad.equal(x, y)
+    assert ndgrad.allclose(x, y)
+    if dist.get_rank() == 0:
+        y.to_local().add_(1.0)
+    assert not ndgrad.equal(x, y)  # on all ranks, though one rank's part differs
+    out = zeros(4, 3, device_mesh=line(), placements=[Replicate()], dtype=ndgrad.float64)
+    assert ndgrad.add(x, x, out=out) is out
+    close(out.to_local(), 2 * values(0, 4, 3))
+    with pytest.raises(RuntimeError, match="resized"):
+        ndgrad.add(x, x, out=zeros(2, device_mesh=line(), dtype=ndgrad.float64))
+    assert ndgrad.nn.init.eye_(out).full_tensor().sum() == 3
+    ndgrad.zero_(out)
+    assert not out.full_tensor().any()
+    assert x.new_full((4, 3), 7.0).placements == (Shard(0),)
+    assert x.new_ones(2).placements == (Replicate(),)
+    assert x.new_empty_strided((4, 3), (1, 4)).stride() == (1, 4)
+
+
+@on_ranks(1, 2, 3)
+def each_rank_saves_and_loads_its_part():
+    x = distribute_tensor(ndgrad.tensor(values(0, 4, 3), requires_grad=True), line(), [Shard(1)])
+    file = io.BytesIO()
+    ndgrad.save({"x": x}, file)
+    file.seek(0)
+    loaded = ndgrad.load(file)["x"]
+    assert loaded.placements == (Shard(1),)
+    assert loaded.requires_grad
+    assert loaded.device_mesh == x.device_mesh
+    close(loaded.full_tensor(), values(0, 4, 3))
+
+
+@on_ranks(1, 2, 3)
+def a_model_is_initialised_in_pieces_and_never_held_whole():
+    ndgrad.manual_seed(5)
+    plain = ndgrad.nn.Linear(4, 6)
+    plain.reset_parameters()
+    ndgrad.manual_seed(5)
+    ndgrad.nn.Linear(4, 6)
+    layer = parallelize_module(ndgrad.nn.Linear(4, 6, device="meta"), line(), ColwiseParallel())
+    assert layer.weight.is_meta
+    assert layer.weight.to_local().is_meta
+    layer.to_empty(device="cpu")
+    layer.reset_parameters()
+    close(layer.weight.full_tensor(), plain.weight.detach().numpy())
+
+
+@on_ranks(1, 2, 3)
+def dropout_of_pieces_is_that_of_the_whole():
+    ndgrad.manual_seed(3)
+    wanted = ndgrad.nn.functional.dropout(ndgrad.ones(7, 2), 0.5).numpy()
+    for placement in (Shard(0), Shard(1), Replicate()):
+        ndgrad.manual_seed(3)
+        x = distribute_tensor(ndgrad.ones(7, 2), line(), [placement])
+        close(ndgrad.nn.functional.dropout(x, 0.5).full_tensor(), wanted)
+
+
+@on_ranks(1, 2, 3)
+def plain_tensors_count_as_replicated_where_the_program_says_so():
+    x = distribute_tensor(ndgrad.tensor(values(0, 4, 3)), line(), [Shard(0)])
+    with pytest.raises(RuntimeError, match="plain tensor"):
+        x + ndgrad.tensor(values(1, 4, 3))
+    with implicit_replication():
+        close((x + ndgrad.tensor(values(1, 4, 3))).full_tensor(), values(0, 4, 3) + values(1, 4, 3))
+
+
+@on_ranks(1, 2, 3)
+def local_map_runs_a_function_on_the_pieces():
+    x = distribute_tensor(ndgrad.tensor(values(0, 6, 3)), line(), [Shard(0)])
+    w = distribute_tensor(ndgrad.tensor(values(1, 3, 2), requires_grad=True), line(), [Replicate()])
+
+    @local_map(
+        out_placements=[Shard(0)], in_placements=([Shard(0)], [Replicate()]), in_grad_placements=(None, [Partial()])
+    )
+    def product(x, w):
+        return x @ w
+
+    out = product(x, w)
+    close(out.full_tensor(), values(0, 6, 3) @ values(1, 3, 2))
+    out.full_tensor().sum().backward()
+    close(w.grad.full_tensor(), np.tile(values(0, 6, 3).sum(0)[:, None], 2))
+    with pytest.raises(ValueError, match="redistribute_inputs"):
+        product(x.redistribute(placements=[Replicate()]), w)
+
+
+@on_ranks(2, 3, 4)
+def a_mesh_is_made_of_groups():
+    n = dist.get_world_size()
+    mesh = dist.DeviceMesh.from_group(dist.group.WORLD, "cpu")
+    assert mesh.mesh.tolist() == list(range(n))
+    assert mesh.get_group() is dist.group.WORLD
+    with pytest.raises(ValueError, match="Invalid mesh"):
+        dist.DeviceMesh.from_group(dist.group.WORLD, "cpu", mesh=list(reversed(range(n))))
+    own = dist.new_group([dist.get_rank()], use_local_synchronization=True)
+    both = dist.DeviceMesh.from_group([dist.group.WORLD, own], "cpu", mesh=[[r] for r in range(n)])
+    assert both.shape == (n, 1)
+    close(distribute_tensor(ndgrad.tensor(values(0, n)), both, [Shard(0), Replicate()]).full_tensor(), values(0, n))
+
+
+@on_ranks(4)
+def dimensions_of_a_mesh_are_flattened():
+    mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    flat = mesh["data", "model"]._flatten("all")
+    assert flat.shape == (4,)
+    assert mesh["all"] is flat
+    x = ndgrad.tensor(values(0, 8))
+    close(distribute_tensor(x, flat, [Shard(0)]).full_tensor(), values(0, 8))
+
+
+@on_ranks(3, 4)
+def members_alone_make_a_group():
+    rank = dist.get_rank()
+    if rank < 2:
+        pair = dist.new_group([0, 1], use_local_synchronization=True)
+        t = ndgrad.tensor([float(rank)])
+        dist.all_reduce(t, group=pair)
+        assert t.item() == 1.0
+    else:
+        with pytest.raises(ValueError, match="not a member"):
+            dist.new_group([0, 1], use_local_synchronization=True)
+    every = dist.new_group()  # the groups of some ranks do not disturb those of all
+    t = ndgrad.ones(1)
+    dist.all_reduce(t, group=every)
+    assert t.item() == dist.get_world_size()
+
+
+@on_ranks(4)
+def groups_of_neighbours_divide_a_group():
+    own, every = dist.new_subgroups(2, group_desc="a pair")
+    assert (own.size(), own.group_desc, len(every)) == (2, "a pair", 2)
+    alone, both = dist.new_subgroups(1, group=own)
+    assert alone.ranks == (dist.get_rank(),)
+    assert len(both) == 2
