@@ -113,7 +113,7 @@ _MAXIMUM = _Reduction("-infinity", "{0} = {1} != {1} || {1} > {0} ? {1} : {0};",
 
 def form_of(layout: Layout | Columns) -> _Form:
     """Return the form of kernels for a layout."""
-    return _COLUMNS if isinstance(layout, Columns) else _SEGMENTS if layout.segments > 1 else _ROWS
+    return _COLUMNS if isinstance(layout, Columns) else _SEGMENTS if layout.segment_step else _ROWS
 
 
 def row_source(formula: RowFormula, char: str, form: _Form) -> str:
