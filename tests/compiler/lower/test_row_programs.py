@@ -170,7 +170,7 @@ def test_programs_that_have_no_rows() -> None:
     # An argument that varies along the last part of the rows only, and a sum over a segment that others need.
     assert plan(lambda ops, x, w: ops.sum(x * w, dim=(1, 2)), [x, w]) is not None
     assert plan(lambda ops, x, w: ops.sum(x * w, dim=(0, 1, 2)), [x, w]) is None
-    parts = lambda ops, x: ops.sum(x, dim=(2,), keepdim=True)  # noqa: E731
+    parts = lambda ops, x: ops.sum(x, dim=(2,), keepdim=True)
     assert plan(lambda ops, x: ops.sum(x, dim=(1, 2), keepdim=True) * ops.exp(parts(ops, x)), [x]) is None
     # A reduced value without its dimensions, against elements of a square.
     square = draw(5, 5)

@@ -156,6 +156,19 @@ def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any],
     return registry.eager_kernels.run_fused(function, arrays, settings)
 
 
+def run_sampling(what: str, arrays: Sequence[Any], mode: str, padding_mode: str, align_corners: bool) -> Any:
+    """Return "values" or the "gradient" of `grid_sample` by one kernel; None if there is no kernel for these arrays."""
+    x = arrays[0]
+    if x.dtype not in _DTYPES or any(a.dtype != x.dtype or not a.size for a in arrays) or x.size >= 1 << 31:
+        return None
+    if align_corners and padding_mode == "reflection" and 1 in x.shape[2:]:
+        return None  # a period of length zero
+    if (device_kernels.kernels() if is_on_device(x) else kernels()) is None or getattr(x, "is_meta", False):
+        return None
+    how = (mode, padding_mode, bool(align_corners))
+    return registry.eager_kernels.run_sampling(what, [dense(a) for a in arrays], how)
+
+
 def window_kernels(x: Any, *others: Any) -> Any:
     """Return the kernels of convolution and pooling on a device if they take these arrays, else None."""
     on_device = device_kernels.kernels() if is_on_device(x) else None

@@ -117,7 +117,8 @@ def composite(
     made = Body(name, body, args.split(), settings, traits.get("variadic", False))
     forward = made.on_arrays(refuses_complex) if kernel is None else kernel
     if fused:
-        forward = _prefer_fused(made, forward, traits.get("halves", False) and not traits.get("halves_on_device"), small)
+        widens = traits.get("halves", False) and not traits.get("halves_on_device")
+        forward = _prefer_fused(made, forward, widens, small)
     defined = op(name, args, forward, vjp=vjp, jvp=jvp, batch=batch, settings=settings, **traits)
     defined.body = made
     return defined

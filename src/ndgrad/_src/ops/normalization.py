@@ -294,12 +294,13 @@ def _on_channels(ops: Vocabulary, arrays: Any, settings: Any) -> tuple[Payload, 
 def _pull_channels(
     np: Library, g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...] | None:
-    """Compute the rule by one kernel, if w is the same along some of the last dimensions; None if there is no kernel."""
+    """Compute the rule by one kernel, if w is the same along some of the last dimensions; None without a kernel."""
     constant = _constant(x.shape, w, dim)
     if not constant or constant != dim[len(dim) - len(constant) :]:
         return None
     g = native_kernels.dense(g, x.dtype)
-    found = native_kernels.run_fused(_on_channels, [g, x, w], {"dim": dim, "eps": eps, "constant": constant}, small=True)
+    settings = {"dim": dim, "eps": eps, "constant": constant}
+    found = native_kernels.run_fused(_on_channels, [g, x, w], settings, small=True)
     if found is None:
         return None
     gx, gw, gb = found
@@ -313,10 +314,11 @@ def _norm_pull(
 ) -> tuple[Any, ...]:
     """Compute the rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
-    kernels = native_kernels.row_kernels(x, *(() if w is None else (w,)), small=True) if _row_length(x, dim, w) else None
+    weights = () if w is None else (w,)
+    kernels = native_kernels.row_kernels(x, *weights, small=True) if _row_length(x, dim, w) else None
     if kernels is not None:
-        weights = np.ones(last, x.dtype) if w is None else w
-        gx, gw, gb = kernels.layer_norm_gradient(native_kernels.dense(g, x.dtype), x, weights, eps)
+        scale = np.ones(last, x.dtype) if w is None else w
+        gx, gw, gb = kernels.layer_norm_gradient(native_kernels.dense(g, x.dtype), x, scale, eps)
         # Without w the dimensions along which b broadcasts are unknown, so the engine sums g.
         return gx, gw if needs[1] else None, g if w is None else gb
     if found := _pull_channels(np, g, x, w, dim, eps, needs):

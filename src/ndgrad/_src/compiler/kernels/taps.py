@@ -80,15 +80,15 @@ def _store(f: Function, type: Vector, value: str, pointer: str, mask: str | None
         f.store_masked(type, value, pointer, mask)
 
 
-def _read_at(f: Function, type: Vector, pointer: str, index: str) -> str:
-    """Load elements at the positions of a vector of i32."""
+def read_at(f: Function, type: Vector, pointer: str, index: str, mask: str = "splat (i1 true)") -> str:
+    """Load elements at the positions of a vector of i32. Lanes that a mask leaves out are zero."""
     places = f.set(f"getelementptr {type.element}, ptr {pointer}, <{type.lanes} x i32> {index}")
     return f.call(
         type,
         f"llvm.masked.gather.{type.suffix}.v{type.lanes}p0",
         f"<{type.lanes} x ptr> {places}",
         f"i32 {4 if type.element in ('float', 'i32') else 8}",
-        f"{type.mask} splat (i1 true)",
+        f"{type.mask} {mask}",
         f"{type} zeroinitializer",
     )
 
@@ -157,7 +157,7 @@ class _Row:
         f, type, places = self.f, self.type, self.places
         index = f.load(places, f.address("i32", self.t.index, f.add(f.mul(tap, self.t.pitch), j)))
         is_read, safe = _read_places(f, places, index)
-        value = _read_at(f, type, line, safe)
+        value = read_at(f, type, line, safe)
         return f.set(f"select {type.mask} {is_read}, {type} {value}, {type} zeroinitializer")
 
     def sum_taps(self, line: str, row: str, result: str, is_mean: bool) -> None:
@@ -261,8 +261,8 @@ def _write_max(element: str) -> Function:
             with f.loop(t.taps, carried=[best, place]) as tap:
                 index = f.load(places, f.address("i32", t.index, f.add(f.mul(tap, t.pitch), j)))
                 is_read, safe = _read_places(f, places, index)
-                v = _read_at(f, type, values, safe)
-                at = f.set(f"add {places} {_read_at(f, places, rows, safe)}, {safe}")
+                v = read_at(f, type, values, safe)
+                at = f.set(f"add {places} {read_at(f, places, rows, safe)}, {safe}")
                 is_earlier = f.set(f"icmp slt {places} {at}, {place}")
                 is_equal = f.set(f"fcmp oeq {type} {v}, {best}")
                 wins = f.set(f"fcmp ogt {type} {v}, {best}")
