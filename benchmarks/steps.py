@@ -34,7 +34,7 @@ def main() -> None:
             if entry is None or entry.specialisation is None:
                 print(f"runs eagerly: {entry.broken.reason if entry is not None else 'it was never called'}")
                 continue
-            if entry.specialisation.places:
+            if entry.specialisation.traced.arguments.places:
                 print("has arguments of its own; its steps: function.kernels(*args)")
                 continue
             print(function.kernels())

@@ -102,7 +102,7 @@ def _compiled_by_ndgrad(made: Sequence[Any]) -> dict[str, Any]:
 
     limit, reasons = 0.0, []
     for function in functions:
-        programs = [entry.specialisation.program for entry in function.entries if entry.specialisation is not None]
+        programs = [entry.specialisation.plan.program for entry in function.entries if entry.specialisation is not None]
         if programs:
             limit += machine().least_seconds(least_work(programs[-1]))
         else:

@@ -133,7 +133,7 @@ class Stub:
         return name
 
     #: what stands in the place of Tensor in results
-    face = "Tensor"
+    tensor_type = "Tensor"
 
     def signature(self, function: Any, first: str | None, result: str | None, signature: inspect.Signature) -> str:
         """The parameters and the result of a function. `first` is what its first parameter is called here."""
@@ -173,7 +173,7 @@ class Stub:
         if result is None:
             returns = signature.return_annotation
             result = "Any" if returns is signature.empty else self.annotation(returns, module)
-            result = re.sub(r"\bTensor\b", self.face, result)
+            result = re.sub(r"\bTensor\b", self.tensor_type, result)
         if "Any" in re.findall(r"\w+", " ".join([*parts, result])):
             self.imports.add("from typing import Any as Any")
         return f"({', '.join(parts)}) -> {result}"
@@ -324,21 +324,23 @@ def methods() -> str:
 
 
 def _write_operators(stub: Stub, other: str) -> None:
-    face = stub.face
+    tensor_type = stub.tensor_type
     for kind, names in _OPERATORS.items():
         for name in names.split():
             operand = "" if kind == "unary" else f", other: {other}"
-            stub.lines.append(f"    def __{name}__(self{operand}) -> {'Self' if kind == 'in_place' else face}: ...")
+            stub.lines.append(
+                f"    def __{name}__(self{operand}) -> {'Self' if kind == 'in_place' else tensor_type}: ..."
+            )
     for name in ("eq", "ne"):
         stub.lines.append(
-            f"    def __{name}__(self, other: object) -> {face}: ...  # type: "
+            f"    def __{name}__(self, other: object) -> {tensor_type}: ...  # type: "
             "ignore[override]  # elementwise, as in NumPy"
         )
     stub.lines += [
         "    def __hash__(self) -> _int: ...",
-        f"    def __divmod__(self, other: {other}) -> tuple[{face}, {face}]: ...",
-        f"    def __rdivmod__(self, other: {other}) -> tuple[{face}, {face}]: ...",
-        f"    def __round__(self, ndigits: _int | None = None) -> {face}: ...",
+        f"    def __divmod__(self, other: {other}) -> tuple[{tensor_type}, {tensor_type}]: ...",
+        f"    def __rdivmod__(self, other: {other}) -> tuple[{tensor_type}, {tensor_type}]: ...",
+        f"    def __round__(self, ndigits: _int | None = None) -> {tensor_type}: ...",
         "    def __trunc__(self) -> _int: ...",
     ]
     stub.imports.add("from builtins import int as _int")
@@ -352,7 +354,7 @@ def array_methods() -> str:
 
     functions = dict(sorted(families.methods().items()))
     stub = Stub(shadowed=[*functions, *METHODS, *vars(Array), "device", "layout"])
-    stub.face = "Array"
+    stub.tensor_type = "Array"
     stub.imports |= {
         "from typing import Self as Self",
         *(f"from ndgrad._typing import {n} as {n}" for n in ("Array", "ArrayLike")),
@@ -371,16 +373,16 @@ def numpy_namespace() -> str:
     """The stub of NumPy's namespace."""
     import numpy
 
-    import ndgrad.numpy as face
+    import ndgrad.numpy as tensor_type
     from ndgrad.numpy.reexports import CONSTANTS, MODULES
     from ndgrad.numpy.ufunc_objects import FUNCTIONS
 
-    stub = Stub(shadowed=[name for name in face.__all__ if hasattr(builtins, name)])
+    stub = Stub(shadowed=[name for name in tensor_type.__all__ if hasattr(builtins, name)])
     stub.imports |= {f"from ndgrad.numpy._array import Array as {name}" for name in ("Array", "ndarray")}
-    for family in face._FAMILIES:
+    for family in tensor_type._FAMILIES:
         for name in family.__all__:
-            if hasattr(face, name):
-                _export(stub, name, getattr(face, name), family.__name__)
+            if hasattr(tensor_type, name):
+                _export(stub, name, getattr(tensor_type, name), family.__name__)
     stub.imports.add("from ndgrad.numpy.ufunc_objects import UniversalFunction as UniversalFunction")
     stub.lines += [f"{name}: UniversalFunction" for name in sorted(FUNCTIONS)]
     for name, value in sorted(CONSTANTS.items()):
@@ -393,7 +395,7 @@ def numpy_namespace() -> str:
             stub.imports.add("from typing import Any as Any")
             stub.lines.append(f"{name}: Any")
     stub.imports |= {f"from numpy import {name} as {name}" for name in MODULES}
-    stub.imports |= {f"from ndgrad.numpy import {name} as {name}" for name in face._SUBMODULES}
+    stub.imports |= {f"from ndgrad.numpy import {name} as {name}" for name in tensor_type._SUBMODULES}
     return stub.text()
 
 
@@ -469,11 +471,11 @@ def on_first_use(package: str) -> str:
 
 def array_api() -> str:
     """The stub of the array API's namespace."""
-    import ndgrad.array_api as face
+    import ndgrad.array_api as tensor_type
 
     stub = Stub()
-    modules = [module for module in vars(face).values() if inspect.ismodule(module)]
-    for name in face.__all__:
+    modules = [module for module in vars(tensor_type).values() if inspect.ismodule(module)]
+    for name in tensor_type.__all__:
         home = next((m.__name__ for m in modules if name in vars(m).get("__all__", ())), None)
         if home is not None:
             stub.imports.add(f"from {home} import {name} as {name}")
@@ -481,7 +483,7 @@ def array_api() -> str:
             stub.imports.add(imports("ndgrad.array_api")[name])
         else:
             stub.lines.append(f"{name}: None")
-    stub.imports |= {f"from ndgrad.array_api import {name} as {name}" for name in face._SUBMODULES}
+    stub.imports |= {f"from ndgrad.array_api import {name} as {name}" for name in tensor_type._SUBMODULES}
     return stub.text()
 
 

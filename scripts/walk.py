@@ -31,9 +31,9 @@ GENERATED = "<ndgrad generated"
 WARM = 3
 
 
-def product(numpy_face: bool) -> Callable[[], Any]:
+def product(numpy_type: bool) -> Callable[[], Any]:
     """z = x * y; z.sum().backward()"""
-    make = dnp.array if numpy_face else ndgrad.tensor
+    make = dnp.array if numpy_type else ndgrad.tensor
     x, y = make([1.0, 2.0]).requires_grad_(), make([3.0, 4.0]).requires_grad_()
 
     def run() -> None:
@@ -62,8 +62,8 @@ def assignment() -> Callable[[], Any]:
 
 
 PROGRAMS: dict[str, Callable[[], Callable[[], Any]]] = {
-    "z = x * y; z.sum().backward(), torch's face": lambda: product(False),
-    "z = x * y; z.sum().backward(), NumPy's face": lambda: product(True),
+    "z = x * y; z.sum().backward(), torch's tensor class": lambda: product(False),
+    "z = x * y; z.sum().backward(), NumPy's tensor class": lambda: product(True),
     "grad(vmap(f))": nested,
     "u[0] = y[0]": assignment,
 }

@@ -24,7 +24,7 @@ settings.register_profile("short", max_examples=12, deadline=None, derandomize="
 settings.register_profile("long", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile("short")
 
-# Most tests compare derivatives with differences, which needs double precision; those of torch's face set its own default.
+# Most tests compare derivatives with differences, which needs double precision; those of torch's tensor class set its own default.
 set_default_dtype(float64)
 
 def pytest_configure(config: pytest.Config) -> None:

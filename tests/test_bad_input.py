@@ -444,7 +444,7 @@ def test_sums_of_nothing_are_neutral() -> None:
     assert ndgrad.linalg.det(ones(0, 0)).item() == 1.0
 
 
-# ----- NumPy's face ----------------------------------------------------------------------------------------------------------
+# ----- NumPy's tensor class ----------------------------------------------------------------------------------------------------------
 
 
 def test_numpy_face_refuses_in_numpys_classes() -> None:

@@ -1,4 +1,5 @@
-"""Each public function of both faces, called with an argument at stake: what depends on it carries its derivative, or the call raises.
+"""Each public function of both tensor classes, called with an argument at stake: what depends on it carries its
+derivative, or the call raises.
 
 No function is listed with the answer that it should give. Each is called with arguments that fit it, found by trying; then one floating
 argument after the other is put at stake (it requires grad, or carries a tangent), and each floating result must be at stake too,

@@ -118,6 +118,7 @@ IGNORED = {
         "use_kineto experimental_config acc_events custom_trace_id_callback execution_trace_observer",
         "settings of Kineto",
     ),
+    "ndgrad.hub.*": ("force_reload progress skip_validation trust_repo verbose", "nothing is downloaded"),
     "ndgrad.jit.*": (
         "optimize example_inputs strict check_inputs preserved_attrs optimize_numerics other_methods the_type",
         "functions are run as Python",

@@ -331,13 +331,13 @@ def test_everything_survives_a_spawned_process():
     x = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         arguments = (module, optimizer, scheduler, x, ndgrad.sin, Array([1.0]))
-        before, made, rates, sines, face, state = pool.apply(in_the_other_process, arguments)
+        before, made, rates, sines, tensor_type, state = pool.apply(in_the_other_process, arguments)
     assert before == module.linear.weight.tolist()
     assert made.act is ndgrad.tanh
     assert made.acts[0] is F.relu
     assert rates == [0.05]
     np.testing.assert_array_equal(sines.numpy(), x.sin().numpy())
-    assert face == "Array"
+    assert tensor_type == "Array"
     # the same step here: the module that came back is the trained one
     module(x).sum().backward()
     optimizer.step()

@@ -24,7 +24,7 @@ HEADINGS = {
     "Tensors and functions": "ndgrad ndgrad.Tensor ndgrad.linalg ndgrad.fft ndgrad.special ndgrad.random ndgrad.signal ndgrad.masked ndgrad.sparse "
     "ndgrad.return_types ndgrad.nested",
     "Derivatives": "ndgrad.autograd ndgrad.func ndgrad.implicit ndgrad.functorch ndgrad.library ndgrad.overrides",
-    "NumPy's face": "ndgrad.numpy ndgrad.array_api ndgrad.compat",
+    "NumPy's tensor class": "ndgrad.numpy ndgrad.array_api ndgrad.compat",
     "SciPy, differentiable": "ndgrad.scipy",
     "Networks and training": "ndgrad.nn ndgrad.optim ndgrad.amp ndgrad.utils ndgrad.distributions ndgrad.ao ndgrad.quantization",
     "Looking inside": "ndgrad.profiler ndgrad.viz ndgrad.testing ndgrad.compiler ndgrad.jit ndgrad.fx ndgrad.export ndgrad.onnx ndgrad._src.debug",

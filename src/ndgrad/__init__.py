@@ -26,7 +26,7 @@ from ndgrad._src.core.grad_mode import (
 from ndgrad._src.foundations import devices as _devices
 from ndgrad._src.foundations import import_watch
 from ndgrad._src.foundations.devices import device, get_default_device, layout, memory_format, set_default_device
-from ndgrad._src.foundations.missing_names import refusal as _refusal
+from ndgrad._src.foundations.missing_names import find_alias as _find_alias
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor import families as _families
 from ndgrad._src.tensor import typed_classes as _typed
@@ -40,12 +40,12 @@ __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
     "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func fx "
-    "functorch futures implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops optim "
-    "overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
+    "functorch futures hub implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops "
+    "optim overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
     "testing torch_version types utils version viz xpu".split()
 )
 #: Private submodules that torch programs import.
-_PRIVATE_SUBMODULES = frozenset(("_C", "__config__", "_dynamo", "_vmap_internals"))
+_PRIVATE_SUBMODULES = frozenset("_C __config__ _dynamo _higher_order_ops _tensor_str _utils _vmap_internals".split())
 #: Names of this namespace that are defined in a submodule: submodule -> names.
 _FROM = {
     "amp.autocast_mode": (
@@ -65,6 +65,12 @@ _FROM = {
         "get_float32_matmul_precision is_deterministic_algorithms_warn_only_enabled is_vulkan_available "
         "is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
         "set_warn_always use_deterministic_algorithms"
+    ),
+    # Private functions of torch that libraries call.
+    "_src.tensor.private_functions": (
+        "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with "
+        "_check_type _check_value _check_with _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
+        "_segment_reduce _softmax_backward_data"
     ),
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
     "compiler": "compile",
@@ -126,7 +132,7 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_importlib.import_module(f"ndgrad.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    raise _refusal(__name__, name)
+    return _find_alias(__name__, name)
 
 
 __all__ = [
@@ -136,7 +142,7 @@ __all__ = [
     "set_retained_memory",
 ]  # fmt: skip
 __all__ += [name for family in _families.AT_ONCE for name in _families.load(family)[0] if not name.startswith("_")]
-__all__ += [*(name for name in _LATER if not name.startswith("_")), *_HOMES, *_CONSTANTS]
+__all__ += [*(name for name in (*_LATER, *_HOMES) if not name.startswith("_")), *_CONSTANTS]
 
 
 def __dir__() -> list[str]:

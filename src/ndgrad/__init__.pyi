@@ -5,13 +5,13 @@ from collections.abc import Sequence as Sequence
 from ndgrad import (
     accelerator as accelerator, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compat
     as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
-    distributions, fft as fft, func as func, functorch as functorch, futures as futures, fx as fx, implicit as implicit,
-    jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia, multiprocessing as
-    multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as ops, optim as optim,
-    overrides as overrides, profiler as profiler, pytree as pytree, random as random, return_types as return_types,
-    safetensors as safetensors, scipy as scipy, serialization as serialization, signal as signal, sparse as sparse,
-    special as special, storage as storage, testing as testing, torch_version as torch_version, types as types, utils as
-    utils, version as version, viz as viz, xpu as xpu,
+    distributions, fft as fft, func as func, functorch as functorch, futures as futures, fx as fx, hub as hub, implicit
+    as implicit, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
+    multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as
+    ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree, random as random, return_types
+    as return_types, safetensors as safetensors, scipy as scipy, serialization as serialization, signal as signal,
+    sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types
+    as types, utils as utils, version as version, viz as viz, xpu as xpu,
 )
 from ndgrad._src.arrays.dtypes import (
     can_cast as can_cast, dtype as dtype, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo,
@@ -186,6 +186,14 @@ from ndgrad._src.tensor.functions.windows import (
 )
 from ndgrad._src.tensor.printing import (
     get_printoptions as get_printoptions, printoptions as printoptions, set_printoptions as set_printoptions,
+)
+from ndgrad._src.tensor.private_functions import (
+    _check as _check, _check_index as _check_index, _check_is_size as _check_is_size, _check_not_implemented as
+    _check_not_implemented, _check_tensor_all as _check_tensor_all, _check_tensor_all_with as _check_tensor_all_with,
+    _check_type as _check_type, _check_value as _check_value, _check_with as _check_with,
+    _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr, _convert_indices_from_csr_to_coo as
+    _convert_indices_from_csr_to_coo, _segment_reduce as _segment_reduce, _softmax_backward_data as
+    _softmax_backward_data,
 )
 from ndgrad._src.tensor.settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled, compiled_with_cxx11_abi as

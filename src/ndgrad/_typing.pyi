@@ -1,8 +1,8 @@
 """Types by name, for annotations: those of arguments that many public functions share, and those of rooms above the one
 that names them.
 
-What a function of torch's face takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a
-number. What a function of NumPy's face takes is whatever NumPy makes an array of, and Arrays.
+What a function of torch's tensor class takes is a `Tensor`; a number or a plain array is taken too wherever torch takes a
+number. What a function of NumPy's tensor class takes is whatever NumPy makes an array of, and Arrays.
 
 A stub, since nothing of it is there at run time: naming the type of a higher room imports nothing.
 """
@@ -60,7 +60,7 @@ Vocabulary: TypeAlias = RawOps | TensorOps | PlainOps
 Layout: TypeAlias = layout | None
 MemoryFormat: TypeAlias = memory_format | None
 
-#: What NumPy's face makes an Array of.
+#: What NumPy's tensor class makes an Array of.
 ArrayLike: TypeAlias = Array | Tensor | npt.ArrayLike
 #: An axis; None means that the array is taken as flat, or what the function says.
 Axis: TypeAlias = int | None

@@ -4,13 +4,14 @@
         import training          # which imports torch, torch.nn, ...
 
     python -m ndgrad.as_torch training.py --epochs 3
+    python -m ndgrad.as_torch --install      # every `import torch` of this environment, until --uninstall
 
 `torch` is then a thin module over this package: the same functions, classes and submodules (`torch.nn is ndgrad.nn`;
 nothing is loaded twice), with the version of torch whose interface it follows. A finder handles imports of submodules:
 it returns the module of that name, or raises an error with the reason of its absence.
 
 A process has one `torch`. If the real one has been imported already, this raises an error, since its tensors and ours
-do not mix. Libraries built for the real one (such as torchvision) need that one.
+do not mix. Libraries with compiled code for the real one (such as torchvision) need that one.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
 import ndgrad
 from ndgrad import version
-from ndgrad._src.foundations import package_name
+from ndgrad._src.foundations import module_names, package_name
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.missing_names import explain
 from ndgrad.torch_version import TorchVersion
@@ -37,6 +39,8 @@ __all__ = ["install_as_torch", "uninstall_as_torch"]
 
 #: The value of `torch.__version__`.
 VERSION = TorchVersion(f"{version.torch}+ndgrad.{version.__version__}")
+#: Packages of this library that torch does not have.
+_OWN = frozenset("array_api as_torch compat implicit launch npz numpy pytree safetensors scipy viz".split())
 _lock = make_lock()
 
 
@@ -52,8 +56,10 @@ class _Torch(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__"):
             super().__setattr__(name, value)
-        else:
-            vars(self).pop(name, None)
+            return
+        vars(self).pop(name, None)
+        # The import system stores a loaded submodule in its package, where this package finds it by itself.
+        if not (isinstance(value, ModuleType) and sys.modules.get(f"torch.{name}") is value):
             setattr(ndgrad, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -64,11 +70,51 @@ class _Torch(ModuleType):
         return dir(ndgrad)
 
 
+class _PendingModule(ModuleType):
+    """A submodule of torch in `sys.modules` before its first use.
+
+    Programs look for modules there (`if "torch.nn.init" in sys.modules`), and change their attributes. The first access
+    to an attribute imports the module of this package and puts it into `sys.modules` instead. Attributes that tools
+    read from every loaded module (`__file__`, `__warningregistry__`) are absent and import nothing.
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__spec__":
+            # Marked as being imported: `importlib` then reads sys.modules again, and returns the loaded module.
+            spec = importlib.machinery.ModuleSpec(self.__name__, _finder, origin="ndgrad", is_package=True)
+            spec._initializing = True  # type: ignore[attr-defined]  # read by importlib
+            _load_pending(self)
+            return spec
+        if name[:2] == "__" and name not in _LOADING:
+            return super().__getattribute__(name)
+        return getattr(_load_pending(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_load_pending(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_load_pending(self), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(_load_pending(self))
+
+
+#: Attributes with underscores that import a pending module.
+_LOADING = frozenset(("__all__", "__dict__", "__getattr__", "__path__"))
+
+
+def _load_pending(module: _PendingModule) -> ModuleType:
+    found = _find_module(module.__name__)
+    if sys.modules.get(module.__name__) is module:
+        sys.modules[module.__name__] = found
+    return found
+
+
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Import finder of `torch` and its submodules."""
+    """Import finder of `torch`, `functorch` and their submodules."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> Any:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if fullname.partition(".")[0] not in ("torch", "functorch"):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin="ndgrad", is_package=True)
 
@@ -84,15 +130,35 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _make_torch() -> _Torch:
+    """Return the module `torch`, and put its submodules into `sys.modules`."""
     made = _Torch("torch", ndgrad.__doc__)
-    vars(made).update(__version__=VERSION, __path__=[], __file__=ndgrad.__file__, __package__="torch")
+    vars(made).update(__version__=VERSION, __path__=[], __file__=ndgrad.__file__, __package__="torch", torch=made)
     vars(made)["__spec__"] = importlib.machinery.ModuleSpec("torch", _finder, origin="ndgrad", is_package=True)
+    for name in list_modules():
+        here = sys.modules.get(f"ndgrad.{module_names.aliases().get(name, name)}")
+        sys.modules.setdefault(f"torch.{name}", here or _PendingModule(f"torch.{name}"))
     return made
+
+
+def list_modules() -> Iterator[str]:
+    """Iterate over the public modules of torch that are here, without `torch.`."""
+    for root, folders, files in os.walk(Path(ndgrad.__file__).parent):
+        parts = Path(root).relative_to(Path(ndgrad.__file__).parent).parts
+        folders[:] = [f for f in folders if f != "__pycache__" and not (f == "_src" or (not parts and f in _OWN))]
+        for file in files:
+            name = file.removesuffix(".py")
+            if name != file and not name.startswith("__") and (parts or name not in _OWN):
+                yield ".".join((*parts, name))
+        if parts and "__init__.py" in files:
+            yield ".".join(parts)
+    yield from module_names.aliases()
 
 
 def _find_module(name: str) -> ModuleType:
     """Return the module of this package for `torch.x.y`."""
-    here = "ndgrad" + name.removeprefix("torch")
+    name = "torch." + name if name.startswith("functorch") else name
+    wanted = name.removeprefix("torch.")
+    here = f"ndgrad.{module_names.aliases().get(wanted, wanted)}".rstrip(".")
     try:
         return importlib.import_module(here)
     except ModuleNotFoundError as error:
@@ -107,6 +173,25 @@ def _find_module(name: str) -> ModuleType:
 
 
 _finder = _Finder()
+
+
+def run_torch_package() -> None:
+    """Replace the installed package `torch`, which is being imported, by this one."""
+    with _lock:
+        _insert_finder()
+        sys.modules["torch"] = _make_torch()
+
+
+def run_functorch_package() -> None:
+    """Replace the installed package `functorch`, which is being imported, by this one."""
+    importlib.import_module("torch")
+    sys.modules["functorch"] = _find_module("functorch")
+
+
+def _insert_finder() -> None:
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+        package_name.package = "torch"
 
 
 class install_as_torch:
@@ -130,9 +215,7 @@ class install_as_torch:
                     "run the script with `python -m ndgrad.as_torch script.py`. [nd-call-order]"
                 )
             self._was_there = _finder in sys.meta_path
-            if not self._was_there:
-                sys.meta_path.insert(0, _finder)
-                package_name.package = "torch"
+            _insert_finder()
 
     def __enter__(self) -> ModuleType:
         return importlib.import_module("torch")
@@ -153,15 +236,21 @@ def uninstall_as_torch() -> None:
             sys.meta_path.remove(_finder)
             package_name.package = "ndgrad"
         if isinstance(sys.modules.get("torch"), _Torch):
-            for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+            for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "functorch")]:
                 del sys.modules[name]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a script, or with -m a module, in which `import torch` imports this package."""
+    """Run a script, or with -m a module, in which `import torch` imports this package; or install the package `torch`
+    into this environment.
+    """
     if not arguments or arguments[0] in ("-h", "--help") or arguments == ["-m"]:
-        print("usage: python -m ndgrad.as_torch (script.py | -m module) [argument ...]")
+        print("usage: python -m ndgrad.as_torch (--install | --uninstall | script.py | -m module) [argument ...]")
         return 0 if arguments and arguments != ["-m"] else 2
+    if arguments[0] in ("--install", "--uninstall"):
+        from ndgrad._src.command_line import torch_package  # only for this command
+
+        return torch_package.main(arguments[0].removeprefix("--"), list(arguments[1:]))
     install_as_torch()
     if arguments[0] == "-m":
         sys.argv = list(arguments[1:])

@@ -34,6 +34,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list  # torch's annotations of a number or a list
 
 ScriptFunction = CompiledFunction
 
@@ -201,6 +202,14 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return builtins.isinstance(obj, tuple(getattr(t, "__origin__", t) or t for t in targets))
 
 
+def _overload(func: F) -> F:
+    """Return the function: torch's mark of one signature of several. The last definition, without the mark, runs."""
+    return func
+
+
+_overload_method = _overload
+
+
 class Attribute:
     """A value with its type, for torch's compiler."""
 
@@ -268,6 +277,28 @@ def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
 def wait(future: Future[T]) -> T:
     """Return the value of a future."""
     return future.wait()
+
+
+# torch's names in `torch._jit_internal`.
+_Final = Final
+
+
+def boolean_dispatch(
+    arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any], if_false: Callable[..., Any],
+    module_name: str | None, func_name: str | None,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return a function that calls one of two functions, chosen by a bool among its arguments."""
+
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        flag = kwargs.get(arg_name, args[arg_index] if arg_index < len(args) else default)
+        return (if_true if flag else if_false)(*args, **kwargs)
+
+    dispatch.__doc__ = if_true.__doc__ or if_false.__doc__
+    if module_name is not None:
+        dispatch.__module__ = module_name
+    if func_name is not None:
+        dispatch.__name__ = func_name
+    return dispatch
 
 
 _refuse_absent(__name__)

@@ -1,4 +1,4 @@
-"""einops' own functions on tensors of both faces, after `import ndgrad.compat.einops`."""
+"""einops' own functions on tensors of both tensor classes, after `import ndgrad.compat.einops`."""
 
 from __future__ import annotations
 

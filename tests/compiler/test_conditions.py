@@ -156,7 +156,7 @@ def test_constants_are_known_while_a_function_is_traced(name: str) -> None:
     np.testing.assert_allclose(compiled(x).numpy(), f(x).numpy())
     total = lambda x: (f(x) ** 2).sum()
     np.testing.assert_allclose(ndgrad.compile(grad(total), fullgraph=True)(x).numpy(), grad(total)(x).numpy())
-    assert not compiled.entries[-1].specialisation.outcomes
+    assert not compiled.entries[-1].specialisation.trace.outcomes
 
 
 def test_a_constant_that_was_written_is_none() -> None:

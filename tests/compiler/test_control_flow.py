@@ -129,7 +129,7 @@ def test_a_body_is_traced_once_however_many_rounds() -> None:
     for n in (4, 4000):
         weights = tensor(WEIGHTS, requires_grad=True)
         found = specialise(lambda x, n=n: scan(lambda c, _: (c * 0.9 + c.sin(), None), x, length=n)[0].sum(), weights)
-        sizes.append((len(found.program.instructions), [len(b.instructions) for b in bodies(found.program)]))
+        sizes.append((len(found.plan.program.instructions), [len(b.instructions) for b in bodies(found.plan.program)]))
     assert sizes[0] == sizes[1]
     assert len(sizes[0][1]) == 2  # forward and backward
 
@@ -148,7 +148,7 @@ def test_loops_are_native_forward_and_backward() -> None:
     compiled = ndgrad.compile(lambda w, rows: scan(lambda c, x: ((c * w + x).tanh(), None), w, rows)[0].sum(), fullgraph=True)
     compiled(w, rows).backward()
     specialisation = compiled.entries[-1].specialisation
-    for runner in (specialisation.run_forward, specialisation.run_backward):
+    for runner in (specialisation.plan.run_forward, specialisation.plan.run_backward):
         assert [type(s) for s in runner.executable.groups.steps].count(Loop) == 1
         assert not any(hasattr(s, "forward") for s in runner.executable.steps)
     assert "loop of 5 rounds: native" in str(ndgrad.compiler.explain(compiled, w, rows))
@@ -393,7 +393,7 @@ def test_sweeps_keep_only_rows_that_are_read() -> None:
     def linear(x: Any) -> Any:
         return while_loop(lambda c: c.sum() < 50, lambda c: c * 1.5 + 1, x).sum()
 
-    (found,) = [i for i in specialise(linear, tensor(WEIGHTS, requires_grad=True)).program.instructions if i.op.name == "sweeps"]
+    (found,) = [i for i in specialise(linear, tensor(WEIGHTS, requires_grad=True)).plan.program.instructions if i.op.name == "sweeps"]
     assert found.settings["reads"] == ((),)
 
 
@@ -506,7 +506,7 @@ def test_programs_with_branches_and_loops_are_read_back_from_their_text() -> Non
         y = while_loop(lambda c: c.sum() < 5, lambda c: c * c + 1, x)
         return scan(lambda c, _: (cond(c.sum() > 1, lambda c: c * 2, lambda c: -c, c), None), y, length=3)[0].sum()
 
-    program = specialise(f, tensor(WEIGHTS, requires_grad=True)).program
+    program = specialise(f, tensor(WEIGHTS, requires_grad=True)).plan.program
     assert {i.op.name for i in program.instructions} >= {"loop", "while", "sweeps"}
     assert str(parse_program(str(program))) == str(program)
 

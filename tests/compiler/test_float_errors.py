@@ -49,7 +49,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "part": (lambda x: (1 / x)[1:] * 2, t(1.0, 2.0), t(0.0, 1.0)),
     "joined": (lambda x: ndgrad.cat([1 / x, x])[2:] * 2, t(1.0, 2.0), t(0.0, 1.0)),
     "integers": (lambda x: x // 0 if x.min() < 0 else x * 2, ndgrad.tensor([1, 2]), ndgrad.tensor([-1, 2])),
-    "NumPy's face": (lambda x: ng.log(x), ng.array([1.0, 2.0]), ng.array([0.0, 1.0])),
+    "NumPy's tensor class": (lambda x: ng.log(x), ng.array([1.0, 2.0]), ng.array([0.0, 1.0])),
     "arrays": (lambda x: ng.log(x) + 1, np.array([1.0, 2.0]), np.array([0.0, 1.0])),
     "between kernels": (lambda x: ndgrad.linalg.inv(ndgrad.diag(x + 1)).sum() / x, t(1.0, 2.0), t(0.0, 1.0)),
 }

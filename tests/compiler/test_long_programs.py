@@ -154,7 +154,7 @@ def test_gradients_of_long_loops_compile_without_recursion(make: Any, monkeypatc
         found = compiled(x)
     numpy.testing.assert_allclose(found.detach().numpy(), gradient(x).detach().numpy(), rtol=1e-9, atol=1e-12)
     if make in ROLLED:
-        assert len(compiled.entries[0].specialisation.forward.instructions) < 40
+        assert len(compiled.entries[0].specialisation.plan.forward.instructions) < 40
 
 
 @pytest.mark.parametrize("make", [compound, rows, irregular])
@@ -259,7 +259,7 @@ def test_a_program_of_too_many_small_steps_runs_on_numpy(monkeypatch: pytest.Mon
     compiled = ndgrad.compile(f, fullgraph=True)
     for _ in range(3):
         numpy.testing.assert_allclose(compiled(x).item(), f(x).item(), rtol=1e-12)
-    assert isinstance(compiled.entries[0].specialisation.run_forward.executable, Replay)
+    assert isinstance(compiled.entries[0].specialisation.plan.run_forward.executable, Replay)
     assert "on NumPy, op by op: it has" in str(ndgrad.compiler.explain(compiled, x))
     short, x = irregular(3)
     assert "op by op" not in str(ndgrad.compiler.explain(ndgrad.compile(short), x))

@@ -15,7 +15,7 @@ from ndgrad._src.compiler.capture import loop_gradients
 from ndgrad._src.compiler.capture.trace_watch import trust
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
-from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.runtime import tracing
 
 ROUNDS = 200
 
@@ -44,7 +44,7 @@ def compared(f: Callable[..., Any], arrays: Sequence[Any]) -> loop_gradients.Joi
         made.append(loop_gradients.joint_program(*args))
         return made[-1]
 
-    with mock.patch.object(specialization, "joint_program", watch):
+    with mock.patch.object(tracing, "joint_program", watch):
         found = gradients(ndgrad.compile(f, fullgraph=True), arrays)
     expected = gradients(f, arrays)
     for a, b in zip(found, expected, strict=True):

@@ -212,7 +212,7 @@ def test_a_large_array_from_outside_is_kept_once() -> None:
     w = dnp.array(RNG.standard_normal(20))
     expected = f.function(w)
     close(f(w), expected)
-    program = f.entries[-1].specialisation.program
+    program = f.entries[-1].specialisation.plan.program
     assert len([a for a in program.constants.values() if a.shape == data.shape]) == 1
     data[3, 4] = 7.0
     close(f(w), f.function(w))

@@ -451,7 +451,7 @@ def _native(monkeypatch: pytest.MonkeyPatch) -> None:
     original = NativeCall.finish
 
     def call(self: Any, *args: Any) -> Any:
-        CALLED.append(id(self.specialisation.function))
+        CALLED.append(id(self.specialisation.traced.function))
         return original(self, *args)
 
     monkeypatch.setattr(NativeCall, "finish", call)

@@ -168,7 +168,7 @@ def test_gradient_of_a_time_loop_is_two_native_loops() -> None:
     compiled = ndgrad.compile(func.grad(energy))
     k = np.array(0.5 + 0.01 * numpy.arange(19))
     numpy.testing.assert_allclose(compiled(k).numpy(), func.grad(energy)(k).numpy(), rtol=1e-12)
-    kinds = [type(step).__name__ for step in compiled.entries[-1].specialisation.run_forward.executable.groups.steps]
+    kinds = [type(step).__name__ for step in compiled.entries[-1].specialisation.plan.run_forward.executable.groups.steps]
     assert kinds.count("Loop") == 2
     assert "Call" not in kinds
 
@@ -294,9 +294,9 @@ def _written_at_index(t: Any, x: Any) -> Any:
 @pytest.mark.parametrize(
     "f", [_written_part, _written_view_of_part, _written_column, _written_whole, _written_at_index], ids=lambda f: f.__name__[1:]
 )
-@pytest.mark.parametrize("face", [ndgrad, np], ids=["tensors", "arrays"])
-def test_a_part_by_a_computed_index_is_a_view(f: Any, face: Any) -> None:
-    make = ndgrad.tensor if face is ndgrad else np.array
+@pytest.mark.parametrize("tensor_type", [ndgrad, np], ids=["tensors", "arrays"])
+def test_a_part_by_a_computed_index_is_a_view(f: Any, tensor_type: Any) -> None:
+    make = ndgrad.tensor if tensor_type is ndgrad else np.array
     x = make([1.0, 2.0, 3.0]).requires_grad_()
 
     def run(x: Any) -> Any:

@@ -5,6 +5,8 @@ refused.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from ndgrad._src.compiler.runtime.function import CompiledFunction
 def find_executable(compiled: Any, *args: Any) -> Any:
     """Return the executable of the forward program of a call."""
     compiled(*args)
-    return compiled.entries[-1].specialisation.run_forward.executable
+    return compiled.entries[-1].specialisation.plan.run_forward.executable
 
 
 def native() -> None:
@@ -112,3 +114,22 @@ def test_options_of_torch_work_in_decorators() -> None:
 def test_what_has_no_meaning_is_refused_in_a_sentence(given: Any, error: Any, says: str) -> None:
     with pytest.raises(error, match=says):
         ndgrad.compile(total, **given)
+
+
+def test_without_llvmlite_a_compiled_function_warns_once_and_explain_says_so(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, warnings\n"
+        "sys.modules['llvmlite'] = None\n"
+        "import ndgrad\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    for scale in (2.0, 3.0):\n"
+        "        f = ndgrad.compile(lambda x: (x * scale).sin())\n"
+        "        f(ndgrad.ones(3))\n"
+        "print(*[str(w.message) for w in caught], sep='\\n')\n"
+        "print(ndgrad.compiler.explain(f, ndgrad.ones(3)))\n"
+    )
+    out = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout
+    assert out.count("pip install llvmlite") == 1
+    assert "on NumPy, op by op: llvmlite is not installed" in out

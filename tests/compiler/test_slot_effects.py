@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import ndgrad
-from ndgrad._src.compiler.runtime.specialization import Tracer  # type: ignore[attr-defined]
+from ndgrad._src.compiler.capture.tracer import Tracer
 from tests.compiler.traced import fail_at
 
 

@@ -65,7 +65,7 @@ def test_results_that_nothing_reads_and_that_cannot_fail_are_left_out() -> None:
     compiled(t(1.0, 2.0))
     made = compiled.entries[0].specialisation
     assert made is not None
-    assert [i.op.name for i in made.forward.instructions] == ["mul"]
+    assert [i.op.name for i in made.plan.forward.instructions] == ["mul"]
 
 
 # ----- facts ----------------------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.program.text import parse_program
-from ndgrad._src.compiler.runtime import function as functions
-from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.runtime import specialization, tracing
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.plan import CodeOptions
+from ndgrad._src.compiler.runtime.trace_result import TracedProgram, TraceResult
 
 trust(__file__)
 
@@ -31,17 +32,12 @@ class _Traced(BaseException):  # not an Exception, so that no handler catches it
         self.held = held
 
 
-class _Traces(specialization.Specialisation):
-    """A specialisation that ends after the trace."""
-
-    def _finish(self, tracer: Any, *rest: Any) -> None:
-        self._sources = [outside.source for outside in tracer.inputs]
-        super()._finish(tracer, *rest)
-
-    def _split(self, program: Program, values: list[Any], cotangents: list[Any], gradients: list[Any]) -> None:
-        program.outputs = [*values, *gradients]
-        count = len(self.places)
-        raise _Traced(program, list(zip(program.inputs[count:], self._sources[count:], strict=False)))
+def _end(trace: TraceResult, traced: TracedProgram, options: CodeOptions) -> None:
+    """Take the place of `make_plan`: end after the trace."""
+    program, joint = traced.joint.program, traced.joint
+    program.outputs = [*joint.values, *[g for g in joint.gradients if g is not None]]
+    pairs = zip(program.inputs, trace.sources, strict=False)
+    raise _Traced(program, [(value, which[0]) for value, (kind, which) in pairs if kind == "environment"])
 
 
 def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool = True) -> Program:
@@ -51,8 +47,8 @@ def traced(function: Callable[..., Any], arrays: Sequence[Any], gradients: bool 
     tensors = [ndgrad.tensor(a, requires_grad=gradients and np.asarray(a).dtype.kind in "fc") for a in arrays]
     try:
         with (
-            mock.patch.object(functions, "Specialisation", _Traces),
-            mock.patch.object(specialization, "joint_program", return_value=None),  # runs passes first
+            mock.patch.object(specialization, "make_plan", _end),
+            mock.patch.object(tracing, "joint_program", return_value=None),  # runs passes first
         ):
             CompiledFunction(function, fullgraph=True)(*tensors)
     except _Traced as found:

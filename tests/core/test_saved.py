@@ -129,7 +129,7 @@ def test_the_line_of_a_save_is_unknown_if_the_mode_came_later():
 def test_lines_are_the_users_own_even_through_numpy():
     x = ndgrad.numpy.array([1.0, 2.0]) if hasattr(ndgrad.numpy, "array") else None
     if x is None:
-        pytest.skip("no NumPy face")
+        pytest.skip("no NumPy's tensor class")
     x.requires_grad_()
     with ndgrad.autograd.debug():
         y = np.multiply(x, 2.0)

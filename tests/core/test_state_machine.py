@@ -98,12 +98,12 @@ def times(factor: Any, jacobian: Any) -> Any:
 
 
 class Machine(RuleBasedStateMachine):
-    numpy_face = True
+    numpy_type = True
     tensors = Bundle("tensors")
 
     @initialize(target=tensors)
     def leaves(self) -> Any:
-        make = anp.array if self.numpy_face else ndgrad.tensor
+        make = anp.array if self.numpy_type else ndgrad.tensor
         self.pairs: list[Pair] = []
         self.refused = 0
         done = 0
@@ -243,7 +243,7 @@ class Machine(RuleBasedStateMachine):
                 found = autograd.grad(a.tensor, self.leaf_tensors, ndgrad.tensor(weights), retain_graph=True, materialize_grads=True)
                 assert np.allclose(np.concatenate([g.numpy().ravel() for g in found]), expected)
         except RuntimeError as error:
-            if self.numpy_face or "modified by an inplace operation" not in str(error):
+            if self.numpy_type or "modified by an inplace operation" not in str(error):
                 raise
             self.refused += 1
 
@@ -262,11 +262,11 @@ class Machine(RuleBasedStateMachine):
 
 
 class NumPyFace(Machine):
-    numpy_face = True
+    numpy_type = True
 
 
 class TorchFace(Machine):
-    numpy_face = False
+    numpy_type = False
 
 
 TestOnNumPysFace = NumPyFace.TestCase

@@ -85,7 +85,7 @@ def function(x, y, scale):
 
 
 def program_of(compiled):
-    return compiled.entries[-1].specialisation.run_forward.known_on_device
+    return compiled.entries[-1].specialisation.plan.run_forward.known_on_device
 
 
 def host(t):

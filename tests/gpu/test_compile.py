@@ -44,7 +44,7 @@ def host(t):
 def program_of(compiled):
     """Return the steps that ran on the device in the last call."""
     made = compiled.entries[-1].specialisation
-    runners = [made.run_forward, *([made.whole.runner] if made.whole is not None else [])]
+    runners = [made.plan.run_forward, *([made.plan.whole.runner] if made.plan.whole is not None else [])]
     return next(r._on_device for r in runners if r._on_device is not None)
 
 
@@ -120,8 +120,8 @@ def test_an_elementwise_chain_is_one_kernel():
     x = tensor(1000, grad=False)
     compiled = compared(lambda x: ((x.sin() * 2 + 1).tanh() - x).exp(), x)
     program = program_of(compiled)
-    assert len(program.steps) == 1
-    assert not FUSED or "Pack<float, 4>" in program.code
+    assert len(program.plan.steps) == 1
+    assert not FUSED or "Pack<float, 4>" in program.plan.code
 
 
 def test_integers_booleans_and_indices():
@@ -177,7 +177,7 @@ def test_a_compiled_training_step_is_the_step(dtype):
         np.testing.assert_allclose(host(b.grad), host(a.grad), rtol=0, atol=0.05 * np.abs(host(a.grad)).max() + tolerance)
     assert compiled.entries[-1].broken is None
     if FUSED:  # parameters and states are updated where they lie
-        assert len(program_of(compiled).in_place) == 3 * len(list(model.parameters()))
+        assert len(program_of(compiled).plan.in_place) == 3 * len(list(model.parameters()))
 
 
 def test_results_are_not_overwritten_by_later_calls():
@@ -241,14 +241,14 @@ def test_random_numbers_of_a_gpu_are_drawn_there():
         assert ndgrad.equal(ndgrad.cuda.get_rng_state(), after)
     program = program_of(compiled)
     assert not any(program.on_host)
-    assert not program.parts.crossing
+    assert not program.plan.parts.crossing
 
 
 def test_strict_functions_run_op_by_op():
     x = tensor(40, 30, grad=False)
     compiled = ndgrad.compile(lambda x: F.softmax(x, -1).sum(0), strict=True)
     np.testing.assert_array_equal(host(compiled(x)), host(F.softmax(x, -1).sum(0)))
-    assert not program_of(compiled).texts
+    assert not program_of(compiled).plan.texts
 
 
 # ----- looking at it --------------------------------------------------------------------------------------------------

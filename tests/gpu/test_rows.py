@@ -50,7 +50,7 @@ def test_attention(is_causal, dtype):
 @DTYPES
 def test_attention_over_views_in_parts_and_with_a_mask(dtype, monkeypatch):
     attention = pytest.importorskip("ndgrad._src.compiler.cuda.attention")
-    monkeypatch.setattr(attention, "_ROOM", 1 << 12)
+    monkeypatch.setattr(attention, "_WORKSPACE", 1 << 12)
     qkv, mask = draw(2, 20, 3, 4, 8), draw(20, 20) > -1
 
     def parts(x):

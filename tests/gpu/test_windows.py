@@ -37,7 +37,7 @@ def test_convolution(name, dtype, by_cudnn):
 
 def test_many_samples_go_through_in_parts(monkeypatch):
     windows = pytest.importorskip("ndgrad._src.compiler.cuda.windows")
-    monkeypatch.setattr(windows, "_ROOM", 1 << 14)
+    monkeypatch.setattr(windows, "_WORKSPACE", 1 << 14)
     with ndgrad.backends.cudnn.flags(enabled=False):
         compare(lambda x, w: F.conv2d(x, w, padding=1), [draw(9, 3, 12, 12), draw(4, 3, 3, 3)], ndgrad.float32)
 

@@ -170,11 +170,11 @@ def test_a_tensor_changed_after_the_solve_raises_in_backward():
         x.sum().backward()
 
 
-@pytest.mark.parametrize("face", [ndgrad.tensor, nnp.array])
-def test_a_constant_changed_after_the_solve_raises_in_backward(face):
-    a, data = face([3.0]).requires_grad_(), face([2.0])
-    x = implicit.root(lambda x: x - a * data, face([1.0]))
-    y = implicit.solve_ivp(lambda t, y: -a * data * y, (0.0, 1.0), face([1.0])).y
+@pytest.mark.parametrize("tensor_type", [ndgrad.tensor, nnp.array])
+def test_a_constant_changed_after_the_solve_raises_in_backward(tensor_type):
+    a, data = tensor_type([3.0]).requires_grad_(), tensor_type([2.0])
+    x = implicit.root(lambda x: x - a * data, tensor_type([1.0]))
+    y = implicit.solve_ivp(lambda t, y: -a * data * y, (0.0, 1.0), tensor_type([1.0])).y
     x.sum().backward(retain_graph=True)
     y.sum().backward(retain_graph=True)
     data[0] = 5.0

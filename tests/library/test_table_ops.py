@@ -236,8 +236,8 @@ def rule(*names):
     return scope["rule"]
 
 
-TAKEN = ["n", "g", "t", "c", "d", "r", "u", "s", "keep", "out", "ops", "level", "made", "FACES", "slow", "process", "x", "input", "a_x",
-         "e_x", "x_v", "x_shape", "for", "float", "np", "self", "needs", "unpack_raw"]  # fmt: skip
+TAKEN = ["n", "g", "t", "c", "d", "r", "u", "s", "keep", "out", "ops", "level", "made", "TENSOR_TYPES", "slow", "process", "x", "input",
+         "a_x", "e_x", "x_v", "x_shape", "for", "float", "np", "self", "needs", "unpack_raw"]  # fmt: skip
 
 
 @pytest.mark.parametrize("taken", TAKEN)

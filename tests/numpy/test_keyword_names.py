@@ -1,4 +1,5 @@
-"""`dim` and `keepdim` mean `axis` and `keepdims` on the NumPy face, and the other way round for torch's methods that Arrays have too.
+"""`dim` and `keepdim` mean `axis` and `keepdims` on NumPy's tensor class, and the
+other way round for torch's methods that Arrays have too.
 
 The functions are found by their signatures, so that a new one cannot be left out.
 """

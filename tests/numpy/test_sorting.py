@@ -1,4 +1,4 @@
-"""Order of equal elements on NumPy's face: that of NumPy, for every kind of sort."""
+"""Order of equal elements on NumPy's tensor class: that of NumPy, for every kind of sort."""
 
 from __future__ import annotations
 

@@ -344,14 +344,14 @@ def test_gufuncs_and_their_axes() -> None:
         onp.matmul(dnp.array(1.0), dnp.ones(3))
 
 
-# ----- faces and foreigners ----------------------------------------------------------------------------------------------------
+# ----- tensor classes and foreigners ----------------------------------------------------------------------------------------------------
 
 
 def test_faces_of_results() -> None:
     t = ndgrad.tensor([1.0, 2.0])
     assert type(onp.sin(t)) is dnp.Array
     assert type(onp.add(t, 1.0)) is dnp.Array
-    # NumPy does not tell an operator from a function: an ndarray on the left leaves torch's face as it is
+    # NumPy does not tell an operator from a function: an ndarray on the left leaves torch's tensor class as it is
     assert type(onp.ones(2) + t) is ndgrad.Tensor
     assert type(onp.float64(2.0) * t) is ndgrad.Tensor
     assert type(onp.ones(2) < t) is ndgrad.Tensor

@@ -2,7 +2,7 @@
 
 Beside `np` and `numpy` a program knows a few words. Each has a plain meaning and a recorded one:
 
-    mix(a)              a weighted sum of all elements, the same for every face
+    mix(a)              a weighted sum of all elements, the same for every tensor class
     cube(a), grow(a)    a custom function that saves its input, one that saves its output
     stop(a)             the value without its history
     unrecorded(f)       f() under no_grad, without its history

@@ -125,9 +125,9 @@ def _(f: F, at: Point) -> Found:
     return backward(f, at, at.leaves)
 
 
-@mode("backward from torch's face")
+@mode("backward from torch's tensor class")
 def _(f: F, at: Point) -> Found:
-    """NumPy's functions take tensors of either face."""
+    """NumPy's functions take tensors of either tensor_type."""
     return backward(
         lambda *xs: f(*(np.multiply(x, 1.0) for x in xs)),
         at,

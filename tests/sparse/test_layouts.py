@@ -166,10 +166,15 @@ def test_numpy_is_refused_in_words():
 
 
 def test_numpys_face_has_no_sparse_layouts():
-    import ndgrad.numpy as face
+    import ndgrad.numpy as tensor_type
 
     x = ndgrad.eye(2).to_sparse()
-    for call in (lambda: face.sin(x), lambda: face.asarray(x), lambda: face.add(x, x), lambda: face.concatenate([x, x])):
+    for call in (
+        lambda: tensor_type.sin(x),
+        lambda: tensor_type.asarray(x),
+        lambda: tensor_type.add(x, x),
+        lambda: tensor_type.concatenate([x, x]),
+    ):
         with pytest.raises(TypeError, match="sparse"):
             call()
 

@@ -474,12 +474,12 @@ class Vocabulary:
 
 
 class Ours(Vocabulary):
-    def __init__(self, face: str) -> None:
+    def __init__(self, tensor_type: str) -> None:
         from ndgrad._src.checkpoint import checkpoint
 
         super().__init__(ndgrad, ndgrad.func, checkpoint)
-        self.face = face
-        if face == "numpy":
+        self.tensor_type = tensor_type
+        if tensor_type == "numpy":
             self.__dict__.update(
                 vector=lambda values: dnp.array(np.asarray(values, dtype=float)), sin=np.sin, exp=np.exp, tanh=np.tanh, sqrt=np.sqrt,
                 copy=np.copy, zeros_like=np.zeros_like, flip=np.flip, cumsum=np.cumsum, where=lambda a, b, c: np.where(a > 0.1, b, c),
@@ -774,16 +774,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run random compositions of transforms against exact derivatives.")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--faces", default="torch,numpy")
+    parser.add_argument("--tensor_types", default="torch,numpy")
     options = parser.parse_args()
     ran = failed = 0
     for seed in range(options.first, options.first + options.count):
-        for face in options.faces.split(","):
+        for tensor_type in options.tensor_types.split(","):
             try:
-                ran += assert_right(seed, functools.partial(Ours, face))
+                ran += assert_right(seed, functools.partial(Ours, tensor_type))
             except AssertionError as error:
                 failed += 1
-                print(f"----- {face} face: {error}", flush=True)
+                print(f"----- {tensor_type} tensor_type: {error}", flush=True)
     print(f"{options.count} programs, {ran} runs to the end, {failed} failures")
     sys.exit(bool(failed))
 

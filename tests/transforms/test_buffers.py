@@ -22,7 +22,7 @@ from ndgrad._src.checkpoint import checkpoint
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 from tests.core.functions import Cube
 
-FACES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}
+TENSOR_TYPES: dict[str, Callable[[Any], Any]] = {"numpy": dnp.array, "torch": ndgrad.tensor}
 Q, X, C = np.array([[0.6, -0.4], [0.1, 0.8]]), np.array([[0.9, 0.5], [-0.3, 0.7]]), np.array([[0.3, -0.8], [0.2, 0.45]])
 
 
@@ -141,16 +141,16 @@ def pairs(f: Any, q: Any, x: Any) -> dict[str, tuple[Any, Any]]:
     return found
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("tensor_type", TENSOR_TYPES)
 @given(programs)
-def test_derivatives_through_buffers_that_are_written_after_a_save(face: str, program: Any) -> None:
-    make = FACES[face]
+def test_derivatives_through_buffers_that_are_written_after_a_save(tensor_type: str, program: Any) -> None:
+    make = TENSOR_TYPES[tensor_type]
     f = function(program, make(C))
     for name, (way, reference) in pairs(f, make(Q), make(X)).items():
         try:
             found = way()
         except RuntimeError as error:
-            if face == "torch" and "modified by an inplace operation" in str(error):
+            if tensor_type == "torch" and "modified by an inplace operation" in str(error):
                 continue
             raise
         np.testing.assert_allclose(np.asarray(found.detach()), np.asarray(reference().detach()), rtol=1e-8, atol=1e-9, err_msg=name)
@@ -198,10 +198,10 @@ def test_what_an_outer_level_saved_is_not_overwritten_unseen():
     np.testing.assert_allclose(np.asarray(overwritten_below(dnp.array)), [0.0, 0.0])
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_a_result_without_dimensions_is_written_through_its_view(face):
+@pytest.mark.parametrize("tensor_type", TENSOR_TYPES)
+def test_a_result_without_dimensions_is_written_through_its_view(tensor_type):
     """Inside a level it is a NumPy scalar, which gets memory only when it is viewed."""
-    x = FACES[face](0.4)
+    x = TENSOR_TYPES[tensor_type](0.4)
 
     def f(z: Any) -> Any:
         y = (2.0 - z) * 1.2
@@ -260,16 +260,16 @@ def scaled(t: Any) -> None:
     t *= 2.0
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("tensor_type", TENSOR_TYPES)
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("what", ["argument", "result", "constant"])
-def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(face: str, nested: bool, what: str) -> None:
-    x, c = FACES[face]([0.5, 0.8]), FACES[face]([1.5, -2.0])
-    one = FACES[face]([1.0, 1.0])
+def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(tensor_type: str, nested: bool, what: str) -> None:
+    x, c = TENSOR_TYPES[tensor_type]([0.5, 0.8]), TENSOR_TYPES[tensor_type]([1.5, -2.0])
+    one = TENSOR_TYPES[tensor_type]([1.0, 1.0])
 
     def pulled(x: Any) -> Any:
         x, k = x * 1.0, c * 1.0
-        value, pull = ndgrad.func.vjp(lambda z: (z * k).exp() if face == "torch" else np.exp(z * k), x)
+        value, pull = ndgrad.func.vjp(lambda z: (z * k).exp() if tensor_type == "torch" else np.exp(z * k), x)
         scaled({"argument": x, "result": value, "constant": k}[what])
         return pull(one)[0]
 
@@ -277,7 +277,7 @@ def test_a_vjp_knows_of_writes_to_its_argument_and_its_result(face: str, nested:
     expected = slope * c.numpy() if nested else slope
     run = (lambda: grad(lambda z: pulled(z).sum())(x)) if nested else (lambda: pulled(x))
     # The argument itself is not saved here. Overwritten results of an outer transform are not kept.
-    if what != "argument" and (face == "torch" or (what == "result" and nested)):
+    if what != "argument" and (tensor_type == "torch" or (what == "result" and nested)):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             run()
     else:

@@ -10,19 +10,19 @@ SHORT, LONG = 16, 250  # programs per block
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("face", ["torch", "numpy"])
+@pytest.mark.parametrize("tensor_type", ["torch", "numpy"])
 @pytest.mark.parametrize("block", range(8))
-def test_random_compositions_have_exact_derivatives(face: str, block: int) -> None:
-    ran = [assert_right(seed, lambda: Ours(face)) for seed in range(block * SHORT, (block + 1) * SHORT)]
+def test_random_compositions_have_exact_derivatives(tensor_type: str, block: int) -> None:
+    ran = [assert_right(seed, lambda: Ours(tensor_type)) for seed in range(block * SHORT, (block + 1) * SHORT)]
     assert sum(ran) > SHORT // 4  # the rest is refused as documented, mostly for writes to saved values of a `Tensor`
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("face", ["torch", "numpy"])
+@pytest.mark.parametrize("tensor_type", ["torch", "numpy"])
 @pytest.mark.parametrize("block", range(8))
-def test_many_random_compositions_have_exact_derivatives(face: str, block: int) -> None:
+def test_many_random_compositions_have_exact_derivatives(tensor_type: str, block: int) -> None:
     for seed in range(1000 + block * LONG, 1000 + (block + 1) * LONG):
-        assert_right(seed, lambda: Ours(face))
+        assert_right(seed, lambda: Ours(tensor_type))
 
 
 # ----- what such programs have found ------------------------------------------------------------------------------------------------------
@@ -59,11 +59,11 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("face", ["torch", "numpy"])
+@pytest.mark.parametrize("tensor_type", ["torch", "numpy"])
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("name", FOUND)
-def test_compositions_that_once_failed(name: str, order: int, face: str) -> None:
-    assert check(FOUND[name], lambda: Ours(face), order)
+def test_compositions_that_once_failed(name: str, order: int, tensor_type: str) -> None:
+    assert check(FOUND[name], lambda: Ours(tensor_type), order)
 
 
 # ----- the oracle and the minimiser -------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.core.functions import Cube
 from tests.threads import in_threads
 
 X = np.array([0.6, -0.3, 0.9])
-FACES: dict[str, Callable[[Any], Any]] = {"torch": ndgrad.tensor, "numpy": dnp.array}
+TENSOR_TYPES: dict[str, Callable[[Any], Any]] = {"torch": ndgrad.tensor, "numpy": dnp.array}
 
 
 def write_cube(v: Any) -> Any:
@@ -67,15 +67,15 @@ SLOPE, CURVE = 3 * X**2 * [1, 2, 3], np.diag(6 * X * [1, 2, 3])
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("tensor_type", TENSOR_TYPES)
 @pytest.mark.parametrize("way", CUBES)
-def test_transforms_of_functions_that_use_threads(way: str, face: str) -> None:
-    f, x = in_pool(CUBES[way]), FACES[face](X)
-    pulled = lambda x: vjp(f, x)[1](FACES[face](1.0))[0]
+def test_transforms_of_functions_that_use_threads(way: str, tensor_type: str) -> None:
+    f, x = in_pool(CUBES[way]), TENSOR_TYPES[tensor_type](X)
+    pulled = lambda x: vjp(f, x)[1](TENSOR_TYPES[tensor_type](1.0))[0]
     for first in (grad(f), jacrev(f), jacfwd(f), pulled, functionalize(grad(f)), grad(functionalize(f))):
         np.testing.assert_allclose(first(x).numpy(), SLOPE)
     np.testing.assert_allclose(jvp(f, (x,), (x,))[1].numpy(), SLOPE @ X)
-    rows, value = FACES[face](np.stack([X, 2 * X])), X**3 @ [1, 2, 3]
+    rows, value = TENSOR_TYPES[tensor_type](np.stack([X, 2 * X])), X**3 @ [1, 2, 3]
     np.testing.assert_allclose(vmap(f)(rows).numpy(), [value, 8 * value])
     for second in (hessian(f), jacrev(grad(f)), jacfwd(jacfwd(f)), jacrev(jacfwd(f))):
         np.testing.assert_allclose(second(x).numpy(), CURVE, atol=1e-12)

@@ -420,7 +420,7 @@ def training() -> None:
     net.to(torch.float64)
 
 
-def numpy_face() -> None:
+def numpy_type() -> None:
     x = np.array([1.0, 2.0, 3.0]).requires_grad_()
     assert_type(np.zeros(3), Array)
     assert_type(np.ones((2, 3), dtype=np.float32), Array)
@@ -534,6 +534,6 @@ def everything() -> None:
     saving(torch.ones(3, requires_grad=True))
     fitting()
     training()
-    numpy_face()
+    numpy_type()
     numpy_modules(np.array([1.0, 2.0, 3.0]))
     lifting()

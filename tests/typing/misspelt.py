@@ -61,7 +61,7 @@ def arguments(x: Tensor) -> None:
     x.reshape("flat")  # error
 
 
-def numpy_face(a: Array) -> None:
+def numpy_type(a: Array) -> None:
     np.zeroes(3)  # error
     np.sum(a, axes=0)  # error
     np.linalg.nrom(a)  # error

@@ -4,9 +4,10 @@ Its submodules have the names of `_functions`, `_autograd` and `_functorch`.
 
 from __future__ import annotations
 
+import weakref as _weakref
 from contextlib import AbstractContextManager
 
-from ndgrad._C import _autograd, _functions, _functorch
+from ndgrad._C import _autograd, _functions, _functorch, _nn
 from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.arrays.generator import Generator
 from ndgrad._src.core.grad_mode import inference_mode as _InferenceMode
@@ -14,6 +15,7 @@ from ndgrad._src.core.grad_mode import is_grad_enabled
 from ndgrad._src.core.grad_mode import set_grad_enabled as _set
 from ndgrad._src.core.modes import modes as _modes
 from ndgrad._src.core.variable import BareTensor as TensorBase
+from ndgrad._src.core.variable import Variable as _Variable
 from ndgrad._src.engine.callbacks import current_execution_order as _current_graph_task_execution_order
 from ndgrad._src.engine.callbacks import current_graph_task_id as _current_graph_task_id
 from ndgrad._src.engine.callbacks import current_node as _current_autograd_node
@@ -21,6 +23,7 @@ from ndgrad._src.foundations.devices import device
 from ndgrad._src.foundations.devices import get_default_device as _default_device
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.sizes import Size
+from ndgrad._src.interpreters.forward_ad import set_fwd_grad_enabled as _set_forward
 from ndgrad.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -31,16 +34,54 @@ from ndgrad.overrides import has_torch_function_unary as _has_torch_function_una
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator",
-    "_AutoDispatchBelowAutograd", "Size", "TensorBase", "_InferenceMode",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph", "Size", "TensorBase", "Value",
+    "_AutoDispatchBelowAutograd", "_InferenceMode",
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
-    "_disabled_torch_function_impl", "_functions", "_functorch",
+    "_disabled_torch_function_impl", "_functions", "_functorch", "_nn",
     "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_set_grad_enabled", "device",
     "dtype", "is_grad_enabled",
 ]  # fmt: skip
 
 _TensorBase = TensorBase
+_TensorMeta = type(TensorBase)
+
+
+class Graph:
+    """The class of graphs of torch's own compiler, for annotations. There are no instances here."""
+
+
+class Value:
+    """The class of values in such graphs. There are no instances here."""
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: _Variable) -> None:
+        self._ref = _weakref.ref(tensor)
+
+    def __call__(self) -> _Variable | None:
+        return self._ref()
+
+    def expired(self) -> bool:
+        """True if the tensor is gone."""
+        return self._ref() is None
+
+
+def _get_accelerator(check: bool = False) -> device:
+    """Return the kind of accelerator that can be used; the CPU if there is none."""
+    from ndgrad import accelerator, cpu  # not every program asks
+
+    found = accelerator.current_accelerator()
+    if found is None and check and not cpu.is_available():
+        raise RuntimeError("no accelerator is available. [nd-gpu]")
+    return found or device("cpu")
+
+
+def _set_fwd_grad_enabled(mode: bool) -> None:
+    """Switch forward-mode differentiation on or off."""
+    _set_forward(mode)
 
 
 def _is_torch_function_enabled() -> bool:

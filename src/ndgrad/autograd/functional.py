@@ -352,6 +352,39 @@ def _forward_jacobian(
     return jacfwd(checked, 0 if single_input else tuple(range(len(args))))(*(t.detach() for t in args))
 
 
+# ----- torch's private names, for programs that build on them ---------------------------------------------------------
+
+
+def _as_tuple(inp: object, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, Tensors]:
+    """Return whether the value is a tuple, and the tuple of tensors."""
+    single, found = _tensors(fn_name or "the function", inp, arg_name or "value")
+    return not single, found
+
+
+def _tuple_postprocess(res: Any, to_unpack: bool | tuple[bool, ...]) -> Any:
+    """Undo `_as_tuple`: return the only item of a tuple that was made of a single value, level by level."""
+    if isinstance(to_unpack, tuple):
+        res = res if to_unpack[0] else res[0]
+        if not to_unpack[1]:
+            res = tuple(item[0] for item in res) if to_unpack[0] else res[0]
+        return res
+    return res if to_unpack else res[0]
+
+
+def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
+    """Return tensors, or tuples of them, detached unless a graph is wanted."""
+    if isinstance(inputs, tuple):
+        return tuple(_grad_postprocess(item, create_graph) for item in inputs)
+    return inputs if create_graph else inputs.detach()
+
+
+def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ...]) -> Tensors:
+    """Return for each tensor the matrix whose rows are its part of the unit vectors of all tensors together."""
+    if tuple(math.prod(t.shape) for t in tensors) != tuple(tensor_numels):
+        raise ValueError(f"tensor_numels is {tensor_numels}, but the tensors have other sizes. [nd-shape]")
+    return tuple(b.reshape(sum(tensor_numels), -1) for b in basis(tensors))
+
+
 # ----- arguments and results ------------------------------------------------------------------------------------------
 
 

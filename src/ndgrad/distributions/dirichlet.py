@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.exp_family import ExponentialFamily
 from ndgrad.nn import functional as F
-
-if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
 
 __all__ = ["Dirichlet"]
 

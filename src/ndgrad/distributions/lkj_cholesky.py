@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.beta import Beta
 from ndgrad.distributions.distribution import Distribution
@@ -14,7 +15,6 @@ from ndgrad.distributions.utils import _standard_normal, broadcast_all
 from ndgrad.nn import functional as F
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.distributions.utils import Parameter
 
 __all__ = ["LKJCholesky"]

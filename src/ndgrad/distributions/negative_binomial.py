@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.gamma import Gamma
 from ndgrad.distributions.probabilities import ByProbability
@@ -13,7 +14,6 @@ from ndgrad.distributions.utils import broadcast_all, either, lazy_property
 from ndgrad.nn import functional as F
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.distributions.utils import Parameter
 
 __all__ = ["NegativeBinomial"]

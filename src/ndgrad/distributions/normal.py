@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.exp_family import ExponentialFamily
 from ndgrad.distributions.utils import _standard_normal, broadcast_all
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.distributions.utils import Parameter
 
 __all__ = ["Normal"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.exponential import Exponential
 from ndgrad.distributions.transformed_distribution import TransformedDistribution
@@ -14,7 +15,6 @@ from ndgrad.distributions.transforms import AffineTransform, ExpTransform, Trans
 from ndgrad.distributions.utils import broadcast_all
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.distributions.utils import Parameter
 
 __all__ = ["Pareto"]

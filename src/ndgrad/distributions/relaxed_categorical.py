@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.categorical import Categorical
 from ndgrad.distributions.distribution import Distribution
@@ -16,7 +17,6 @@ from ndgrad.distributions.utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from ndgrad._src.foundations.sizes import Size
-    from ndgrad._typing import Tensor
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.exponential import Exponential
 from ndgrad.distributions.transformed_distribution import TransformedDistribution
@@ -13,7 +14,6 @@ from ndgrad.distributions.transforms import AffineTransform, PowerTransform, Tra
 from ndgrad.distributions.utils import broadcast_all, euler_constant
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.distributions.utils import Parameter
 
 __all__ = ["Weibull"]

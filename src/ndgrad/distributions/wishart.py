@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import ndgrad
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributions import constraints
 from ndgrad.distributions.chi2 import Chi2
 from ndgrad.distributions.distribution import require
@@ -16,7 +17,6 @@ from ndgrad.distributions.multivariate_normal import _cholesky_inverse, cholesky
 from ndgrad.distributions.utils import _standard_normal, are_all, lazy_property
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.distributions.utils import Parameter
 
 __all__ = ["Wishart"]

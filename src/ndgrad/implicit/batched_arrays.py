@@ -43,9 +43,9 @@ def take_apart(t: Tensor) -> tuple[Any, tuple[int, ...]]:
     return array, levels
 
 
-def put_together(array: NDArray[Any], levels: Sequence[int], face: type[Any]) -> Tensor:
+def put_together(array: NDArray[Any], levels: Sequence[int], tensor_type: type[Any]) -> Tensor:
     """Return the tensor over an array with the batches of these vmap levels in front."""
-    t = wrap(face, array)
+    t = wrap(tensor_type, array)
     if levels:
         for number in levels:
             t = batch_tensor(find_level(number), t)
@@ -117,15 +117,15 @@ class Batch:
         array = self.array(t)
         return np.broadcast_to(array, (*self.sizes, *array.shape[len(self.levels) :]))
 
-    def tensor(self, array: NDArray[Any], face: type[Any]) -> Tensor:
+    def tensor(self, array: NDArray[Any], tensor_type: type[Any]) -> Tensor:
         """Return the tensor over an array that has all batches in front."""
-        return put_together(array, [self._inside.get(n, n) for n in self.levels], face)
+        return put_together(array, [self._inside.get(n, n) for n in self.levels], tensor_type)
 
     def plain(self, t: Tensor) -> Tensor:
         """Return a tensor's values without graphs and tangents, still batched if it was."""
         array, numbers = take_apart(t)
         self.include([self._outside.get(n, n) for n in numbers])
-        return put_together(array, [self._inside.get(n, n) for n in numbers], t.face)
+        return put_together(array, [self._inside.get(n, n) for n in numbers], t.tensor_type)
 
 
 def _level(number: int) -> BatchLevel:

@@ -167,7 +167,9 @@ class Constraint:
         """Return the function's values as one vector."""
         if self.linear is not None:
             return _matrix(self.linear, layout) @ vector
-        leaves = tensors_of(f"{self.name}: a constraint", self.function(layout.unpack(vector), *args), layout.face)
+        leaves = tensors_of(
+            f"{self.name}: a constraint", self.function(layout.unpack(vector), *args), layout.tensor_type
+        )
         parts = [tensor_ops.reshape(t, shape=(int(np.prod(t.shape)),)) for t in leaves]
         return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=0)
 
@@ -181,7 +183,7 @@ class Constraint:
             return self.values(layout, v, args[number])
 
         def weighted(x: NDArray[Any], weights: NDArray[Any]) -> NDArray[Any]:
-            w = equations.batch.tensor(np.asarray(weights, layout.dtype), layout.face)
+            w = equations.batch.tensor(np.asarray(weights, layout.dtype), layout.tensor_type)
             f = hessian(lambda v, *a: (values(v, *a) * w).sum())
             return np.array(equations.numeric(lambda v: equations.run_flat(f, v))(x), np.float64)
 
@@ -226,7 +228,7 @@ class Constraint:
 
 
 def _matrix(matrix: NDArray[Any], layout: Layout) -> Tensor:
-    return wrap(layout.face, np.asarray(matrix, layout.dtype))
+    return wrap(layout.tensor_type, np.asarray(matrix, layout.dtype))
 
 
 def read_constraints(name: str, constraints: ConstraintLike | Sequence[ConstraintLike]) -> list[Constraint]:

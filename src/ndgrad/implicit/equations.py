@@ -17,8 +17,8 @@ from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad.implicit.batched_arrays import Batch, take_apart
-from ndgrad.implicit.packing import Layout, PyTree, face_of_tree
-from ndgrad.implicit.rewrapping import as_captured, with_face
+from ndgrad.implicit.packing import Layout, PyTree, tensor_type_of_tree
+from ndgrad.implicit.rewrapping import as_captured, with_tensor_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,12 +58,12 @@ class Arguments:
         self.leaves, self.spec = tree_flatten(args)
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Variable)]
         self.tensors = [as_captured(self.leaves[i]) for i in self.places]
-        self.faces = [t.face for t in self.tensors]
+        self.tensor_types = [t.tensor_type for t in self.tensors]
 
     def filled(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         leaves = list(self.leaves)
-        for i, face, t in zip(self.places, self.faces, tensors, strict=True):
-            leaves[i] = with_face(t, face)
+        for i, tensor_type, t in zip(self.places, self.tensor_types, tensors, strict=True):
+            leaves[i] = with_tensor_type(t, tensor_type)
         found: tuple[Any, ...] = tree_unflatten(leaves, self.spec)
         return found
 
@@ -74,11 +74,11 @@ class Arguments:
 class Equations:
     """The unknowns `x` (a structure of tensors) and the arguments of a user's functions, for a solver."""
 
-    def __init__(self, name: str, x0: PyTree, args: PyTree, face: type[Any] | None = None) -> None:
+    def __init__(self, name: str, x0: PyTree, args: PyTree, tensor_type: type[Any] | None = None) -> None:
         self.name = name
         given = args if isinstance(args, tuple) else (args,)
         self.arguments = Arguments(given)
-        self.layout = Layout(f"{name}: x0", x0, face or face_of_tree(x0, given))
+        self.layout = Layout(f"{name}: x0", x0, tensor_type or tensor_type_of_tree(x0, given))
         self.batch = Batch()
         self.watch = Watch(self.batch.plain)
         self._plain_arguments: tuple[Any, ...] = ()
@@ -106,7 +106,7 @@ class Equations:
             x = np.asarray(x)
             if x.dtype != self.layout.dtype:
                 x = x.astype(self.layout.dtype)  # solvers compute in float64
-            result = function(self.batch.tensor(x, self.layout.face))
+            result = function(self.batch.tensor(x, self.layout.tensor_type))
             return self.batch.full(result)
 
         return call
@@ -147,8 +147,8 @@ class Equations:
         """Same as `apply`, for a function of flat unknowns."""
         count = len(self.arguments.tensors)
         given, captured = parameters[:count], parameters[count:]
-        faces = [t.face for t in self.watch.captured()]
-        captured = [with_face(t, face) for t, face in zip(captured, faces, strict=True)]
+        tensor_types = [t.tensor_type for t in self.watch.captured()]
+        captured = [with_tensor_type(t, tensor_type) for t, tensor_type in zip(captured, tensor_types, strict=True)]
         return self._replace(function, captured, *unknowns, *self.arguments.filled(given))
 
 

@@ -51,7 +51,7 @@ def flow(
         return states_array(found.states, system.shape, np_dtype(y0))
 
     states = batch.solve(run)
-    return attach(batch.tensor(states, y0.face), (t0, times, y0, *params), FlowRule(f, settings))
+    return attach(batch.tensor(states, y0.tensor_type), (t0, times, y0, *params), FlowRule(f, settings))
 
 
 def numbers(t: Tensor) -> NDArray[Any]:
@@ -87,20 +87,20 @@ def system_of(
     f: Callable[[Any, Any], Any], batch: Batch, y0: Tensor, settings: Settings, groups: Sequence[int] = (),
 ) -> System:  # fmt: skip
     """Return a right side of plain tensors as a system of arrays."""
-    face, dtype = y0.face, np_dtype(y0)
+    tensor_type, dtype = y0.tensor_type, np_dtype(y0)
 
     def rhs(t: float, y: NDArray[Any]) -> NDArray[Any]:
-        return batch.full(f(_time(t, dtype, face), batch.tensor(y.astype(dtype), face)))
+        return batch.full(f(_time(t, dtype, tensor_type), batch.tensor(y.astype(dtype), tensor_type)))
 
     def jacobian(t: float, y: NDArray[Any]) -> NDArray[Any]:
-        at = _time(t, dtype, face)
-        return batch.full(jacfwd(lambda v: f(at, v))(batch.tensor(y.astype(dtype), face)))
+        at = _time(t, dtype, tensor_type)
+        return batch.full(jacfwd(lambda v: f(at, v))(batch.tensor(y.astype(dtype), tensor_type)))
 
     return System(rhs, jacobian, (*batch.sizes, int(y0.shape[0])), settings, groups)
 
 
-def _time(t: float, dtype: np.dtype[Any], face: type[Any]) -> Tensor:
-    return wrap(face, np.asarray(t, dtype))
+def _time(t: float, dtype: np.dtype[Any], tensor_type: type[Any]) -> Tensor:
+    return wrap(tensor_type, np.asarray(t, dtype))
 
 
 # ----- derivatives ---------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class FlowRule(Rule):
                 grads[0] = -(start * self.f(t0, y0, rest)).sum()
             grads[2] = start if needs[2] else None
             if wanted:
-                layout = Layout(self.settings.name, [rest[i] for i in wanted], y0.face)
+                layout = Layout(self.settings.name, [rest[i] for i in wanted], y0.tensor_type)
                 found = layout.unpack(tensor_ops.getitem(swept, index=(slice(n, None),)))
                 for i, t in zip(wanted, found, strict=True):
                     grads[3 + i] = t
@@ -152,11 +152,11 @@ class FlowRule(Rule):
             return np.concatenate([start, along], axis=-1).astype(np_dtype(y0))
 
         found = batch.solve(run)
-        return attach(batch.tensor(found, y0.face), (*params, g), SweepRule(self, wanted))
+        return attach(batch.tensor(found, y0.tensor_type), (*params, g), SweepRule(self, wanted))
 
     def adjoint_of(self, batch: Batch, y0: Tensor, plain: Tensors, wanted: Sequence[int]) -> Adjoint:
-        face, dtype, f = y0.face, np_dtype(y0), self.f
-        layout = Layout(self.settings.name, [plain[i] for i in wanted], face) if wanted else None
+        tensor_type, dtype, f = y0.tensor_type, np_dtype(y0), self.f
+        layout = Layout(self.settings.name, [plain[i] for i in wanted], tensor_type) if wanted else None
 
         def pulled(t: Tensor, y: Tensor) -> Callable[[Any], tuple[Any, ...]]:
             back = vjp(lambda v, *ps: f(t, v, merged(plain, wanted, ps)), y, *(plain[i] for i in wanted))[1]
@@ -168,13 +168,13 @@ class FlowRule(Rule):
             return both
 
         def pull(t: float, y: NDArray[Any], lam: NDArray[Any]) -> tuple[Any, Any]:
-            both = pulled(_time(t, dtype, face), batch.tensor(y.astype(dtype), face))
-            found = both(batch.tensor(lam.astype(dtype), face))
+            both = pulled(_time(t, dtype, tensor_type), batch.tensor(y.astype(dtype), tensor_type))
+            found = both(batch.tensor(lam.astype(dtype), tensor_type))
             none = np.zeros((*y.shape[:-1], 0))
             return batch.full(found[0]), batch.full(found[1]) if layout is not None else none
 
         def matrices(t: float, y: NDArray[Any]) -> tuple[Any, Any]:
-            at, state = _time(t, dtype, face), batch.tensor(y.astype(dtype), face)
+            at, state = _time(t, dtype, tensor_type), batch.tensor(y.astype(dtype), tensor_type)
             dy = batch.full(jacfwd(lambda v: f(at, v, plain))(state))
             if layout is None:
                 return dy, np.zeros((*dy.shape[:-1], 0))
@@ -250,7 +250,7 @@ class SweepRule(Rule):
 
     def _layout(self, params: Tensors) -> Layout | None:
         chosen = [params[3 + i] for i in self.wanted]
-        return Layout(self.flow.settings.name, chosen, params[2].face) if chosen else None
+        return Layout(self.flow.settings.name, chosen, params[2].tensor_type) if chosen else None
 
     def pull(self, out: Tensor, params: Tensors, g: Tensor, needs: Sequence[bool]) -> Tensors:
         n, layout = int(params[2].shape[0]), self._layout(params)

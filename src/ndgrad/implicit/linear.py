@@ -19,7 +19,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.transforms.transforms import vjp, vmap
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module, singular
 from ndgrad.implicit.equations import Equations
-from ndgrad.implicit.packing import Layout, PyTree, as_tensor, face_of_tree
+from ndgrad.implicit.packing import Layout, PyTree, as_tensor, tensor_type_of_tree
 from ndgrad.implicit.rules import Rule, Tensors, attach
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def linear_solve(
         return _solve_matrix(name, A, b, args, method, symmetric, x0, rtol, atol, maxiter, preconditioner, on_failure)
     if not callable(A):
         raise TypeError(f"{name}: A is {type(A).__name__}. Pass a matrix or a function of x. [nd-problem]")
-    face = face_of_tree(b, args)
-    b = tree_map(lambda leaf: as_tensor(f"{name}: b", leaf, face), b)
-    right = Layout(f"{name}: b", b, face)
+    tensor_type = tensor_type_of_tree(b, args)
+    b = tree_map(lambda leaf: as_tensor(f"{name}: b", leaf, tensor_type), b)
+    right = Layout(f"{name}: b", b, tensor_type)
     given = args if isinstance(args, tuple) else (args,)
     if method is None:
         method = "dense" if right.size <= DENSE_LIMIT and x0 is None else "cg" if symmetric else "gmres"
@@ -96,9 +96,9 @@ def _solve_matrix(
     symmetric: bool,
     *rest: Any,
 ) -> PyTree:
-    face = face_of_tree(A, b)
-    matrix = as_tensor(f"{name}: A", A, face)
-    b = as_tensor(f"{name}: b", b, face)
+    tensor_type = tensor_type_of_tree(A, b)
+    matrix = as_tensor(f"{name}: A", A, tensor_type)
+    b = as_tensor(f"{name}: b", b, tensor_type)
     if args:
         raise TypeError(
             f"{name}: args= are the arguments of a function A, and A is a matrix. Leave them out. [nd-problem]"
@@ -145,7 +145,7 @@ def matrix_of(linear: Callable[[Any], Any], like: Tensor) -> Tensor:
 
 def unit_vectors(like: Tensor) -> Tensor:
     """Return all unit vectors of the space of a vector, one per row."""
-    return wrap(like.face, np.eye(int(like.shape[0]), dtype=np_dtype(like)))
+    return wrap(like.tensor_type, np.eye(int(like.shape[0]), dtype=np_dtype(like)))
 
 
 def solve_dense(name: str, what: str, matrix: Tensor, b: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ def _solve_krylov(
     least_squares = options.method == "lsmr"
     guess = tree_map(tensor_ops.zeros_like, b) if x0 is None else x0
     # b comes first among the arguments, so that it is a parameter like any other.
-    equations = Equations(name, guess, (b, *args), right.face)
+    equations = Equations(name, guess, (b, *args), right.tensor_type)
     layout = equations.layout
     if not least_squares and layout.size != right.size:
         raise ValueError(
@@ -207,7 +207,7 @@ def _solve_krylov(
         return right.pack(list(params[: len(right.shapes)]))
 
     rule = _LinearRule(name, linear, right_side, options)
-    x = attach(equations.batch.tensor(solution, layout.face), equations.parameters(), rule)
+    x = attach(equations.batch.tensor(solution, layout.tensor_type), equations.parameters(), rule)
     return layout.unpack(x)
 
 
@@ -272,12 +272,14 @@ def _lsmr(
     options: _Options,
 ) -> tuple[Any, str]:
 
-    face = equations.layout.face
-    at = equations.batch.tensor(np.zeros((*equations.batch.sizes, equations.layout.size), equations.layout.dtype), face)
+    tensor_type = equations.layout.tensor_type
+    at = equations.batch.tensor(
+        np.zeros((*equations.batch.sizes, equations.layout.size), equations.layout.dtype), tensor_type
+    )
 
     def rmatvec(u: NDArray[Any]) -> NDArray[Any]:
         pulled = vjp(image, at)[1](
-            equations.batch.tensor(np.asarray(u, equations.layout.dtype).reshape(shape_b), face)
+            equations.batch.tensor(np.asarray(u, equations.layout.dtype).reshape(shape_b), tensor_type)
         )[0]
         return np.array(equations.batch.full(pulled), np.float64).reshape(-1)
 

@@ -15,8 +15,8 @@ from ndgrad.implicit.batched_arrays import take_apart
 from ndgrad.implicit.equations import Equations, carries_derivative
 from ndgrad.implicit.initial_values import FlowRule, check_unbatched, flow, numbers, states_array, system_of
 from ndgrad.implicit.integration import METHODS, Event, Settings, Trajectory, forward
-from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
-from ndgrad.implicit.rewrapping import with_face
+from ndgrad.implicit.packing import Layout, PyTree, tensor_type_of_tree, tensors_of
+from ndgrad.implicit.rewrapping import with_tensor_type
 from ndgrad.implicit.roots import RootRule
 from ndgrad.implicit.rules import Tensors, attach
 
@@ -137,7 +137,7 @@ class _Problem:
         t_eval: Times,
     ) -> None:
         self.settings, self.fun, self.name = settings, fun, settings.name
-        self.equations = Equations(self.name, y0, args, face_of_tree(y0, args, t_span, t_eval))
+        self.equations = Equations(self.name, y0, args, tensor_type_of_tree(y0, args, t_span, t_eval))
         self.layout = self.equations.layout
         if len(t_span) != 2:
             raise ValueError(f"{self.name}: t_span has {len(t_span)} elements. It is (start, end). [nd-shape]")
@@ -151,10 +151,10 @@ class _Problem:
             t = tensor_ops.stack(*(self._time(what, v, 0) for v in t), dim=0)
         made: Tensor
         if isinstance(t, Variable):
-            made = with_face(t, self.layout.face)
+            made = with_tensor_type(t, self.layout.tensor_type)
             check_unbatched(self.name, what, made)
         else:
-            made = wrap(self.layout.face, np.asarray(t, np.float64))
+            made = wrap(self.layout.tensor_type, np.asarray(t, np.float64))
         if len(made.shape) != ndim:
             raise ValueError(
                 f"{self.name}: {what} has shape {tuple(made.shape)}; it must have {ndim} dimension{'s' * (ndim != 1)}. "
@@ -182,7 +182,8 @@ class _Problem:
 
     def field(self, t: Tensor, vector: Tensor, *args: Any) -> Tensor:
         return self.layout.pack_result(
-            f"{self.name}: fun", self.fun(with_face(t, self.layout.face), self.layout.unpack(vector), *args)
+            f"{self.name}: fun",
+            self.fun(with_tensor_type(t, self.layout.tensor_type), self.layout.unpack(vector), *args),
         )
 
     def pure(self, t: Tensor, vector: Tensor, params: Tensors) -> Tensor:
@@ -190,9 +191,11 @@ class _Problem:
 
     def event_value(self, event: Callable[..., Any]) -> Callable[..., Any]:
         def value(t: Tensor, vector: Tensor, *args: Any) -> Tensor:
-            face = self.layout.face
+            tensor_type = self.layout.tensor_type
             found = tensors_of(
-                f"{self.name}: an event", event(with_face(t, face), self.layout.unpack(vector), *args), face
+                f"{self.name}: an event",
+                event(with_tensor_type(t, tensor_type), self.layout.unpack(vector), *args),
+                tensor_type,
             )
             if len(found) != 1 or int(np.prod(found[0].shape)) != 1:
                 shapes = [tuple(t.shape) for t in found]
@@ -232,9 +235,9 @@ class _Problem:
         t = self._reached(found, events, event_times)
         empty = not found.states
         if empty:
-            y = self._rows(wrap(layout.face, np.zeros((0, layout.size), layout.dtype)))
+            y = self._rows(wrap(layout.tensor_type, np.zeros((0, layout.size), layout.dtype)))
         else:
-            states = equations.batch.tensor(states_array(found.states, shape, layout.dtype), layout.face)
+            states = equations.batch.tensor(states_array(found.states, shape, layout.dtype), layout.tensor_type)
             y = self._rows(attach(states, (self.t0, t, y0, *params), FlowRule(self.pure, self.settings)))
         status = 1 if found.ended else 0
         message = (
@@ -253,9 +256,9 @@ class _Problem:
         equations, layout, value = self.equations, self.layout, self.event_value(function)
 
         def number(t: float, y: NDArray[Any]) -> float:
-            state = wrap(layout.face, np.asarray(y, layout.dtype).reshape(shape))
+            state = wrap(layout.tensor_type, np.asarray(y, layout.dtype).reshape(shape))
             return float(
-                take_apart(equations.run_flat(value, wrap(layout.face, np.asarray(t, layout.dtype)), state))[0]
+                take_apart(equations.run_flat(value, wrap(layout.tensor_type, np.asarray(t, layout.dtype)), state))[0]
             )
 
         return Event(number, int(getattr(function, "terminal", 0)), float(getattr(function, "direction", 0)))
@@ -263,7 +266,7 @@ class _Problem:
     def _event_times(self, function: Callable[..., Any], event: Event, y0: Tensor, params: list[Any]) -> Tensor:
         """Return the times of an event as roots of the event function along the solution."""
         layout = self.layout
-        times = wrap(layout.face, np.array(event.times, layout.dtype))
+        times = wrap(layout.tensor_type, np.array(event.times, layout.dtype))
         everything = (self.t0, y0, *params)
         if not event.times or not any(map(carries_derivative, everything)):
             return times
@@ -278,12 +281,14 @@ class _Problem:
             return tensor_ops.reshape(one, shape=(1,))
 
         rule = RootRule(f"{self.name}: an event", residual, "dense")
-        found = [attach(wrap(layout.face, np.array([t], layout.dtype)), everything, rule) for t in event.times]
+        found = [attach(wrap(layout.tensor_type, np.array([t], layout.dtype)), everything, rule) for t in event.times]
         return found[0] if len(found) == 1 else tensor_ops.cat(*found, dim=0)
 
     def _event_states(self, times: Tensor, y0: Tensor, params: list[Any]) -> PyTree:
         if not times.shape[0]:
-            return self._rows(wrap(self.layout.face, np.zeros((0, self.layout.size), self.layout.dtype)), last=False)
+            return self._rows(
+                wrap(self.layout.tensor_type, np.zeros((0, self.layout.size), self.layout.dtype)), last=False
+            )
         return self._rows(flow(self.pure, self.t0, times, y0, params, self.settings), last=False)
 
     def _reached(self, found: Trajectory, events: Sequence[Event], event_times: Sequence[Any]) -> Tensor:
@@ -301,7 +306,7 @@ class _Problem:
                 if event.times and event.times[-1] == found.times[-1]:
                     last = tensor_ops.getitem(times, index=(len(event.times) - 1,))
         dtype = result_dtype(np_dtype(self.t0), np_dtype(last))
-        between = wrap(self.layout.face, np.array(found.times[1:-1], dtype))
+        between = wrap(self.layout.tensor_type, np.array(found.times[1:-1], dtype))
         ends = [
             tensor_ops.reshape(t if np_dtype(t) == dtype else tensor_ops.cast(t, dtype=dtype), shape=(1,))
             for t in (self.t0, last)
@@ -322,12 +327,12 @@ class _Problem:
                 else tensor_ops.getitem(states, index=(slice(None), slice(start, start + size)))
             )
             start += size
-            one = Layout(self.name, [wrap(layout.face, np.zeros((count, *shape), dtype))], layout.face)
+            one = Layout(self.name, [wrap(layout.tensor_type, np.zeros((count, *shape), dtype))], layout.tensor_type)
             if dtype.kind == "c":
                 half = size // 2
                 real, imag = (tensor_ops.getitem(part, index=(slice(None), slice(s, s + half))) for s in (0, half))
                 part = tensor_ops.complex(real, imag)
-            part = tensor_ops.reshape(with_face(part, layout.face), shape=one.shapes[0])
+            part = tensor_ops.reshape(with_tensor_type(part, layout.tensor_type), shape=one.shapes[0])
             if np_dtype(part) != dtype:
                 part = tensor_ops.cast(part, dtype=dtype)
             leaves.append(tensor_ops.permute(part, dims=(*range(1, len(part.shape)), 0)) if last else part)

@@ -119,7 +119,7 @@ def _value(equations: Equations, result: SolverResult, conditions: Conditions | 
     """Return the solution as a vector tensor."""
     if conditions is not None and z is not None:
         return conditions.attach(z)
-    return wrap(equations.layout.face, np.asarray(result.x, equations.layout.dtype))
+    return wrap(equations.layout.tensor_type, np.asarray(result.x, equations.layout.dtype))
 
 
 def not_batched(name: str) -> ValueError:
@@ -161,7 +161,7 @@ class Objective:
 
     def product(self, x: NDArray[Any], p: NDArray[Any]) -> NDArray[Any]:
         """Return a Hessian-vector product."""
-        along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.face)
+        along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.tensor_type)
 
         def at(v: Tensor) -> Tensor:
             return self.equations.run_flat(lambda v, *args: hvp(lambda u: self.scalar(u, *args), (v,), (along,)), v)
@@ -170,9 +170,11 @@ class Objective:
 
     def sparse_hessian(self, x: NDArray[Any]) -> Callable[[Any], Any]:
         """Return a function that computes SciPy's sparse Hessian, with the pattern prepared at x."""
-        at = self.equations.batch.tensor(np.asarray(x, self.layout.dtype), self.layout.face)
+        at = self.equations.batch.tensor(np.asarray(x, self.layout.dtype), self.layout.tensor_type)
         prepared = sparse_hessian(lambda v: self.equations.run_flat(self.scalar, v), at, format="csc")
-        return lambda y: prepared(self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.face))
+        return lambda y: prepared(
+            self.equations.batch.tensor(np.asarray(y, self.layout.dtype), self.layout.tensor_type)
+        )
 
     def minimize(
         self,
@@ -359,7 +361,7 @@ class Conditions:
 
         params = self.equations.parameters()
         rule = RootRule(self.objective.name, pure, self.linear, symmetric=self.plain)
-        out = attach(self.equations.batch.tensor(z, self.layout.face), params, rule)
+        out = attach(self.equations.batch.tensor(z, self.layout.tensor_type), params, rule)
         return out if self.plain else tensor_ops.getitem(out, index=(slice(0, self.size),))
 
 
@@ -386,12 +388,12 @@ def _select(rows: list[tuple[int, NDArray[Any], NDArray[Any]]], kept: NDArray[An
 
 
 def _constant(array: NDArray[Any], layout: Layout) -> Tensor:
-    return wrap(layout.face, np.asarray(array, layout.dtype))
+    return wrap(layout.tensor_type, np.asarray(array, layout.dtype))
 
 
 def scalar_result(name: str, result: PyTree, layout: Layout) -> Tensor:
     """Check the result of an objective: one real number."""
-    (value, *more) = tensors_of(f"{name}: fun", result, layout.face)
+    (value, *more) = tensors_of(f"{name}: fun", result, layout.tensor_type)
     if more or int(np.prod(value.shape)) != 1:
         raise ValueError(
             f"{name}: fun returned {1 + len(more)} tensor(s), the first of shape {tuple(value.shape)}. "
@@ -492,8 +494,8 @@ def find_least_squares(
 
 def flat_residuals(name: str, fun: Callable[..., PyTree], x: PyTree, given: tuple[Any, ...], layout: Layout) -> Tensor:
     """Return the result of a least-squares function as one vector."""
-    leaves = tensors_of(f"{name}: fun", fun(x, *given), layout.face)
-    return Layout(f"{name}: fun", leaves, layout.face).pack(leaves)
+    leaves = tensors_of(f"{name}: fun", fun(x, *given), layout.tensor_type)
+    return Layout(f"{name}: fun", leaves, layout.tensor_type).pack(leaves)
 
 
 def cost_of(r: Tensor, loss: str, f_scale: float) -> Tensor:

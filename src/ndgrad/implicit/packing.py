@@ -17,18 +17,18 @@ from ndgrad._src.core.variable import Variable, np_dtype, wrap
 from ndgrad._src.foundations.pytree import PyTree, TreeSpec, tree_flatten, tree_unflatten
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.implicit.rewrapping import as_captured, with_face
+from ndgrad.implicit.rewrapping import as_captured, with_tensor_type
 
 
 class Layout:
     """Positions of a structure's leaves in the vector, and their shapes and dtypes."""
 
-    def __init__(self, name: str, tree: PyTree, face: type[Any]) -> None:
+    def __init__(self, name: str, tree: PyTree, tensor_type: type[Any]) -> None:
         leaves, self.spec = tree_flatten(tree)
         if not leaves:
             raise ValueError(f"{name} holds no tensor. Pass at least one number, array or tensor. [nd-too-few]")
-        tensors = [as_tensor(name, leaf, face) for leaf in leaves]
-        self.face = face
+        tensors = [as_tensor(name, leaf, tensor_type) for leaf in leaves]
+        self.tensor_type = tensor_type
         self.shapes = [tuple(t.shape) for t in tensors]
         self.dtypes = [np_dtype(t) for t in tensors]
         for dtype, shape in zip(self.dtypes, self.shapes):
@@ -49,7 +49,7 @@ class Layout:
 
     def unpack(self, vector: Tensor) -> PyTree:
         """Return the structure that a vector represents."""
-        vector = with_face(vector, self.face)
+        vector = with_tensor_type(vector, self.tensor_type)
         leaves, start = [], 0
         for shape, dtype, size in zip(self.shapes, self.dtypes, self.sizes, strict=True):
             t = vector if size == self.size else tensor_ops.getitem(vector, index=(slice(start, start + size),))
@@ -67,7 +67,7 @@ class Layout:
 
     def pack_result(self, name: str, result: PyTree) -> Tensor:
         """Return the result of a user's function as a vector of this layout's size."""
-        vector = _vector(tensors_of(name, result, self.face), self.dtype)
+        vector = _vector(tensors_of(name, result, self.tensor_type), self.dtype)
         if vector.shape[0] != self.size:
             shapes = [tuple(np.shape(leaf)) for leaf in tree_flatten(result)[0]]
             raise ValueError(
@@ -89,7 +89,7 @@ def _vector(leaves: Sequence[Any], dtype: np.dtype[Any]) -> Tensor:
     return parts[0] if len(parts) == 1 else tensor_ops.cat(*parts, dim=0)
 
 
-def as_tensor(name: str, leaf: object, face: type[Any]) -> Tensor:
+def as_tensor(name: str, leaf: object, tensor_type: type[Any]) -> Tensor:
     """Return a leaf as a tensor of a class: numbers and arrays become constants."""
     if isinstance(leaf, Variable):
         return as_captured(leaf)
@@ -105,10 +105,10 @@ def as_tensor(name: str, leaf: object, face: type[Any]) -> Tensor:
         raise TypeError(
             f"{name} holds {type(leaf).__name__} of dtype {array.dtype}, which is no number, array or tensor. [nd-type]"
         )
-    return wrap(face, array)
+    return wrap(tensor_type, array)
 
 
-def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
+def tensors_of(name: str, result: PyTree, tensor_type: type[Any]) -> list[Any]:
     """Return the leaves of a user's result. If all are plain numbers, the graph was lost."""
     leaves, _ = tree_flatten(result)
     if not any(isinstance(leaf, Variable) for leaf in leaves):
@@ -118,17 +118,17 @@ def tensors_of(name: str, result: PyTree, face: type[Any]) -> list[Any]:
             "that it is given and return the result; ndgrad's functions (and NumPy's, on Arrays) keep track of it. "
             "[nd-transform-result]"
         )
-    return [as_tensor(name, leaf, face) for leaf in leaves]
+    return [as_tensor(name, leaf, tensor_type) for leaf in leaves]
 
 
-def face_of_tree(*trees: PyTree) -> type[Any]:
+def tensor_type_of_tree(*trees: PyTree) -> type[Any]:
     """Return the class of the tensors in some structures: Array if any is one, as for ops."""
     found: type[Any] = Tensor
     for tree in trees:
         for leaf in tree_flatten(tree)[0]:
-            if isinstance(leaf, Variable) and leaf.face.on_numpy_face:
-                found = leaf.face
+            if isinstance(leaf, Variable) and leaf.tensor_type.is_numpy_type:
+                found = leaf.tensor_type
     return found
 
 
-__all__ = ["Layout", "PyTree", "TreeSpec", "as_tensor", "face_of_tree", "tensors_of"]
+__all__ = ["Layout", "PyTree", "TreeSpec", "as_tensor", "tensor_type_of_tree", "tensors_of"]

@@ -21,8 +21,8 @@ from ndgrad._src.transforms.transforms import jvp, vjp
 from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_module
 from ndgrad.implicit.equations import Equations
-from ndgrad.implicit.packing import Layout, PyTree, face_of_tree, tensors_of
-from ndgrad.implicit.rewrapping import with_face
+from ndgrad.implicit.packing import Layout, PyTree, tensor_type_of_tree, tensors_of
+from ndgrad.implicit.rewrapping import with_tensor_type
 from ndgrad.implicit.rules import Rule, Tensors, attach, merged
 
 if TYPE_CHECKING:
@@ -63,32 +63,38 @@ def quad(
     name = "implicit.quad"
     check_on_failure(name, on_failure)
     given = args if isinstance(args, tuple) else (args,)
-    face = face_of_tree(a, b, given)
+    tensor_type = tensor_type_of_tree(a, b, given)
     settings = _Settings(name, epsabs, epsrel, limit, points, on_failure)
-    lower, upper = (_limit(name, what, value, face) for what, value in (("a", a), ("b", b)))
+    lower, upper = (_limit(name, what, value, tensor_type) for what, value in (("a", a), ("b", b)))
     kind = result_dtype(*(np_dtype(t) for t in (lower, upper) if isinstance(t, Variable)))
-    equations = Equations(name, wrap(face, np.zeros((), kind)), given, face)
+    equations = Equations(name, wrap(tensor_type, np.zeros((), kind)), given, tensor_type)
     outline: dict[str, Layout] = {}
 
     def integrand(x: Tensor, *given: Any) -> Tensor:
-        result = func(with_face(x, face), *given)
-        leaves = tensors_of(f"{name}: func", result, face)
-        layout = Layout(f"{name}: func", tree_unflatten(leaves, tree_flatten(result)[1]), face_of_tree(leaves))
+        result = func(with_tensor_type(x, tensor_type), *given)
+        leaves = tensors_of(f"{name}: func", result, tensor_type)
+        layout = Layout(f"{name}: func", tree_unflatten(leaves, tree_flatten(result)[1]), tensor_type_of_tree(leaves))
         outline["layout"] = layout
         layout.tensors = []  # they belong to this call, the layout outlives it
         return layout.pack(leaves)
 
     def solver(_: NDArray[Any]) -> tuple[Any, float]:
-        return settings.integrate(lambda x: equations.run_flat(integrand, x), equations.batch, lower, upper, face)
+        return settings.integrate(
+            lambda x: equations.run_flat(integrand, x), equations.batch, lower, upper, tensor_type
+        )
 
     value, error = equations.solve(solver)
     rule = IntegralRule(lambda x, params: equations.apply_flat(integrand, (x,), params), settings)
-    whole = attach(equations.batch.tensor(value, face), (lower, upper, *equations.parameters()), rule)
+    whole = attach(equations.batch.tensor(value, tensor_type), (lower, upper, *equations.parameters()), rule)
     return outline["layout"].unpack(whole), error
 
 
-def _limit(name: str, what: str, value: TensorLike, face: type[Any]) -> Tensor:
-    t = with_face(value, face) if isinstance(value, Variable) else wrap(face, np.asarray(value, np.float64))
+def _limit(name: str, what: str, value: TensorLike, tensor_type: type[Any]) -> Tensor:
+    t = (
+        with_tensor_type(value, tensor_type)
+        if isinstance(value, Variable)
+        else wrap(tensor_type, np.asarray(value, np.float64))
+    )
     if len(t.shape) or np_dtype(t).kind not in "iu" + FLOATING:
         raise ValueError(
             f"{name}: the limit {what} has shape {tuple(t.shape)} and dtype {np_dtype(t)}. It must be one real number. "
@@ -113,7 +119,7 @@ class _Settings:
         self.on_failure = on_failure
 
     def integrate(
-        self, f: Callable[[Any], Any], batch: Batch, a: Tensor, b: Tensor, face: type[Any]
+        self, f: Callable[[Any], Any], batch: Batch, a: Tensor, b: Tensor, tensor_type: type[Any]
     ) -> tuple[Any, float]:
         """Return the integral (an array with batches in front) of a function of plain tensors, and the error's
         estimate.
@@ -122,7 +128,7 @@ class _Settings:
         dtype = np_dtype(a)
 
         def on_arrays(x: float) -> NDArray[Any]:
-            return np.array(batch.full(f(wrap(face, np.asarray(x, dtype)))), np.float64)
+            return np.array(batch.full(f(wrap(tensor_type, np.asarray(x, dtype)))), np.float64)
 
         probe = on_arrays(_inside(lower, upper))
         if lower == upper or not probe.size:
@@ -159,9 +165,9 @@ def integral(f: Integrand, a: Tensor, b: Tensor, params: Tensors, settings: _Set
 
     def run() -> NDArray[Any]:
         plain = [batch.plain(p) for p in params]
-        return settings.integrate(lambda x: f(x, plain), batch, a, b, a.face)[0]
+        return settings.integrate(lambda x: f(x, plain), batch, a, b, a.tensor_type)[0]
 
-    return attach(batch.tensor(batch.solve(run), a.face), (a, b, *params), IntegralRule(f, settings))
+    return attach(batch.tensor(batch.solve(run), a.tensor_type), (a, b, *params), IntegralRule(f, settings))
 
 
 class IntegralRule(Rule):
@@ -178,7 +184,7 @@ class IntegralRule(Rule):
                 grads[i] = sign * (g * self._at(limit, rest)).sum()
         wanted = [i for i, need in enumerate(needs[2:]) if need]
         if wanted:
-            layout = Layout(self.settings.name, [rest[i] for i in wanted], a.face)
+            layout = Layout(self.settings.name, [rest[i] for i in wanted], a.tensor_type)
             count = len(rest)
 
             def pulled(x: Tensor, given: Tensors) -> Tensor:

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Tensor")
 
 
-def with_face(t: Tensor, face: type[T]) -> T:
+def with_tensor_type(t: Tensor, tensor_type: type[T]) -> T:
     """Return a tensor as the given tensor class."""
-    return as_class(as_captured(t), face)
+    return as_class(as_captured(t), tensor_type)
 
 
-__all__ = ["with_face", "as_captured"]
+__all__ = ["with_tensor_type", "as_captured"]

@@ -234,7 +234,7 @@ def _differentiable(
     def pure(x: Tensor, params: Tensors) -> Tensor:
         return equations.layout.pack_result(f"{name}: f", equations.apply(f, x, params))
 
-    value = equations.batch.tensor(solution, equations.layout.face)
+    value = equations.batch.tensor(solution, equations.layout.tensor_type)
     return attach(value, equations.parameters(), RootRule(name, pure, linear))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeGuard, cast
 
-from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_face, as_class, remove_face
+from ndgrad._src.core.generate import TENSOR_TYPES
+from ndgrad._src.core.subclass import DISPATCH_NAMES, FUNCTION_NAMES, add_tensor_type, as_class, remove_tensor_type
 from ndgrad._src.core.variable import Variable, meta_of, wrap
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.tensor.functions.creation import empty
@@ -68,11 +68,11 @@ class Parameter(Tensor, metaclass=_Marked):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if not any(name in vars(cls) for name in (*FUNCTION_NAMES, *DISPATCH_NAMES)):
-            add_face(cls, Tensor)
+            add_tensor_type(cls, Tensor)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
         data = _check_data(cls.__name__, data)
-        if type(data) in FACES:  # a tensor, an array or another parameter: all become torch-style parameters
+        if type(data) in TENSOR_TYPES:  # a tensor, an array or another parameter: all become torch-style parameters
             return Tensor._make_subclass(cls, data, requires_grad)
         made = cast("Self", data.detach())
         if type(made) is not type(data):
@@ -94,7 +94,7 @@ class Parameter(Tensor, metaclass=_Marked):
         return "Parameter containing:\n" + repr(as_class(self, Tensor))
 
 
-add_face(Parameter, Tensor)
+add_tensor_type(Parameter, Tensor)
 
 
 class Buffer(Tensor, metaclass=_Marked):
@@ -241,7 +241,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 # Not a tensor type: the eager path must not treat it as a parameter with values.
-remove_face(UninitializedParameter)
+remove_tensor_type(UninitializedParameter)
 
 
 def as_lazy(parameter: Parameter) -> UninitializedParameter:

@@ -25,7 +25,7 @@ from ndgrad._src.core.detach_checks import at_stake, stake_of
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
-from ndgrad._src.core.subclass import add_face
+from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import advice
 from ndgrad._src.foundations import devices
@@ -80,7 +80,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     __slots__ = ()
     __module__ = "ndgrad.numpy"
-    on_numpy_face = keeps_saved = True
+    is_numpy_type = keeps_saved = True
 
     # ----- attributes -------------------------------------------------------------------------------------------------
 
@@ -554,7 +554,7 @@ for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshi
     if hasattr(Tensor, f"__i{_name}__"):
         _scalars_stay(f"__i{_name}__")
 
-add_face(Array, Array)
+add_tensor_type(Array, Array)
 
 
 def to_array(t: Variable) -> Array:

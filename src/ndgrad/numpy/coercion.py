@@ -20,7 +20,8 @@ from ndgrad._src.arrays.precision import is_inexact, is_number, result_dtype
 from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.modes import birth_level, process, thread
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.plain_arrays import NotNumbers, check_plain
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.foundations import devices

@@ -11,7 +11,7 @@ from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.tracer import Tracer
 from ndgrad._src.compiler.program.program import Program, Value
-from ndgrad._src.compiler.runtime.specialization import tracing
+from ndgrad._src.compiler.runtime.tracing import tracing
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.op_observers import observing
 from ndgrad._src.core.variable import Variable
@@ -74,7 +74,7 @@ def _trace_once(
     function: Callable[..., Any], flat: list[Any], spec: TreeSpec, name: str, environment: Environment
 ) -> Traced:
     arguments = [leaf for leaf in flat if isinstance(leaf, Variable)]
-    tracer = Tracer(name, lambda t: None, environment.generator_state)
+    tracer = Tracer(name, lambda t: None, environment.reached.generator_state)
     with tracing(tracer, environment), no_grad():
         with observing(tracer):
             for t in arguments:

@@ -27,7 +27,7 @@ from ndgrad._src.arrays import device_kernels, graph_recording, native_kernels
 from ndgrad._src.arrays.addresses import pointer
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.placement import device_of
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.core.versions import InferenceStorage, storage_of
@@ -139,7 +139,7 @@ def _kind(optimizer: Optimizer, p: Any, grad: Any, state: State) -> tuple[Any, .
 
 def _plain(t: Any, like: Any, written: bool) -> bool:
     """True if a tensor is a dense array like another one."""
-    if t.__class__ not in FACES:
+    if t.__class__ not in TENSOR_TYPES:
         return False
     array = t._array
     if array.__class__ is not like.__class__ or array.dtype != like.dtype or array.shape != like.shape:
@@ -191,7 +191,9 @@ def _update(optimizer: Optimizer, group: Group, alike: list[tuple[Any, Any, Any]
             tensors = {"": p, **{name: state[name] for name in rule.names}}
             for name in rule.changed:
                 if name not in tensors:
-                    tensors[name] = wrap(FACES[p.__class__], library_of(p._array).empty(p._array.shape, p._array.dtype))
+                    tensors[name] = wrap(
+                        TENSOR_TYPES[p.__class__], library_of(p._array).empty(p._array.shape, p._array.dtype)
+                    )
                     made.append((state, name, tensors[name]))
             written = [tensors[name] for name in rule.changed]
             inputs = [p._array, g._array, *(state[name]._array for name in rule.names)]
@@ -317,7 +319,7 @@ class _Plan:
         if not all(_one_number([state[name] for state in self.states]) for name in self.numbers):
             return None
         gradients = [p.grad for p in self.updated]
-        if not FACES.keys() >= {*map(type, gradients)}:  # None has no such class
+        if not TENSOR_TYPES.keys() >= {*map(type, gradients)}:  # None has no such class
             return None
         if InferenceStorage in map(type, [g._storage for g in gradients]):
             return None

@@ -142,9 +142,8 @@ class LBFGS(Optimizer):
                     used = 1
             elif group["line_search_fn"] == "strong_wolfe":
                 probe = self._probe(closure, direction)
-                loss, gradient, length, used = strong_wolfe(
-                    probe, loss, gradient, slope, length, group["tolerance_change"]
-                )
+                limit = group["tolerance_change"] / float(direction.abs().max())
+                loss, gradient, length, used = strong_wolfe(probe, loss, gradient, slope, length, limit)
                 memory["t"] = length
                 self._walk(direction, length)
             else:
@@ -222,6 +221,30 @@ def _cubic_minimum(a: tuple[float, float, float], b: tuple[float, float, float],
     return min(max(x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)), low), high)
 
 
+def _cubic_interpolate(
+    x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None
+) -> float:
+    """torch's form of `_cubic_minimum`: without bounds, the result is between the two points."""
+    low, high = bounds or (min(x1, x2), max(x1, x2))
+    return _cubic_minimum((x1, f1, g1), (x2, f2, g2), low, high)
+
+
+def _strong_wolfe(
+    obj_func: Callable[..., tuple[float, Tensor]], x: Any, t: float, d: Tensor, f: float, g: Tensor, gtd: Tensor,
+    c1: float = _DESCENT, c2: float = _CURVATURE, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:  # fmt: skip
+    """torch's form of `strong_wolfe`, for optimizers of other libraries: `obj_func(x, t, d)` returns the loss and the
+    gradient at `x + t * d`.
+    """
+
+    def probe(length: float) -> tuple[float, Tensor, float]:
+        loss, gradient = obj_func(x, length, d)
+        return float(loss), gradient.clone(), float(gradient.dot(d))
+
+    limit = tolerance_change / float(d.abs().max())
+    return strong_wolfe(probe, float(f), g, float(gtd), float(t), limit, max_ls, (c1, c2))
+
+
 def strong_wolfe(
     at: Probe,
     loss: float,
@@ -230,9 +253,10 @@ def strong_wolfe(
     length: float,
     tolerance: float,
     max_probes: int = 25,
+    conditions: tuple[float, float] = (_DESCENT, _CURVATURE),
 ) -> tuple[float, Tensor, float, int]:
     """Return a length at which the loss has fallen enough and the slope is flat enough, with loss, gradient and number
-    of probes.
+    of probes. `tolerance` is the shortest bracket.
 
     First the length grows until such a length must lie between the last two (Nocedal and Wright, algorithm 3.5); then
     that bracket shrinks around it (algorithm 3.6), by cubic interpolation, with bisection where that makes no progress.
@@ -243,10 +267,10 @@ def strong_wolfe(
     while probes < max_probes:
         now = (length, *at(length))
         probes += 1
-        if now[1] > loss + _DESCENT * length * slope or (probes > 1 and now[1] >= before[1]) or now[1] != now[1]:
+        if now[1] > loss + conditions[0] * length * slope or (probes > 1 and now[1] >= before[1]) or now[1] != now[1]:
             bracket = [before, now]
             break
-        if abs(now[3]) <= -_CURVATURE * slope:
+        if abs(now[3]) <= -conditions[1] * slope:
             return now[1], now[2], now[0], probes
         if now[3] >= 0:
             bracket = [before, now]
@@ -256,7 +280,7 @@ def strong_wolfe(
         before = now
     if not bracket:
         bracket = [start, before]
-    return _shrunk(at, bracket, start, tolerance, probes, max_probes)
+    return _shrunk(at, bracket, start, tolerance, probes, max_probes, conditions)
 
 
 def _shrunk(
@@ -266,12 +290,12 @@ def _shrunk(
     tolerance: float,
     probes: int,
     max_probes: int,
+    conditions: tuple[float, float],
 ) -> tuple[float, Tensor, float, int]:
     _, loss, _, slope = start
-    steepest = float(start[2].abs().max())
     best, other = sorted(bracket, key=lambda point: (point[1] != point[1], point[1]))
     stuck = False
-    while probes < max_probes and abs(other[0] - best[0]) * steepest >= tolerance:
+    while probes < max_probes and abs(other[0] - best[0]) >= tolerance:
         low, high = sorted((best[0], other[0]))
         if other[1] != other[1] or other[3] != other[3]:
             length = (low + high) / 2
@@ -288,10 +312,10 @@ def _shrunk(
             stuck = False
         now = (length, *at(length))
         probes += 1
-        if not (now[1] <= loss + _DESCENT * length * slope and now[1] < best[1]):
+        if not (now[1] <= loss + conditions[0] * length * slope and now[1] < best[1]):
             other = now
             continue
-        if abs(now[3]) <= -_CURVATURE * slope:
+        if abs(now[3]) <= -conditions[1] * slope:
             best = now
             break
         if now[3] * (other[0] - best[0]) >= 0:

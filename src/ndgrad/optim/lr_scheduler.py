@@ -151,6 +151,9 @@ class LRScheduler:
 # ----- factors --------------------------------------------------------------------------------------------------------
 
 
+_LRScheduler = LRScheduler  # torch's name in old programs
+
+
 class LambdaLR(LRScheduler):
     """The first rate times a function of the epoch.
 

@@ -17,13 +17,14 @@ from ndgrad._src.arrays.dtypes import int64
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn.modules.batchnorm import _BatchNorm
 from ndgrad.nn.modules.module import Module
 from ndgrad.optim.lr_scheduler import LRScheduler, _per_group
 from ndgrad.optim.optimizer import Optimizer, as_float
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Tensor
+    from ndgrad._typing import Device
 
 __all__ = [
     "AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",

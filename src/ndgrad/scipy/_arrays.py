@@ -10,7 +10,7 @@ import numpy as np
 
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.pytree import PyTree, tree_map
-from ndgrad.implicit.rewrapping import with_face
+from ndgrad.implicit.rewrapping import with_tensor_type
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import inexact
 from ndgrad.scipy._without_rules import floating
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def as_array(value: ArrayLike) -> Array:
     """Return an Array of floating-point numbers; a list may contain tensors."""
-    return inexact(with_face(value, Array)) if isinstance(value, Variable) else floating(value)
+    return inexact(with_tensor_type(value, Array)) if isinstance(value, Variable) else floating(value)
 
 
 def as_arrays(tree: PyTree) -> PyTree:

@@ -24,7 +24,7 @@ from ndgrad.implicit.convergence import ConvergenceError, ConvergenceWarning, Si
 from ndgrad.implicit.equations import carries_derivative
 from ndgrad.implicit.optima import cost_of, find_least_squares, find_minimum, flat_residuals, scalar_result
 from ndgrad.implicit.packing import Layout, PyTree
-from ndgrad.implicit.rewrapping import with_face
+from ndgrad.implicit.rewrapping import with_tensor_type
 from ndgrad.implicit.roots import find_root
 from ndgrad.numpy._array import Array
 from ndgrad.scipy._arrays import as_array, as_arrays
@@ -276,7 +276,7 @@ def curve_fit(
     weights = None if sigma is None else as_array(sigma)
 
     def residuals(p: Array, x: Array, y: Array, *weights: Any) -> Array:
-        r = with_face(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
+        r = with_tensor_type(f(x, *(p[i] for i in range(p.shape[0]))), Array) - y
         if not weights:
             return r.ravel()
         (s,) = weights

@@ -280,10 +280,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
         refuse("indexing with a sparse tensor", (self, *parts), {})
     x: Any = coo(self) if not _is_whole(parts) else self
     dim = 0
-    if Ellipsis in [p for p in parts if not isinstance(p, Variable)]:
-        at_ = [p is Ellipsis for p in parts].index(True)
-        given = len([p for p in parts if p is not None]) - 1
-        parts = (*parts[:at_], *(slice(None),) * (self.ndim - given), *parts[at_ + 1 :])
+    parts = _expand_ellipsis(parts, self.ndim)
     if len([p for p in parts if p is not None]) > self.ndim:
         raise IndexError(
             f"too many indices for a tensor of shape {tuple(self.shape)}: {len(parts)} were given. [nd-index]"
@@ -295,11 +292,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
         if part is None:
             x = unsqueeze(x, dim)
         elif isinstance(part, slice):
-            start, stop, step = part.indices(x.shape[dim])
-            if step != 1:
-                refuse("indexing with a step", (self,), {})
-            if (start, stop) != (0, x.shape[dim]):
-                x = _between(x, dim, start, max(stop, start))
+            x = _take_slice(self, x, dim, part)
         elif isinstance(part, Variable) and not is_sparse(part) and part.ndim == 1 and np_dtype(part).kind in "iu":
             if len(parts) > 1:
                 refuse("indexing with tensors beside other indices", (self,), {})
@@ -308,6 +301,23 @@ def getitem(self: Tensor, index: Index) -> Tensor:
             refuse(f"indexing with {type(part).__name__}", (self,), {})
         dim += 1
     return x
+
+
+def _expand_ellipsis(parts: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+    """Return the parts of an index with slices in place of an ellipsis."""
+    places = [i for i, p in enumerate(parts) if p is Ellipsis]
+    if not places:
+        return parts
+    given = len([p for p in parts if p is not None]) - 1
+    return (*parts[: places[0]], *(slice(None),) * (ndim - given), *parts[places[0] + 1 :])
+
+
+def _take_slice(self: Tensor, x: Any, dim: int, part: slice) -> Any:
+    """Return a slice along a dimension of `x`, which is made from `self`."""
+    start, stop, step = part.indices(x.shape[dim])
+    if step != 1:
+        refuse("indexing with a step", (self,), {})
+    return x if (start, stop) == (0, x.shape[dim]) else _between(x, dim, start, max(stop, start))
 
 
 def _is_whole(parts: tuple[Any, ...]) -> bool:

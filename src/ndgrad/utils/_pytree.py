@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ndgrad._src.foundations import pytree
 from ndgrad._src.foundations.pytree import (
@@ -18,13 +18,6 @@ from ndgrad._src.foundations.pytree import (
     PyTree,
     TreeSpec,
     register_pytree_node,
-    tree_all,
-    tree_any,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-    tree_map_only,
-    tree_structure,
     tree_unflatten,
 )
 
@@ -59,6 +52,91 @@ class LeafSpec(metaclass=_LeafType):
 
     def __new__(cls) -> Any:
         return LEAF
+
+
+# ----- trees as in torch: a dataclass that is not registered is a leaf ------------------------------------------------
+
+
+def _is_plain_dataclass(tree: PyTree) -> bool:
+    return pytree._kind_of(type(tree)) is pytree._DATACLASS
+
+
+def _with_dataclasses(is_leaf: IsLeaf) -> Callable[[PyTree], bool]:
+    """Return the test for leaves: `is_leaf`, or a dataclass that is not registered."""
+    if is_leaf is None:
+        return _is_plain_dataclass
+    test = is_leaf
+    return lambda tree: _is_plain_dataclass(tree) or test(tree)
+
+
+def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+    """Return the leaves of a tree and its structure.
+
+    >>> from ndgrad.utils._pytree import tree_flatten
+    >>> tree_flatten({"a": 1, "b": (2, 3)})
+    ([1, 2, 3], TreeSpec({'a': *, 'b': (*, *)}))
+    """
+    return pytree.tree_flatten(tree, _with_dataclasses(is_leaf))
+
+
+def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
+    """Return the leaves of a tree.
+
+    >>> from ndgrad.utils._pytree import tree_leaves
+    >>> tree_leaves([1, (2, 3)])
+    [1, 2, 3]
+    """
+    return pytree.tree_leaves(tree, _with_dataclasses(is_leaf))
+
+
+def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
+    """Return the structure of a tree.
+
+    >>> from ndgrad.utils._pytree import tree_structure
+    >>> tree_structure([1, (2, 3)])
+    TreeSpec([*, (*, *)])
+    """
+    return pytree.tree_structure(tree, _with_dataclasses(is_leaf))
+
+
+def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+    """Return the tree of `func(leaf, ...)`, for the leaves of trees of one structure.
+
+    >>> from ndgrad.utils._pytree import tree_map
+    >>> tree_map(lambda x, y: x + y, [1, (2,)], [10, (20,)])
+    [11, (22,)]
+    """
+    return pytree.tree_map(func, tree, *rests, is_leaf=_with_dataclasses(is_leaf))
+
+
+def tree_map_only(only: Any, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
+    """Apply `tree_map` to the leaves of the given type or types, or that satisfy a predicate.
+
+    >>> from ndgrad.utils._pytree import tree_map_only
+    >>> tree_map_only(int, lambda x: -x, [1, "a"])
+    [-1, 'a']
+    """
+    return pytree.tree_map_only(only, func, tree, _with_dataclasses(is_leaf))
+
+
+def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """True if every leaf satisfies the predicate.
+
+    >>> from ndgrad.utils._pytree import tree_all
+    >>> tree_all(lambda x: x > 0, [1, (2,)])
+    True
+    """
+    return pytree.tree_all(pred, tree, _with_dataclasses(is_leaf))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """True if some leaf satisfies the predicate.
+
+    >>> from ndgrad.utils._pytree import tree_any
+    >>> tree_any(lambda x: x > 1, [1, (2,)])
+    True
+    """
+    return pytree.tree_any(pred, tree, _with_dataclasses(is_leaf))
 
 
 # ----- the way to a leaf ----------------------------------------------------------------------------------------------
@@ -154,8 +232,6 @@ def _with_keys(tree: PyTree) -> list[tuple[KeyEntry, Any]]:
     children, context = kind.flatten(tree)
     if kind is pytree._NAMED_TUPLE:
         return [(GetAttrKey(name), c) for name, c in zip(cls._fields, children)]
-    if kind is pytree._DATACLASS:
-        return [(GetAttrKey(name), c) for name, c in zip(context[1], children)]
     if kind.keys is not None:
         return [(MappingKey(key), c) for key, c in zip(kind.keys(context), children)]
     if kind.written_as is not None:
@@ -217,7 +293,8 @@ def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     >>> tree_is_leaf(1), tree_is_leaf([1])
     (True, False)
     """
-    return pytree._kind_of(type(tree)) is None or (is_leaf is not None and is_leaf(tree))
+    kind = pytree._kind_of(type(tree))
+    return kind is None or kind is pytree._DATACLASS or (is_leaf is not None and is_leaf(tree))
 
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
@@ -547,3 +624,60 @@ def _load_spec(schema: dict[str, Any]) -> TreeSpec:
         f"Deserializing `{name}` in pytree is not registered. Register its class with register_pytree_node(..., "
         f"serialized_type_name={name!r}) first. [nd-pickle]"
     )
+
+
+# ----- torch's private names ------------------------------------------------------------------------------------------
+
+
+class NodeDef(NamedTuple):
+    """The functions of a class of nodes."""
+
+    type: type[Any]
+    flatten_fn: Callable[[Any], tuple[list[Any], Context]]
+    unflatten_fn: Callable[[Iterable[Any], Context], Any]
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Context]] | None
+
+
+def _define_node(cls: type[Any], kind: Any) -> NodeDef:
+    def flatten(tree: Any) -> tuple[list[Any], Context]:
+        children, context = kind.flatten(tree)
+        return list(children), list(context) if kind.keys is not None and type(context) is tuple else context
+
+    def unflatten(children: Iterable[Any], context: Context) -> Any:
+        return kind.unflatten(list(children), context)
+
+    def flatten_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Context]:
+        return _with_keys(tree), flatten(tree)[1]
+
+    if kind.written_as is not None:  # registered: the user's own functions
+        return NodeDef(cls, kind.flatten, kind.unflatten, kind.with_keys)
+    return NodeDef(cls, flatten, unflatten, flatten_with_keys)
+
+
+class _Nodes(Mapping[type[Any], NodeDef]):
+    """The registered classes of nodes, as they are at the moment."""
+
+    def __getitem__(self, cls: type[Any]) -> NodeDef:
+        return _define_node(cls, pytree._NAMED_TUPLE if cls is _NAMEDTUPLE else pytree._kinds[cls])
+
+    def __iter__(self) -> Iterator[type[Any]]:
+        return iter([*pytree._kinds, _NAMEDTUPLE])
+
+    def __len__(self) -> int:
+        return len(pytree._kinds) + 1
+
+
+# The class under which torch lists all named tuples: the function `collections.namedtuple`.
+_NAMEDTUPLE: Any = namedtuple  # noqa: PYI024  # the function itself
+SUPPORTED_NODES: Mapping[type[Any], NodeDef] = _Nodes()
+_dict_flatten, _dict_unflatten, _dict_flatten_with_keys = SUPPORTED_NODES[dict][1:]
+_list_flatten, _list_unflatten, _list_flatten_with_keys = SUPPORTED_NODES[list][1:]
+_tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys = SUPPORTED_NODES[tuple][1:]
+_ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys = SUPPORTED_NODES[OrderedDict][1:]
+_namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys = SUPPORTED_NODES[_NAMEDTUPLE][1:]
+_is_leaf = tree_is_leaf
+
+
+def _get_node_type(tree: Any) -> Any:
+    """Return the class of a node in `SUPPORTED_NODES`, which is `namedtuple` for all named tuples."""
+    return _NAMEDTUPLE if is_namedtuple_instance(tree) and type(tree) not in pytree._kinds else type(tree)

@@ -10,7 +10,7 @@ import pytest
 import ndgrad
 import ndgrad.nn.functional as F
 from ndgrad import nn, optim
-from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.runtime import plan
 
 pytest.importorskip("llvmlite")
 
@@ -19,13 +19,13 @@ pytest.importorskip("llvmlite")
 def failures_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NDGRAD_COMPILE_RAISE", "1")
     monkeypatch.delenv("NDGRAD_COMPILE_REPLAY", raising=False)
-    monkeypatch.setattr(specialization, "LARGE_WRITE", 0)
+    monkeypatch.setattr(plan, "LARGE_WRITE", 0)
 
 
 def in_place(compiled: Any) -> int:
     """Return the number of inputs that the program of the last trace writes by itself."""
     made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1]
-    return len(made.run_forward.executable.in_place.inputs)
+    return len(made.plan.run_forward.executable.in_place.inputs)
 
 
 def twice(f: Any, make: Any, calls: int = 3) -> tuple[Any, Any, list[Any], list[Any]]:

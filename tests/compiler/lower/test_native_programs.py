@@ -277,8 +277,8 @@ def test_strict_and_threads() -> None:
     one(x)
     made = one.entries[0].specialisation
     assert made is not None
-    assert "ndgrad_run" in made.run_forward.executable.text
-    assert "i64 1)" in next(line for line in made.run_forward.executable.text.splitlines() if "call void @ndgrad_run" in line)
+    assert "ndgrad_run" in made.plan.run_forward.executable.text
+    assert "i64 1)" in next(line for line in made.plan.run_forward.executable.text.splitlines() if "call void @ndgrad_run" in line)
 
 
 @pytest.mark.one_in(2)

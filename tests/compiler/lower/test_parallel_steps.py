@@ -23,7 +23,7 @@ from ndgrad._src.compiler.lower.steps import Kernel, Step
 from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.compiler.program.text import parse_program
-from ndgrad._src.compiler.runtime import specialization
+from ndgrad._src.compiler.runtime import plan
 from tests.compiler.lower.test_native_programs import assert_close, failures_are_errors
 from tests.compiler.traced import arrays_for, random_function, run, traced
 
@@ -102,7 +102,7 @@ def test_sums_of_pieces_of_kernels_that_run_at_once(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("make", [optim.AdamW, lambda p: optim.SGD(p, momentum=0.9)], ids=["adamw", "momentum"])
 def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "max_threads", count)
-    monkeypatch.setattr(specialization, "LARGE_WRITE", 0)
+    monkeypatch.setattr(plan, "LARGE_WRITE", 0)
 
     def parameters() -> list[Any]:
         rng = np.random.default_rng(0)
@@ -120,14 +120,14 @@ def test_updates_of_all_parameters_are_one_wave(make: Any, count: int, monkeypat
         b.step()
     for p, q in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12)
-    made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1].run_forward.executable
+    made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None][-1].plan.run_forward.executable
     assert len(made.in_place.inputs) >= 40
     assert len(made.waves) <= 3
 
 
 def test_a_training_step_on_two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "max_threads", 2)
-    monkeypatch.setattr(specialization, "LARGE_WRITE", 0)
+    monkeypatch.setattr(plan, "LARGE_WRITE", 0)
     rng = np.random.default_rng(1)
     x, y = ndgrad.tensor(rng.standard_normal((64, 96))), ndgrad.tensor(rng.integers(0, 5, 64))
 

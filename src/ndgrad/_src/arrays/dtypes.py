@@ -88,8 +88,9 @@ class dtype:
         "numpy",
     )
 
-    name: str
-    numpy: np.dtype[Any]
+    if TYPE_CHECKING:  # `typing.get_type_hints` could not resolve these
+        name: str
+        numpy: np.dtype[Any]
     itemsize: int
     is_floating_point: bool
     is_complex: bool

@@ -69,10 +69,11 @@ class Generator:
         new: Self = object.__new__(made)
         return new
 
-    device: device
-    lock: threading.RLock
-    numpy: np.random.Generator
-    _seed: int
+    if TYPE_CHECKING:  # `typing.get_type_hints` could not resolve these
+        device: device
+        lock: threading.RLock
+        numpy: np.random.Generator
+        _seed: int
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self.device = _cpu(device)

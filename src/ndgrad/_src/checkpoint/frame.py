@@ -41,9 +41,10 @@ from ndgrad._src.checkpoint.trace import (
 )
 from ndgrad._src.core.borrowed_memory import SMALL, Lent, may_change, sample
 from ndgrad._src.core.grad_mode import enable_grad
-from ndgrad._src.core.modes import SavedHooks, note_joins, reopened, restore, scope, section, thread, under_autocast
+from ndgrad._src.core.modes import SavedHooks, restore, scope, section, thread, under_autocast
 from ndgrad._src.core.node import make_node
 from ndgrad._src.core.op_observers import observing
+from ndgrad._src.core.open_levels import note_joins, reopen_levels
 from ndgrad._src.core.saved import old_payload
 from ndgrad._src.core.saved_hooks import saved_tensors_hooks
 from ndgrad._src.core.stored_tensors import tangents_now
@@ -313,7 +314,7 @@ def run_checkpointed(
                 stack.enter_context(under_autocast(autocast))
             if levels != thread.levels or duals != thread.dual_stack:  # Backward runs outside of these transforms.
                 stack.callback(forget_closed)
-                stack.enter_context(reopened(levels, duals))
+                stack.enter_context(reopen_levels(levels, duals))
             if random is not None:
                 stack.enter_context(random.restore())
             stack.enter_context(enable_grad())

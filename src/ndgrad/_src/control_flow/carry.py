@@ -26,7 +26,7 @@ class Leaves:
         self.what = what
         leaves, self.spec = tree_flatten(tree)
         self.places = [i for i, leaf in enumerate(leaves) if leaf is not None]
-        on_numpy = any(isinstance(t, Variable) and t.face.on_numpy_face for t in (*leaves, *tree_leaves(like)))
+        on_numpy = any(isinstance(t, Variable) and t.tensor_type.is_numpy_type for t in (*leaves, *tree_leaves(like)))
         self.tensors = [self._tensor(i, leaves[i], on_numpy) for i in self.places]
 
     def _tensor(self, place: int, leaf: Any, on_numpy: bool) -> Any:
@@ -77,7 +77,7 @@ class Leaves:
     def _like(self, k: int, leaf: Any) -> Any:
         if isinstance(leaf, (bool, int, float, complex)):  # A number takes the dtype of the tensor, as in arithmetic.
             leaf = as_tensor(leaf, dtype=as_dtype(np_dtype(self.tensors[k])))
-        return self._tensor(self.places[k], leaf, self.tensors[k].face.on_numpy_face)
+        return self._tensor(self.places[k], leaf, self.tensors[k].tensor_type.is_numpy_type)
 
 
 def _describe(spec: TreeSpec, tensors: set[int]) -> str:

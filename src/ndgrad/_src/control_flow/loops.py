@@ -146,7 +146,7 @@ class _Step:
 
 
 def _as_class_of(t: Any, like: Any) -> Any:
-    return as_class(t, like.face)
+    return as_class(t, like.tensor_type)
 
 
 def _plain_rounds(step: Round, carry: Tensors, rows: Tensors, count: int, reverse: bool) -> tuple[list[Any], list[Any]]:

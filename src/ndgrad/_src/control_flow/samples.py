@@ -44,7 +44,7 @@ def run_branches(pred: Any, when_true: Flat, when_false: Flat, tensors: Tensors)
         from ndgrad._src.compiler.capture.control_flow import run_branch  # needed only for compilation
 
         return run_branch(pred, when_true, when_false, tensors)
-    mask = wrap(pred.face, array)
+    mask = wrap(pred.tensor_type, array)
     found = [_run_branch(_Samples(p, m, levels), f, tensors) for p, m, f in _sides(pred, mask, when_true, when_false)]
     if found[0] is None or found[1] is None:
         return found[0] or found[1] or []
@@ -98,7 +98,7 @@ def make_loop(holds: Callable[[Tensors], Any], body: Flat) -> tuple[Callable[[Te
 def goes_on(p: Any) -> Any:
     """True if a condition holds for any sample."""
     array, levels = take_apart(p)
-    return p if not levels else _any(wrap(p.face, array))
+    return p if not levels else _any(wrap(p.tensor_type, array))
 
 
 def for_samples(p: Any, f: Flat, tensors: Tensors, kept: int) -> list[Any]:
@@ -107,7 +107,7 @@ def for_samples(p: Any, f: Flat, tensors: Tensors, kept: int) -> list[Any]:
     array, levels = take_apart(p)
     if not levels:
         return f(tensors)
-    samples = _Samples(p, wrap(p.face, array), levels)
+    samples = _Samples(p, wrap(p.tensor_type, array), levels)
     made = f([samples.safe(t) for t in tensors])
     following = [tensor_ops.where(p, now, before) for now, before in zip(made, tensors[:kept], strict=False)]
     return [*following, *[tensor_ops.where(p, y, tensor_ops.zeros_like(y)) for y in made[kept:]]]
@@ -143,7 +143,7 @@ class _Samples:
         if not any(number in self.place for number in levels):
             return t
         with no_grad():
-            one = wrap(t.face, array)
+            one = wrap(t.tensor_type, array)
             for number in levels:
                 one = one[self.place.get(number, 0)]
         return tensor_ops.where(self.pred, t, one)

@@ -46,9 +46,9 @@ class Lent(Storage):
         self.known = False
 
 
-def wrap_lent(face: type[T], array: NDArray[Any]) -> T:
-    """Return a constant of tensor class `face` over a user's array."""
-    t = wrap(face, array)
+def wrap_lent(tensor_type: type[T], array: NDArray[Any]) -> T:
+    """Return a constant of tensor class `tensor_type` over a user's array."""
+    t = wrap(tensor_type, array)
     if array.__class__ is np.ndarray:
         t._storage = Lent()
     return t

@@ -26,8 +26,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ndgrad._src.core.modes import next_level_number, restore, scope, thread
+from ndgrad._src.core.modes import restore, scope, thread
 from ndgrad._src.core.node import next_sequence_number
+from ndgrad._src.core.open_levels import next_level_number
 from ndgrad._src.core.variable import Variable, meta_of, requires_grad
 from ndgrad._src.core.view import tangents_of
 

@@ -67,7 +67,7 @@ def refuse_loss_in_lent(name: str, target: Variable, values: tuple[Any, ...]) ->
     """
     if getattr(target._storage, "known", False):
         return
-    lost = first_at_stake(*values) if target.on_numpy_face and stake_of(target) is None else None
+    lost = first_at_stake(*values) if target.is_numpy_type and stake_of(target) is None else None
     if lost is not None:
         raise RuntimeError(
             f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the Array that it "

@@ -19,8 +19,9 @@ import numpy as np
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import wrap_lent
-from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Modes, find_silenced, join_levels, modes, process, restore, scope, thread
+from ndgrad._src.core.generate import TENSOR_TYPES
+from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread
+from ndgrad._src.core.open_levels import find_silenced, join_levels
 from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.promotion import promote_arguments
 from ndgrad._src.core.record import record
@@ -57,44 +58,44 @@ def dispatch(
                 return tracer.run(op, args, settings, state.grad_enabled)
     if state.captures is not None:
         args = state.captures.see(args)
-    face = face_of(op, args)
-    if face is None:
+    tensor_type = tensor_type_of(op, args)
+    if tensor_type is None:
         return _override_or_refuse(op, args, settings)
-    if op.promotes and not settled and not face.on_numpy_face:
+    if op.promotes and not settled and not tensor_type.is_numpy_type:
         args = promote_arguments(op, args)
-    return dispatch_as(state, face, op, args, settings, calm)
+    return dispatch_as(state, tensor_type, op, args, settings, calm)
 
 
 def dispatch_as(
-    state: Modes, face: type[Any], op: Op, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
+    state: Modes, tensor_type: type[Any], op: Op, args: tuple[Any, ...], settings: dict[str, Any], plain: bool
 ) -> Any:
-    """Run `op` on arguments without overrides, with results of class `face`, in the modes `state`.
+    """Run `op` on arguments without overrides, with results of class `tensor_type`, in the modes `state`.
 
     `plain`: only transforms are in force, and no argument is of a subclass.
     """
     levels = state.levels
     if not levels and not process.open:
-        return record(op, args, settings, face)
+        return record(op, args, settings, tensor_type)
     number, dual = _find_innermost(args)
     if number is None:  # rules of transforms compute with tensors
-        args = tuple([wrap_lent(face, a) if is_raw_array(a) else a for a in args])
-        return dispatch_as(state, face, op, args, settings, plain)
+        args = tuple([wrap_lent(tensor_type, a) if is_raw_array(a) else a for a in args])
+        return dispatch_as(state, tensor_type, op, args, settings, plain)
     level = levels[-1] if levels else None
     if level is None or number != level.number or op.batch is RANDOM:
         if (number and not _is_open_in(levels, number)) or (dual and dual not in state.dual_stack):
             with join_levels(open_elsewhere(args)):
-                return dispatch_as(modes(), face, op, args, settings, False)
+                return dispatch_as(modes(), tensor_type, op, args, settings, False)
         if level is not None:
             level = level.in_charge_of(op, args, number)
             silent = find_silenced(state, level, dual)
             if silent is not None:
-                return _run_under(silent, face, op, args, settings)
+                return _run_under(silent, tensor_type, op, args, settings)
     if dual and (level is None or dual > level.number):
         return registry.forward_ad.dual_op(op, args, settings, dual, state, plain)
     if level is not None:
-        return level.run(op, args, settings, face, state, plain)
+        return level.run(op, args, settings, tensor_type, state, plain)
     if not plain:
-        return record(op, args, settings, face)
+        return record(op, args, settings, tensor_type)
     out = op.plain(*args, **settings)
     return _mark_birth(op, out, levels[-1].number) if levels else out
 
@@ -106,12 +107,12 @@ def _mark_birth(op: Op, out: Any, number: int) -> Any:
     return out
 
 
-def _run_under(level: Level, face: type[Any], op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def _run_under(level: Level, tensor_type: type[Any], op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run `op` in the modes below an open level to which no argument belongs."""
     outside = scope()
     try:
         restore(outside.scope_below(level))
-        out = dispatch_as(modes(), face, op, args, settings, False)
+        out = dispatch_as(modes(), tensor_type, op, args, settings, False)
     finally:
         restore(outside)
         del outside
@@ -126,7 +127,7 @@ def _find_innermost(args: tuple[Any, ...]) -> tuple[int | None, int]:
     """
     number = dual = 0
     for a in args:
-        if a.__class__ not in FACES and not isinstance(a, Variable):
+        if a.__class__ not in TENSOR_TYPES and not isinstance(a, Variable):
             if is_raw_array(a):
                 return None, 0
             continue
@@ -177,13 +178,13 @@ def open_elsewhere(args: Iterable[Any]) -> int:
 def dispatch_operator(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Same as `dispatch`, for Python's operators: return NotImplemented for an unknown operand, which can respond."""
     for a in args:
-        if a.__class__ in FACES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
+        if a.__class__ in TENSOR_TYPES or isinstance(a, Variable) or (op.elementwise and isinstance(a, _NUMBERS)):
             continue
         if is_raw_array(a):
             if isinstance(a, np.ndarray) and (a.__class__ is not np.ndarray or not is_number(a.dtype)):
                 return _dispatch_special_arrays(op, args, settings)
             continue
-        if isinstance(a, (list, tuple)) and any(getattr(b, "on_numpy_face", False) for b in args):
+        if isinstance(a, (list, tuple)) and any(getattr(b, "is_numpy_type", False) for b in args):
             as_array = registry.numpy_arguments.as_array
             args = tuple(as_array(b) if isinstance(b, (list, tuple)) else b for b in args)
             return dispatch_operator(op, args, settings)
@@ -205,25 +206,25 @@ def _dispatch_special_arrays(op: Op, args: tuple[Any, ...], settings: dict[str, 
     return dispatch(op, tuple(check_plain(a) if isinstance(a, np.ndarray) else a for a in args), settings)
 
 
-def face_of(op: Op, args: tuple[Any, ...]) -> type[Any] | None:
+def tensor_type_of(op: Op, args: tuple[Any, ...]) -> type[Any] | None:
     """Return the result's tensor class: NumPy's if any argument has it, None if an argument needs special treatment."""
-    face: type[Any] | None = None
+    tensor_type: type[Any] | None = None
     for a in args:
-        found = FACES.get(a.__class__)
+        found = TENSOR_TYPES.get(a.__class__)
         if found is None:
             if a is None or isinstance(a, _NUMBERS) or is_raw_array(a):
                 continue
             return None
-        if face is None or (found is not face and found.on_numpy_face):
-            face = found
-    return face
+        if tensor_type is None or (found is not tensor_type and found.is_numpy_type):
+            tensor_type = found
+    return tensor_type
 
 
 def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     for a in args:
         if isinstance(a, Variable) and a.run_op is not None:
             return a.run_op(op, args, settings)
-    if any(isinstance(a, Variable) and a.__class__ not in FACES for a in args):
+    if any(isinstance(a, Variable) and a.__class__ not in TENSOR_TYPES for a in args):
         return subclass_op(op, args, settings)
     if not thread.functions_disabled:
         result = ask_classes(op, overriding_types(args), args, settings)
@@ -258,9 +259,9 @@ def innermost_dual(args: tuple[Any, ...]) -> int:
 
 def record_any(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Same as `record`, for a caller that does not know the tensor class of the result."""
-    face = face_of(op, args)
-    if face is None:
+    tensor_type = tensor_type_of(op, args)
+    if tensor_type is None:
         return _override_or_refuse(op, args, settings)
-    if op.promotes and not face.on_numpy_face:
+    if op.promotes and not tensor_type.is_numpy_type:
         args = promote_arguments(op, args)
-    return record(op, args, settings, face)
+    return record(op, args, settings, tensor_type)

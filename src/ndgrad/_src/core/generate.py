@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import Payload
 
 #: Class of an argument -> tensor class of the result: Tensor -> Tensor, Parameter -> Tensor, Array -> Array.
-FACES: dict[type[Any], type[Any]] = {}
+TENSOR_TYPES: dict[type[Any], type[Any]] = {}
 
 _REAL = (numpy.dtype(numpy.float64), numpy.dtype(numpy.float32))
 #: Codes of bools and integers.
@@ -189,7 +189,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
     forward = op.forward_for(numpy) if level else op.bare_forward_for(numpy)
     return {
         "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
-        "Tensor": Tensor, "FACES": FACES, "process": process, "SIZES": sizes,
+        "Tensor": Tensor, "TENSOR_TYPES": TENSOR_TYPES, "process": process, "SIZES": sizes,
         "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
         "F64": _REAL[0], "F32": _REAL[1], "in_default_dtype": in_default_dtype, "makes_floats": makes_floats,
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
@@ -202,14 +202,14 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _version_of(x: Variable, face: type[Any]) -> Any:
-    """Return the version of a tensor saved for a result of class `face`."""
-    storage = kept_storage(x) if face.keeps_saved else x._storage
+def _version_of(x: Variable, tensor_type: type[Any]) -> Any:
+    """Return the version of a tensor saved for a result of class `tensor_type`."""
+    storage = kept_storage(x) if tensor_type.keeps_saved else x._storage
     return storage and storage.version
 
 
 class FunctionTemplate:
-    """Source of an op's function, with the steps of ndgrad._src.core.record: face, forward, wrap, edges, node.
+    """Source of an op's function, with the steps of ndgrad._src.core.record: class, forward, wrap, edges, node.
 
     In the source, an argument `x` is split into a_x, its array, e_x, its gradient edge, and s_x, its storage; c is the
     class of the results, n the node, r a result. A single result is made line by line; several are made in a loop.
@@ -241,13 +241,13 @@ class FunctionTemplate:
         keywords = [f"{s}=default_{s}" for s in self.op.settings] + (["out=None"] if self.public else [])
         keywords += ["level", "made=None"] if self.level else []
         parameters = self.parameters + (["*"] if keywords and not self.op.variadic else []) + keywords
-        body = [*number_lines(self.op), *self.face(), *self.read_arguments(), *self.forward()]
+        body = [*number_lines(self.op), *self.tensor_type(), *self.read_arguments(), *self.forward()]
         body += self.one_result() if self.op.outputs == 1 else self.several_results()
         return f"def {self.op.name}({', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in body)
 
-    # ----- face -----
+    # ----- class of results -----
 
-    def face(self) -> list[str]:
+    def tensor_type(self) -> list[str]:
         """Return lines that find the class c of the results, or call dispatch."""
         body = (
             ["if out is not None:", f"    return write_out(OP, {self.given}, {self.settings}, out)"]
@@ -256,7 +256,7 @@ class FunctionTemplate:
         )
         if self.first == "xs[0]":
             body += ["if not xs:", f"    {self.leave}"]
-        body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = FACES.get(c)"]
+        body += [f"c = {self.first}.__class__", "if c is not Tensor:", "    c = TENSOR_TYPES.get(c)"]
         return [*body, f"if {'' if self.plain else 'process.busy or '}c is None:", f"    {self.leave}"]
 
     # ----- parts of the arguments -----
@@ -271,7 +271,7 @@ class FunctionTemplate:
                 "arrays, edges = [], []",
                 "for x in xs:",
                 "    d = x.__class__",
-                "    if d is not c and FACES.get(d) is not c:",
+                "    if d is not c and TENSOR_TYPES.get(d) is not c:",
             ]
             body += [f"        {self.leave}", "    a = x._array", *indent(self.place("a", first=False))]
             if not self.op.halves and not self.on_device:
@@ -319,7 +319,7 @@ class FunctionTemplate:
         if refused:
             rare = ("made is None and " if self.level else "") + _has_rare_dtype(self.first_array)
             number += [f"if {rare} and ({' or '.join(refused)}):", f"    {self.leave}"]
-        body = [f"d = {name}.__class__", "if d is c or FACES.get(d) is c:", *indent(take)]
+        body = [f"d = {name}.__class__", "if d is c or TENSOR_TYPES.get(d) is c:", *indent(take)]
         if op.elementwise:
             body += ["elif d is float or d is int:", *indent(number)]
         elif arg in op.optional_args:

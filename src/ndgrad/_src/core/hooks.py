@@ -45,7 +45,7 @@ _numbers = itertools.count().__next__
 class Hooks(OrderedDict[int, Any]):
     """The hooks of one tensor by handle number, and the class of the gradients that they receive."""
 
-    face: Any = None
+    tensor_type: Any = None
 
 
 @set_module("ndgrad.utils.hooks")
@@ -142,7 +142,7 @@ def register_tensor_hook(t: Tensor, hook: Callable[[Any], Tensor | None]) -> Rem
 
 def _hooks_for(t: Variable) -> Hooks:
     made = Hooks()
-    made.face = t.face
+    made.tensor_type = t.tensor_type
     return made
 
 
@@ -290,7 +290,7 @@ def _tensor_hooks(task: GraphTask, node: Node, hooks: dict[int, Any], g: Payload
             if getattr(hook, "takes_none", False):
                 call(task, hook, None)
         return None
-    t = as_tensor(g, getattr(hooks, "face", None))
+    t = as_tensor(g, getattr(hooks, "tensor_type", None))
     for hook in list(hooks.values()):
         t = _replacement(hook, t, call(task, hook, t), node)
     return from_tensor(task, t)
@@ -299,7 +299,7 @@ def _tensor_hooks(task: GraphTask, node: Node, hooks: dict[int, Any], g: Payload
 def retain(task: GraphTask, t: Variable, g: Payload) -> None:
     """Add a gradient to the `.grad` of a result, out of place as in torch."""
     meta = meta_of(t)
-    g = as_tensor(g, t.face)
+    g = as_tensor(g, t.tensor_type)
     outside = scope()
     try:
         restore(outside.recording(task.create_graph))
@@ -343,13 +343,13 @@ def run_post_accumulate_hooks(task: GraphTask, node: AccumulateGrad) -> None:
 # ----- gradients of hooks and their results ---------------------------------------------------------------------------
 
 
-def as_tensor(g: Payload, face: Any = None) -> Variable:
+def as_tensor(g: Payload, tensor_type: Any = None) -> Variable:
     """Return a gradient as hooks see it."""
     if isinstance(g, Variable):
         return g
-    if face is None:
-        from ndgrad._src.foundations.registry import Tensor as face  # the class lies above the core
-    return wrap_gradient(face, g)
+    if tensor_type is None:
+        from ndgrad._src.foundations.registry import Tensor as tensor_type  # the class lies above the core
+    return wrap_gradient(tensor_type, g)
 
 
 def _tensors(grads: Any, count: int) -> tuple[Any, ...]:

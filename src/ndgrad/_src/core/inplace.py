@@ -20,7 +20,7 @@ from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
 from ndgrad._src.core.batched_parts import is_picked
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.hooks import move_retained
 from ndgrad._src.core.modes import modes, process, restore, scope, thread
 from ndgrad._src.core.node import OVERWRITE, OVERWRITING
@@ -110,7 +110,7 @@ def write(
         settings = with_numbers(op, settings)
     if (
         part is not None
-        and (process.busy or process.dispatching or target.__class__ not in FACES)
+        and (process.busy or process.dispatching or target.__class__ not in TENSOR_TYPES)
         and _others_see(target, args)
     ):
         view, named = part
@@ -140,7 +140,7 @@ def write(
 
 def _others_see(target: Variable, args: tuple[Any, ...]) -> bool:
     """True if a transform, an observer or a class with its own dispatch handles a write of `args` to a tensor."""
-    anybody = process.open or thread.levels or thread.observers or target.__class__ not in FACES
+    anybody = process.open or thread.levels or thread.observers or target.__class__ not in TENSOR_TYPES
     return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
 
 
@@ -152,7 +152,7 @@ def write_level(op: Op, target: T, args: tuple[Any, ...], settings: dict[str, An
     has_graph = target._node is not None or target._meta is not None
     others = []
     for a in args:
-        if a.__class__ in FACES or isinstance(a, Variable):
+        if a.__class__ in TENSOR_TYPES or isinstance(a, Variable):
             others.append(a._array)
             has_graph = has_graph or a._node is not None or a._meta is not None
         else:
@@ -353,7 +353,7 @@ def _old_value(target: Variable, self_edge: Node | Edge | None) -> Variable:
         finally:
             restore(outside)
             del outside
-    return with_history(wrap(target.face, target._array.copy()), self_edge)
+    return with_history(wrap(target.tensor_type, target._array.copy()), self_edge)
 
 
 def inplace_node(

@@ -11,7 +11,7 @@ from typing import Any
 
 from ndgrad._src.arrays import library, native_kernels
 from ndgrad._src.arrays.precision import HALF
-from ndgrad._src.core.generate import _REAL, FACES, compile_source, guard, indent
+from ndgrad._src.core.generate import _REAL, TENSOR_TYPES, compile_source, guard, indent
 from ndgrad._src.core.native_rules import make_device_rule, make_native_rule
 from ndgrad._src.core.node import UNARY, MultiNode, Node
 from ndgrad._src.core.node_routes import first_route, has_number_form, joins, reads_part, returns_parts
@@ -118,7 +118,7 @@ class Apply:
             body = ["try:", *indent(body), "except MemoryError as error:", "    raise_for_node(n, error)"]
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {
-            "FACES": FACES,
+            "TENSOR_TYPES": TENSOR_TYPES,
             "FREED": FREED,
             "Packed": Packed,
             "unpack_raw": unpack_raw,
@@ -266,7 +266,7 @@ def _read_saved_input(name: str) -> list[str]:
     kind = f"{name}.__class__"
     return [
         f"{name} = n.{name}",
-        f"if {kind} is Tensor or ({kind} is not float and {kind} in FACES):",
+        f"if {kind} is Tensor or ({kind} is not float and {kind} in TENSOR_TYPES):",
         f"    s = {name}._storage",
         f"    {name} = {name}._array if s is None or s.version is n.{name}_v else unpack_raw(n, {name!r})",
         f"elif {kind} is not float:",

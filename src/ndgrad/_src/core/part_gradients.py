@@ -23,7 +23,7 @@ import numpy as np
 
 from ndgrad._src.arrays.device_kernels import add_into
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.node import Edge
@@ -112,6 +112,6 @@ def may_write(whole: Variable, g: Variable) -> bool:
     """True if adding `g` in place to an owned tensor gradient is better: it is large, plain, and of the same level."""
     if whole.numel() < SMALL or process.dispatching or thread.observers or registry.interpreters:
         return False
-    if whole.__class__ not in FACES or g.__class__ not in FACES:
+    if whole.__class__ not in TENSOR_TYPES or g.__class__ not in TENSOR_TYPES:
         return False
     return not thread.levels or registry.level_number(whole) == registry.level_number(g)

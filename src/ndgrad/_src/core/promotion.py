@@ -93,11 +93,11 @@ def require_one_dtype(run: Callable[..., Any]) -> Callable[..., Any]:
     def run_checked(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         tensors = [args[i] for i in op.promoted_positions(len(args)) if isinstance(args[i], Variable)]
         found = [dtypes.as_dtype(innermost_array(t).dtype) for t in tensors]
-        if len(set(found)) > 1 and not any(t.face.on_numpy_face for t in tensors):
+        if len(set(found)) > 1 and not any(t.tensor_type.is_numpy_type for t in tensors):
             which = " and ".join(dict.fromkeys(dtype.name for dtype in found))
             raise RuntimeError(
                 f"{op.known_as}(): expected its arguments to have the same dtype, but got {which}. Convert one of "
-                "them with t.to(dtype). (On NumPy's face, dtypes are promoted.) [nd-dtype-mismatch]"
+                "them with t.to(dtype). (On NumPy's tensor class, dtypes are promoted.) [nd-dtype-mismatch]"
             )
         return run(op, args, settings)
 

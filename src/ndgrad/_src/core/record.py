@@ -1,6 +1,6 @@
 """The recorder: turn a call into results and a node.
 
-    face       the class of the results, from the arguments' classes
+    class      the class of the results, from the arguments' classes
     forward    the op's function on the arrays
     wrap       a tensor around each result; a view stores its base, a result of inference mode its memory
     edges      destinations of the arguments' gradients; without edges, recording ends here
@@ -22,10 +22,11 @@ import numpy as np
 from ndgrad._src.arrays.library import is_raw_array, library_of
 from ndgrad._src.arrays.placement import CPU, device_of, move_to
 from ndgrad._src.arrays.precision import FLOAT32, INEXACT, half_of, round_to
-from ndgrad._src.core.generate import FACES
-from ndgrad._src.core.modes import Modes, birth_level, modes, process, thread
+from ndgrad._src.core.generate import TENSOR_TYPES
+from ndgrad._src.core.modes import Modes, modes, process, thread
 from ndgrad._src.core.node import RULE, Edge, make_node, sizes
 from ndgrad._src.core.op_errors import after_failure
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.promotion import in_default_dtype, makes_floats
 from ndgrad._src.core.saved import hooks_for
 from ndgrad._src.core.saved_hooks import pack, pack_input, pack_output
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _NUMBERS = (bool, int, float, complex)
 
 
-def record(op: Op, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any]) -> Any:
+def record(op: Op, args: tuple[Any, ...], settings: dict[str, Any], tensor_type: type[Any]) -> Any:
     """Run the op on level-0 arguments and record it."""
     library, arrays = _library_and_arrays(args)
     if library is not np:
@@ -63,9 +64,9 @@ def record(op: Op, args: tuple[Any, ...], settings: dict[str, Any], face: type[A
         out = observed_forward(op, library, args, arrays, settings)
     else:
         out = run_forward(op, library, args, arrays, settings)
-    if op.narrows and not face.on_numpy_face and not isinstance(out, Variable) and makes_floats(arrays, out):
+    if op.narrows and not tensor_type.is_numpy_type and not isinstance(out, Variable) and makes_floats(arrays, out):
         return in_default_dtype(op, args, settings)
-    return finish(op, args, settings, face, out)
+    return finish(op, args, settings, tensor_type, out)
 
 
 def _library_and_arrays(args: tuple[Any, ...]) -> tuple[Any, list[Any]]:
@@ -134,11 +135,11 @@ def run_forward(
 
 
 def finish(
-    op: Op, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], out: Payload, level: int = 0
+    op: Op, args: tuple[Any, ...], settings: dict[str, Any], tensor_type: type[Any], out: Payload, level: int = 0
 ) -> Any:
     """Wrap the payload(s) `out` of an op and record the node if an argument requires grad."""
     several, state = op.outputs != 1, modes()
-    results = [_wrap_result(face, payload, args, level) for payload in (out if several else (out,))]
+    results = [_wrap_result(tensor_type, payload, args, level) for payload in (out if several else (out,))]
     edges = _edges(op, args, level) if op.differentiable and state.grad_enabled else None
     node = None if edges is None else _record_node(op, args, settings, results, edges, level)
     for number, r in enumerate(results):
@@ -152,7 +153,7 @@ def finish(
     if node is not None:
         if process.dispatching:
             note_wrappers(node, (*args, *results))
-        if node.plan.outs and (face.keeps_saved or state.copy_on_write):
+        if node.plan.outs and (tensor_type.keeps_saved or state.copy_on_write):
             for r in results:
                 kept_storage(r)
     if thread.debug:
@@ -174,18 +175,18 @@ def _give_memory(
             r._array = np.asarray(r._array)
 
 
-def _wrap_result(face: type[Any], payload: Payload, args: tuple[Any, ...], level: int) -> Any:
+def _wrap_result(tensor_type: type[Any], payload: Payload, args: tuple[Any, ...], level: int) -> Any:
     """Return the tensor around a payload.
 
     Outside transforms, a payload that is itself a tensor has two sources. From a dispatch mode, the result shares its
     memory. From a class with its own dispatch, it is the result.
     """
     if level or not isinstance(payload, Variable):
-        return wrap(face, payload)
-    if payload.__class__ not in FACES:
+        return wrap(tensor_type, payload)
+    if payload.__class__ not in TENSOR_TYPES:
         return unshare(payload, args)
     storage = storage_of(payload)  # converts a NumPy scalar to an array
-    r = wrap(face, payload._array)
+    r = wrap(tensor_type, payload._array)
     r._storage = storage
     return r
 

@@ -52,7 +52,7 @@ def run_unpack(node: Node, name: str, value: Packed) -> Any:
         thread.task.node = node  # user code is about to run, and may ask for the node
     made, storage = value.unpack(), value.storage
     if storage is not None and made._storage is storage and storage.version is not value.version:
-        return wrap(made.face, _array_at(node, name, made, value.version))
+        return wrap(made.tensor_type, _array_at(node, name, made, value.version))
     if (
         value.level is not None
         and not value.is_output
@@ -125,7 +125,7 @@ def _old_part(value: Payload, base: Payload) -> Payload:
     path = None if meta is None else meta.path if meta.view is None else meta.view.path
     if path is None or not meta.batch_level:
         return replay(base, path)
-    batch = wrap(value.face, base)  # the path applies to single samples
+    batch = wrap(value.tensor_type, base)  # the path applies to single samples
     meta_of(batch).batch_level = meta.batch_level
     return replay(batch, path)._array
 
@@ -171,7 +171,7 @@ def unpack_tensor(node: RuleNode, name: str, own_edge: Any = None) -> Any:
         payload = unpack_raw(node, name)
         if isinstance(payload, Variable) and not is_differentiable_output(node, name):
             return payload  # the level has no graph of it
-        out = as_output(node, name, wrap(node.face(), payload))
+        out = as_output(node, name, wrap(node.tensor_type(), payload))
         out._storage = getattr(node, name + "_s")
         return out
     return lift(value)
@@ -195,7 +195,7 @@ def input_tensor(
     value = original(value)
     if array is value._array and (own_edge is None or edge(value) == own_edge):
         return value
-    return with_history(twin(value) if array is value._array else wrap(value.face, array), own_edge)
+    return with_history(twin(value) if array is value._array else wrap(value.tensor_type, array), own_edge)
 
 
 def as_output(node: Any, name: str, out: Variable) -> Variable:
@@ -260,13 +260,13 @@ def _without_guard(value: Payload) -> Payload:
     return value.packed if value.__class__ is Packed and value.checksum is not None else value
 
 
-def lower_saved(node: Node, value: Payload, payload: Payload, face: type[Any] | None = None) -> Payload:
+def lower_saved(node: Node, value: Payload, payload: Payload, tensor_type: type[Any] | None = None) -> Payload:
     """Return a saved value as the levels below the node's level see it.
 
     A value from those levels is returned unchanged: its array alone would lose its batch or its history.
     """
     if not isinstance(value, Variable) or is_of_level(value, node.level):
-        return lift(payload, face)
+        return lift(payload, tensor_type)
     if payload is value or payload is value._array:
         return value
     old = wrap(type(value), payload)
@@ -274,13 +274,13 @@ def lower_saved(node: Node, value: Payload, payload: Payload, face: type[Any] | 
     return old
 
 
-def lift(payload: Payload, face: type[Any] | None = None) -> Payload:
+def lift(payload: Payload, tensor_type: type[Any] | None = None) -> Payload:
     """Return a payload as a tensor."""
     if isinstance(payload, Variable) or payload is None or payload.__class__ in (bool, int, float, complex):
         return payload
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
-    return wrap(face or Tensor, payload)
+    return wrap(tensor_type or Tensor, payload)
 
 
 def with_history(t: Variable, own_edge: Node | Edge | None) -> Variable:
@@ -324,7 +324,7 @@ class RuleNode(Node):
     op: ClassVar[Op]
     plan: ClassVar[SavePlan]
 
-    def face(self) -> type[Any]:
+    def tensor_type(self) -> type[Any]:
         from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
         return Tensor

@@ -144,7 +144,7 @@ class RuleSlot:
             return value.detach()
         if isinstance(value, _NUMBERS):
             return lift(np.asarray(value))
-        made = wrap(self.node.face(), value)
+        made = wrap(self.node.tensor_type(), value)
         made._storage = getattr(self.node, self.name + "_s")
         return made
 

@@ -42,8 +42,8 @@ def refuse_sparse(t: Variable, what: str) -> None:
         )
 
 
-def wrap_gradient(face: type[Any], array: Payload) -> Variable:
+def wrap_gradient(tensor_type: type[Any], array: Payload) -> Variable:
     """Same as `wrap`, for a raw gradient, which may be sparse (from a lookup or a user's function) or nested."""
     if is_structured(array):
-        face = array.tensor_class
-    return wrap(face, array)
+        tensor_type = array.tensor_class
+    return wrap(tensor_type, array)

@@ -141,7 +141,7 @@ def without_base(t: Variable) -> Any:
 def strip_base(t: Variable) -> Variable:
     """Same as `without_base`, without the treatment of lent memory."""
     meta = t._meta
-    if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.face:
+    if meta is None or meta.requires_grad or meta.level or meta.batch_level or t.__class__ is not t.tensor_type:
         return t
     view = meta.view
     if view is None:  # a write may move it to another level and change its payload, so keep the present one
@@ -167,7 +167,7 @@ def keep_in_level(t: Variable, level: int) -> Any:
 
 def _keep_in_level(t: Any, level: int) -> Variable:
     meta, keeps = t._meta, t.keeps_saved or modes().copy_on_write
-    if (meta is None and not keeps) or t.__class__ is not t.face:
+    if (meta is None and not keeps) or t.__class__ is not t.tensor_type:
         return t
     if meta is None:
         return _make_kept(t, meta)

@@ -24,7 +24,7 @@ import numpy as np
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.dtypes import as_numpy_dtype, get_default_dtype
 from ndgrad._src.arrays.meta import WrapperArray
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import Block, Modes, modes, process, restore, scope, thread
 from ndgrad._src.core.node import Node, edge_node
 from ndgrad._src.core.sparse_gradients import is_structured
@@ -57,7 +57,7 @@ def disabled(
 
 def _own(cls: type[Any], names: tuple[str, ...]) -> Callable[..., Any] | None:
     for base in cls.__mro__:
-        if base in FACES or base is Variable:
+        if base in TENSOR_TYPES or base is Variable:
             break
         for name in names:
             if name in vars(base):
@@ -89,21 +89,21 @@ def _is_torchs(thing: object) -> bool:
     return False
 
 
-#: Argument classes without overrides: numbers and similar, and all tensor classes in FACES.
+#: Argument classes without overrides: numbers and similar, and all tensor classes in TENSOR_TYPES.
 KNOWN: set[type[Any]] = {
     int, float, complex, bool, str, bytes, type(None), slice, type, FunctionType, np.ndarray, np.dtype, np.float64,
     np.float32, np.int64, np.bool_, dtypes.dtype, devices.device,
 }  # fmt: skip
 
 
-def add_face(cls: type[Any], face: type[Any]) -> None:
-    """Register `face` as the class of results of ops on tensors of class `cls`. Neither overrides anything."""
-    FACES[cls] = face
+def add_tensor_type(cls: type[Any], tensor_type: type[Any]) -> None:
+    """Register `tensor_type` as the class of results of ops on tensors of class `cls`. Neither overrides anything."""
+    TENSOR_TYPES[cls] = tensor_type
     KNOWN.add(cls)
 
 
-def remove_face(cls: type[Any]) -> None:
-    del FACES[cls]
+def remove_tensor_type(cls: type[Any]) -> None:
+    del TENSOR_TYPES[cls]
     KNOWN.discard(cls)
 
 
@@ -169,7 +169,7 @@ def keeps_class(cls: type[Any]) -> bool:
 
 def dispatch_of(cls: type[Any]) -> Any:
     """Return the class's own handler of ops below autograd, or None."""
-    return None if cls in FACES else _own(cls, DISPATCH_NAMES)
+    return None if cls in TENSOR_TYPES else _own(cls, DISPATCH_NAMES)
 
 
 def has_dispatch(cls: type[Any]) -> bool:
@@ -227,7 +227,7 @@ def default_function(
 def with_class(result: Any, cls: type[Any]) -> Any:
     """Return a result with its plain tensors converted to a class."""
     if isinstance(result, Variable):
-        return as_class(result, cls) if type(result) in FACES else result
+        return as_class(result, cls) if type(result) in TENSOR_TYPES else result
     if type(result) in (tuple, list):
         return type(result)(with_class(r, cls) for r in result)
     if isinstance(result, tuple) and hasattr(result, "_fields"):
@@ -245,7 +245,7 @@ class DisableFunctionSubclass(Block):
 
 def subclass_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run an op with arguments of a subclass."""
-    types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in FACES))
+    types = tuple(dict.fromkeys(type(a) for a in args if isinstance(a, Variable) and type(a) not in TENSOR_TYPES))
     # A layout is not an override: even with overrides off, the class of a sparse or nested tensor runs its ops.
     if not thread.functions_disabled or any(isinstance(a, Variable) and is_structured(a._array) for a in args):
         result = ask_classes(op, types, args, settings)
@@ -263,10 +263,12 @@ def subclass_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
             "result is not known. "
             "Define __ndgrad_function__ in one of them, or convert with as_subclass(Tensor) first. [nd-dispatch]"
         )
-    face = max((face_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.on_numpy_face)
+    tensor_type = max(
+        (tensor_type_of_class(type(a)) for a in args if isinstance(a, Variable)), key=lambda f: f.is_numpy_type
+    )
     from ndgrad._src.core.dispatch import dispatch_as  # dispatch imports this module
 
-    out = dispatch_as(modes(), face, op, args, settings, plain=False)
+    out = dispatch_as(modes(), tensor_type, op, args, settings, plain=False)
     if thread.functions_disabled or any(map(has_dispatch, types)):
         return out
     if not keeps_class(outermost):
@@ -276,15 +278,9 @@ def subclass_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return as_class(out, outermost)
 
 
-def face_of_class(cls: type[Any]) -> type[Any]:
-    return next(FACES[base] for base in cls.__mro__ if base in FACES)
+def tensor_type_of_class(cls: type[Any]) -> type[Any]:
+    return next(TENSOR_TYPES[base] for base in cls.__mro__ if base in TENSOR_TYPES)
 
-
-def as_face(t: Variable) -> Variable:
-    """Return a tensor of a subclass as its base tensor class: another object over the same memory and history."""
-    if not isinstance(t, Variable) or type(t) in FACES:
-        return t
-    return as_class(t, face_of_class(type(t)))
 
 
 def as_class(t: Variable, cls: type[T]) -> T:
@@ -376,7 +372,7 @@ def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
                 "so the op cannot run on it as on a plain tensor. "
                 "Unwrap it in __ndgrad_dispatch__ before calling func. [nd-dispatch]"
             )
-        bare = new(face_of_class(type(a)))
+        bare = new(tensor_type_of_class(type(a)))
         bare._array, bare._node, bare._storage, bare._meta = a._array, None, a._storage, None
         return bare
 
@@ -386,7 +382,7 @@ def default_dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def own_slots(cls: type[Any]) -> Iterable[str]:
     """Yield the names of the slots that a tensor class adds to those of its base tensor class."""
     for base in cls.__mro__:
-        if base in FACES or base is Variable:
+        if base in TENSOR_TYPES or base is Variable:
             break
         found = vars(base).get("__slots__", ())
         for name in (found,) if isinstance(found, str) else found:
@@ -404,7 +400,7 @@ def attributes(t: Variable) -> dict[str, Any]:
 
 
 def set_attributes(t: Variable, given: dict[str, Any]) -> None:
-    slots = () if type(t) in FACES else tuple(own_slots(type(t)))
+    slots = () if type(t) in TENSOR_TYPES else tuple(own_slots(type(t)))
     for name, value in given.items():
         if name in slots:
             object.__setattr__(t, name, value)
@@ -414,7 +410,7 @@ def set_attributes(t: Variable, given: dict[str, Any]) -> None:
 
 def copy_attributes(source: Variable, target: Variable) -> None:
     """Copy the attributes of a tensor to another; its class may keep them in slots."""
-    if type(source) in FACES:
+    if type(source) in TENSOR_TYPES:
         target.__dict__.update(source.__dict__)
     else:
         set_attributes(target, attributes(source))

@@ -89,10 +89,11 @@ class BareTensor:
 
     __slots__ = ("__dict__", "__weakref__", "_array", "_meta", "_node", "_storage")
 
-    _array: Any
-    _node: Node | None
-    _storage: Storage | None
-    _meta: Meta | None
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a user's class could not resolve these
+        _array: Any
+        _node: Node | None
+        _storage: Storage | None
+        _meta: Meta | None
 
     #: Hook of classes that keep values and graph in other tensors: (op, args, settings) -> result.
     #: Dispatch calls it instead of the op if an argument is of such a class.
@@ -117,9 +118,9 @@ else:
 new = object.__new__
 
 
-def wrap(face: type[T], array: Payload) -> T:
-    """Return a constant of tensor class `face` over `array`."""
-    t = new(face)
+def wrap(tensor_type: type[T], array: Payload) -> T:
+    """Return a constant of tensor class `tensor_type` over `array`."""
+    t = new(tensor_type)
     t._array = array
     t._node = None
     t._storage = None
@@ -129,7 +130,7 @@ def wrap(face: type[T], array: Payload) -> T:
 
 def twin(t: T) -> T:
     """Return another tensor over the same values, without history. A subclass keeps its attributes."""
-    if t.face is t.__class__:
+    if t.tensor_type is t.__class__:
         other: T = wrap(t.__class__, t._array)
         if t._meta is not None and t._meta.batch_level:
             meta_of(other).batch_level = t._meta.batch_level
@@ -300,7 +301,7 @@ def shape_of(t: Variable) -> tuple[int, ...]:
 def wrap_like(like: Variable, array: Payload) -> Variable:
     """Return a NumPy array as a constant tensor on the device of the tensor `like`."""
     library = library_of(innermost_array(like))
-    return wrap(like.face, array if library is np else library.asarray(array))
+    return wrap(like.tensor_type, array if library is np else library.asarray(array))
 
 
 def innermost_array(t: Variable) -> Payload:

@@ -61,7 +61,7 @@ class FunctionNode(MultiNode, FunctionCtx):
     level = 0
     _on_payloads = False  # True in the backward of a transform, in which saved values are payloads of the levels below.
     _at_hand: tuple[Any, ...] | None = None  # saved_tensors in jvp, and in contexts that are made again
-    _face: type[Any] | None = None  # class of the outputs and of their gradients
+    _numpy_tensor_type: type[Any] | None = None  # class of the outputs and of their gradients
 
     def name(self) -> str:
         return type(self).__name__
@@ -204,8 +204,10 @@ class FunctionNode(MultiNode, FunctionCtx):
             if guard is not None:
                 verify(self, saved.kind, guard, array)
             if self._on_payloads:
-                face = value.face  # User code sees the class of the saved tensor.
-                return lift(array, face) if saved.kind == "output" else lower_saved(self, value, array, face)
+                tensor_type = value.tensor_type  # User code sees the class of the saved tensor.
+                return (
+                    lift(array, tensor_type) if saved.kind == "output" else lower_saved(self, value, array, tensor_type)
+                )
             value = original(value) if array is value._array else wrap(saved.cls, array)
         if saved.kind == "output":
             out = twin(value)
@@ -231,7 +233,9 @@ class FunctionNode(MultiNode, FunctionCtx):
         outside = scope()
         try:
             restore(outside.recording(False))
-            out = self._run(*(None if g is None else wrap_gradient(self._face or registry.Tensor, g) for g in given))
+            out = self._run(
+                *(None if g is None else wrap_gradient(self._numpy_tensor_type or registry.Tensor, g) for g in given)
+            )
         finally:
             restore(outside)
             del outside
@@ -348,7 +352,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     tensor(6.)
     """
 
-    _backward_cls: ClassVar[type[FunctionNode]]
+    if TYPE_CHECKING:  # `typing.get_type_hints` of a user's class could not resolve it
+        _backward_cls: ClassVar[type[FunctionNode]]
     generate_vmap_rule = False
     #: Drop saved tensors as soon as backward has read them, even if the graph is kept: they can be read once.
     clear_saved_tensors_on_access = False
@@ -479,7 +484,7 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
         for o in made
     ]
     node.shape, node.dtype = tuple(tensors[0].shape), np_dtype(tensors[0])
-    node._face = tensors[0].face
+    node._numpy_tensor_type = tensors[0].tensor_type
     if recording:
         _replace_saved(node, outputs, made)
         node._keep(inputs, made)

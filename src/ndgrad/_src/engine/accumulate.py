@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device, library_of
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.layout import copy_in_order, is_dense_in, order_of
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.references import LOCAL
@@ -67,8 +67,8 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
             and is_exclusive(array)
             and (array.ndim < 2 or lies_like(array, variable._array) or not thread.enforce_grad_layout)
         )
-        face = FACES.get(variable.__class__) or variable.face
-        made = wrap(face, array) if stolen else wrap_gradient(face, copy_like(array, variable._array))
+        tensor_type = TENSOR_TYPES.get(variable.__class__) or variable.tensor_type
+        made = wrap(tensor_type, array) if stolen else wrap_gradient(tensor_type, copy_like(array, variable._array))
         with lock_of(variable):
             if meta.grad is None:
                 meta.grad = made
@@ -76,7 +76,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
     with lock_of(variable):
         grad = meta.grad
         if grad is None:  # removed by other code in the meantime
-            meta.grad = wrap_gradient(variable.face, copy_like(array, variable._array))
+            meta.grad = wrap_gradient(variable.tensor_type, copy_like(array, variable._array))
         elif can_add_in_place(grad):
             storage = storage_of(grad)
             target = grad._array
@@ -84,7 +84,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
             target += array
             storage.bump("AccumulateGrad")
         else:
-            meta.grad = wrap_gradient(variable.face, grad._array + array)
+            meta.grad = wrap_gradient(variable.tensor_type, grad._array + array)
 
 
 def accumulate_tensor(node: Any, g: Any) -> None:
@@ -255,7 +255,7 @@ def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
         if not is_tensor:
             copies[key] = copy_like(array, leaf)
         elif is_traced and array is g._array and order is None and g._node is None and g._meta is None:
-            copies[key] = wrap(g.face, array.copy())  # needs no instruction
+            copies[key] = wrap(g.tensor_type, array.copy())  # needs no instruction
         else:
             copies[key] = copy_in_order(g, order)
     return copies[key]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.hooks import retain_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.sparse_gradients import wrap_gradient
@@ -58,7 +58,7 @@ def backward(
         and grad_tensors is None
         and not create_graph
         and grad_variables is None
-        and tensors.__class__ in FACES
+        and tensors.__class__ in TENSOR_TYPES
     ):
         node: Any = tensors._node  # type: ignore[union-attr]  # attribute of a tensor
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
@@ -198,8 +198,8 @@ def grad(
             if materialize_grads:
                 g = _zeros_like(t)
         elif not isinstance(g, Variable):
-            face = t.face if isinstance(t, Variable) else _tensor_class()
-            g = made.setdefault((id(g), face), wrap_gradient(face, g))
+            tensor_type = t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))
         out.append(g)
     return tuple(out)
 

@@ -46,7 +46,7 @@ from ndgrad._src.core.dispatch import open_elsewhere
 from ndgrad._src.core.exact_zeros import is_exact, keep_zeros, remains_exact, step_exactly
 from ndgrad._src.core.gradient_shapes import validate
 from ndgrad._src.core.hooks import call, run_node_prehooks, run_post_accumulate_hooks, run_post_hooks, run_pre_hooks
-from ndgrad._src.core.modes import join_levels, process, restore, running, scope, set_running, thread
+from ndgrad._src.core.modes import process, restore, running, scope, set_running, thread
 from ndgrad._src.core.node import (
     FIRST,
     GENERAL,
@@ -59,6 +59,7 @@ from ndgrad._src.core.node import (
     extra_of,
     output_count,
 )
+from ndgrad._src.core.open_levels import join_levels
 from ndgrad._src.core.part_gradients import SMALL, add_to_part, may_write, sum_of
 from ndgrad._src.core.references import calibrate
 from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
@@ -740,7 +741,7 @@ def _some_leaf() -> Node:
 
 class _Leaf(Variable):
     __slots__ = ()
-    face: ClassVar[type[Variable]] = Variable  # class of its gradient
+    tensor_type: ClassVar[type[Variable]] = Variable  # class of its gradient
 
 
 counts.array = calibrate(lambda: _count_array(False), lambda: _count_array(True))

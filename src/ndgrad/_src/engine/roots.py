@@ -10,7 +10,7 @@ import numpy as np
 from ndgrad._src.arrays.device_kernels import scalar_one
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.meta import MetaArray
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.node import Edge, edge_node
@@ -109,8 +109,8 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
 
 def implicit_gradient(t: Any) -> Any:
     """Return the gradient of a real scalar with respect to itself. All other outputs need an explicit gradient."""
-    face: Any = FACES.get(t.__class__)
-    if face is not None and t._meta is None:  # the usual case, kept cheap
+    tensor_type: Any = TENSOR_TYPES.get(t.__class__)
+    if tensor_type is not None and t._meta is None:  # the usual case, kept cheap
         shape, dtype = t._array.shape, t._array.dtype
     elif isinstance(t, Variable):
         shape, dtype = tuple(t.shape), np_dtype(t)
@@ -134,14 +134,14 @@ def implicit_gradient(t: Any) -> Any:
         if has_dispatch(bottom.__class__):
             with no_grad():
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
-    if face is None:
-        from ndgrad._src.foundations.registry import Tensor as face  # the class lies above the core
+    if tensor_type is None:
+        from ndgrad._src.foundations.registry import Tensor as tensor_type  # the class lies above the core
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):
-        return wrap(face, MetaArray(shape, dtype))
+        return wrap(tensor_type, MetaArray(shape, dtype))
     ones = None if like is None or shape else scalar_one(like, dtype)
     if ones is not None:
-        return wrap(face, ones)
+        return wrap(tensor_type, ones)
     ones = (np if like is None or like.__class__ is np.ndarray else library_of(like)).empty(shape, dtype)
     ones.fill(1)
-    return wrap(face, ones)
+    return wrap(tensor_type, ones)

@@ -10,7 +10,7 @@ import operator
 import re
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 from ndgrad._src.foundations import package_name
 from ndgrad._src.foundations.public_path import set_module
@@ -61,8 +61,9 @@ class device:
 
     __slots__ = ("__weakref__", "index", "type")
 
-    type: str
-    index: int | None
+    if TYPE_CHECKING:  # `typing.get_type_hints` reads them in `ndgrad`, where `int` is a dtype
+        type: str
+        index: int | None
 
     def __new__(cls, type: DeviceLike, index: SupportsIndex | None = None) -> device:  # noqa: PYI034  (one class)
         if index is None:

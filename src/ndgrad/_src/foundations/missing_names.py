@@ -13,11 +13,14 @@ torch is missing without a reason (tests/torch_parity/names). The format:
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ndgrad._src.foundations import module_names
 
 
 class Absence(NamedTuple):
@@ -76,8 +79,19 @@ def refusal(namespace: str, name: str) -> AttributeError:
     return AttributeError(f"module {namespace!r} has no attribute {name!r}{explanation}{code}", name=name)
 
 
+def find_alias(namespace: str, name: str) -> Any:
+    """Return the module that holds the contents of torch's module `namespace.name`; AttributeError with the reason if
+    this package has no such name.
+    """
+    theirs = f"{namespace}.{name}".removeprefix("ndgrad.")
+    ours = module_names.aliases().get(theirs)
+    if ours is None:
+        raise refusal(namespace, name)
+    return importlib.import_module(f"ndgrad.{ours}".rstrip("."))
+
+
 def refuse_absent(namespace: str) -> None:
-    """Give a module a `__getattr__` that explains missing names.
+    """Give a module a `__getattr__` that explains missing names, and finds modules that have another name in torch.
 
     A `__getattr__` written in the file itself would make type checkers accept any name. An existing `__getattr__`, such
     as one that loads names on first use, is asked first.
@@ -89,6 +103,6 @@ def refuse_absent(namespace: str) -> None:
         if own is not None:
             with suppress(AttributeError):
                 return own(name)
-        raise refusal(namespace, name)
+        return find_alias(namespace, name)
 
     names["__getattr__"] = __getattr__

@@ -89,7 +89,7 @@ def plain_linear_dual(
     if not is_inexact(out._array.dtype):
         return out
     made = (
-        level.run(op, (tangent,), settings, a.face, state, True)
+        level.run(op, (tangent,), settings, a.tensor_type, state, True)
         if level is not None and batched
         else op.plain(tangent, **settings)
     )
@@ -143,12 +143,12 @@ def _tangent(
         total = np.array(np.broadcast_to(total, shape))
     if total.dtype != result.dtype or not total.flags.c_contiguous:
         total = np.array(total, dtype=result.dtype, order="C")
-    made = wrap(out.face, total)
+    made = wrap(out.tensor_type, total)
     if not any_batched:
         if level is not None:
             meta_of(made).made_in = level.number
         return made
-    batch = wrap(out.face, made)
+    batch = wrap(out.tensor_type, made)
     meta = batch._meta = Meta()
     meta.batch_level = meta.made_in = level.number
     return batch

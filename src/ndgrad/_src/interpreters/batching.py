@@ -23,7 +23,7 @@ from ndgrad._src.ops.vocabulary import plain_ops, tensor_ops
 def batch_tensor(level: Level, payload: Any) -> Any:
     """Return the batched tensor of `level` over a payload (a tensor) whose dimension 0 is the batch."""
     refuse_sparse(payload, "vmap")
-    t = wrap(payload.face, payload)
+    t = wrap(payload.tensor_type, payload)
     meta = meta_of(t)
     meta.batch_level = level.number
     levels = modes().levels
@@ -58,7 +58,13 @@ class BatchLevel(Level):
         self.randomness = randomness  # "error", "different" or "same"
 
     def run(
-        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+        self,
+        op: Any,
+        args: tuple[Any, ...],
+        settings: dict[str, Any],
+        tensor_type: type[Any],
+        state: Modes,
+        plain: bool,
     ) -> Any:
         """Run an op on whole batches."""
         number = self.number
@@ -149,7 +155,7 @@ def _run_rule(
 
 def _zero_sample(a: Any) -> Any:
     array = innermost_array(a)
-    return wrap(a.face, library_of(array).zeros((1, *a.shape[1:]), array.dtype))
+    return wrap(a.tensor_type, library_of(array).zeros((1, *a.shape[1:]), array.dtype))
 
 
 def _shift(dim: Any) -> Any:

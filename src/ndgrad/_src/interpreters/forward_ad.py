@@ -25,8 +25,6 @@ from ndgrad._src.core.layout import in_layout_of, is_view_of
 from ndgrad._src.core.modes import (
     Modes,
     modes,
-    next_level_number,
-    note_open,
     open_block,
     process,
     put_in_force,
@@ -34,6 +32,7 @@ from ndgrad._src.core.modes import (
     scope,
     thread,
 )
+from ndgrad._src.core.open_levels import next_level_number, note_open
 from ndgrad._src.core.record import fact
 from ndgrad._src.core.saved import in_single, lift
 from ndgrad._src.core.sparse_gradients import refuse_sparse
@@ -109,7 +108,7 @@ def hand_down(wrapper: Any, payload: Any, convert: Any) -> Any:
 
 def _copy_without_tangents(a: Any) -> Any:
     """Return another tensor object over the same payload and history, without tangents."""
-    bare = new(a.__class__ if a.own_dispatch else a.face)
+    bare = new(a.__class__ if a.own_dispatch else a.tensor_type)
     bare._storage = storage_of(a)  # Both share the storage: the bare tensor may be saved and the other one written.
     bare._array = a._array
     bare._node = a._node

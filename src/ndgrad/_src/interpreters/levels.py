@@ -22,13 +22,12 @@ from ndgrad._src.core.modes import (
     Scope,
     close_block,
     modes,
-    next_level_number,
-    note_open,
     open_block,
     process,
     restore,
     scope,
 )
+from ndgrad._src.core.open_levels import next_level_number, note_open
 from ndgrad._src.core.record import finish
 from ndgrad._src.core.sparse_gradients import refuse_sparse
 from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level, requires_grad, wrap
@@ -93,10 +92,17 @@ class Level:
         return enabled
 
     def run(
-        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+        self,
+        op: Any,
+        args: tuple[Any, ...],
+        settings: dict[str, Any],
+        tensor_type: type[Any],
+        state: Modes,
+        plain: bool,
     ) -> Any:
-        """Run an op whose innermost arguments are of this level; `face` is the class of its results. `state` holds the
-        active modes; `plain` is True if only transforms are active."""
+        """Run an op whose innermost arguments are of this level. `tensor_type` is the class of its results, and `state`
+        holds the active modes; `plain` is True if only transforms are active.
+        """
         raise NotImplementedError
 
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -136,7 +142,13 @@ class GradLevel(Level):
         return self.grad_enabled_before and (enabled or (self.paused is not None and self.paused == get_ident()))
 
     def run(
-        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+        self,
+        op: Any,
+        args: tuple[Any, ...],
+        settings: dict[str, Any],
+        tensor_type: type[Any],
+        state: Modes,
+        plain: bool,
     ) -> Any:
         """Run an op on the payloads, and record it in the level's graph."""
         number = self.number
@@ -162,7 +174,7 @@ class GradLevel(Level):
                 made = result if made._node is None else made
                 meta_of(made).made_in = state.levels[-1].number
                 return made
-        return self._record(op, args, settings, face, result, state)
+        return self._record(op, args, settings, tensor_type, result, state)
 
     def _run_below(self, op: Any, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Return the result(s) of an op on the levels below."""
@@ -179,7 +191,13 @@ class GradLevel(Level):
             del outside
 
     def _record(
-        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], result: Any, state: Modes
+        self,
+        op: Any,
+        args: tuple[Any, ...],
+        settings: dict[str, Any],
+        tensor_type: type[Any],
+        result: Any,
+        state: Modes,
     ) -> Any:
         """Record results of the levels below as results of this level."""
         several = op.outputs != 1
@@ -188,7 +206,7 @@ class GradLevel(Level):
             op,
             args,
             settings,
-            face,
+            tensor_type,
             tuple([lower(r) for r in results]) if several else lower(result),
             level=self.number,
         )
@@ -318,7 +336,7 @@ def make_leaf(level: GradLevel, t: Any) -> Any:
     payload = lower(t)
     if isinstance(payload, Variable):
         level.pure = False
-    leaf = wrap(t.face, payload)
+    leaf = wrap(t.tensor_type, payload)
     _share_memory(leaf, t)
     meta = meta_of(leaf)
     meta.requires_grad = True
@@ -346,7 +364,7 @@ def as_tensor_below(t: Any, payload: Any, number: int) -> Any:
         return payload
     if level_number(t) != number:
         return t
-    bare, meta = wrap(t.face, payload), t._meta
+    bare, meta = wrap(t.tensor_type, payload), t._meta
     if not isinstance(payload, numpy.generic):  # NumPy's scalars are never written.
         bare._storage = storage_of(t)
         path = None if meta is None else meta.path if meta.view is None else meta.view.path
@@ -360,7 +378,7 @@ def _payload(t: Any) -> Any:
     if isinstance(t._array, Variable):
         storage_of(t)
         return t._array
-    out = wrap(t.face, t._array)
+    out = wrap(t.tensor_type, t._array)
     _share_memory(out, t)
     return out
 

@@ -21,8 +21,9 @@ from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad._src.core.exact_zeros import mark_overwrite
 from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad._src.core.layout import Order, copy_in_order, order_of
-from ndgrad._src.core.modes import find_silenced, join_levels, modes, thread
+from ndgrad._src.core.modes import modes, thread
 from ndgrad._src.core.node import OVERWRITING
+from ndgrad._src.core.open_levels import find_silenced, join_levels
 from ndgrad._src.core.record import own_edge
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.variable import Variable, meta_of, wrap
@@ -367,7 +368,7 @@ def _lift_payload(level: GradLevel, target: Any) -> None:
     info = None if target._meta is None else target._meta.view
     base = target if info is None else info.base
     if not isinstance(base._array, Variable):
-        base._array = wrap(base.face, base._array)
+        base._array = wrap(base.tensor_type, base._array)
         meta_of(base._array).made_in = 0 if base._meta is None else base._meta.made_in
     if info is not None:
         follow_payload(target)
@@ -409,7 +410,7 @@ def bring_to(level: Level, target: Any) -> None:
                 base._meta.lent = None if outside._storage.known else outside._array
                 outside._array, outside._storage = outside._array.copy(), None
         else:
-            outside = wrap(base.face, base._array)
+            outside = wrap(base.tensor_type, base._array)
             outside._node, outside._storage = base._node, base._storage
             meta = meta_of(outside)
             meta.batch_level, meta.level, meta.made_in = base._meta.batch_level, base._meta.level, base._meta.made_in
@@ -443,7 +444,7 @@ def _put_outside(t: Any) -> Any:
 
     `t` gets other memory, since the versions of the old memory no longer change.
     """
-    outside, own = wrap(t.face, t._array), t._meta
+    outside, own = wrap(t.tensor_type, t._array), t._meta
     outside._node, outside._storage, t._storage = t._node, t._storage, None
     meta = meta_of(outside)
     meta.batch_level, meta.level, meta.made_in, meta.output_nr = own.batch_level, own.level, own.made_in, own.output_nr

@@ -20,7 +20,7 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.detach_checks import at_stake
-from ndgrad._src.core.subclass import add_face
+from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.ops import shape as shape_ops
@@ -63,7 +63,7 @@ class PythonNumber(Array):
     __slots__ = ()
 
 
-add_face(PythonNumber, Array)
+add_tensor_type(PythonNumber, Array)
 
 
 def python_number(t: Array) -> Array:

@@ -319,7 +319,24 @@ class RulesOfOps(Generic[_Rule]):
 
 
 class OpFacts:
-    """Facts that a block gives as they are, with their values for blocks that omit them (see `Facts`)."""
+    """Facts and traits that a block gives as they are, with their values for blocks that omit them (see `Traits`)."""
+
+    outputs = 1
+    variadic = False
+    view = False
+    partial_view = False
+    whole_view = False
+    copies_part: Op | None = None
+    adjoint_write: Callable[..., Any] | None = None
+    consumes = False
+    shares_storage = False
+    write_kernel: Callable[..., Any] | None = None
+    elementwise = False
+    inplace = False
+    may_be_discrete = False
+    needs_values = False
+    shared: Callable[..., Any] | None = None
+    halves_on_device = False
 
     kind: str | None = None
     piecewise_linear = False
@@ -356,9 +373,26 @@ class OpFacts:
                 own[fact] = value
 
 
-_PLAIN_FACTS = frozenset(fact for fact in Facts.__annotations__ if hasattr(OpFacts, fact))
+_PLAIN_FACTS = frozenset(fact for fact in Traits.__annotations__ if hasattr(OpFacts, fact))
+#: Default values of traits. An op has them as attributes of its own, which are quicker to read than those of a class.
+_DEFAULTS = {fact: getattr(OpFacts, fact) for fact in _PLAIN_FACTS if fact not in Facts.__annotations__}
 #: The values of facts that are words.
 _WORDS = {"kind": KINDS, "movement": MOVEMENTS}
+
+
+def _check_block(name: str, vjp: Any, traits: Traits) -> None:
+    """Raise if a block has a known name, unknown keywords, or a shared value that some of its rules do not name."""
+    if name in table:
+        raise ValueError(f"op {name!r} is already in the table; choose another name [nd-op-block]")
+    if unknown := traits.keys() - Traits.__annotations__.keys():
+        raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see _src.ops.table [nd-op-block]")
+    if traits.get("shared") is None or not isinstance(vjp, Mapping):
+        return
+    if not all("shared" in parameter_names(rule) for rule in vjp.values()):
+        raise TypeError(
+            f"op {name!r} has a shared value that not all of its rules name: "
+            "compute it in those that need it instead [nd-op-block]"
+        )
 
 
 class Op(OpFacts):
@@ -376,10 +410,8 @@ class Op(OpFacts):
         batch: str | Callable[..., Any] | _Word,
         **traits: Unpack[Traits],
     ) -> None:
-        if name in table:
-            raise ValueError(f"op {name!r} is already in the table; choose another name [nd-op-block]")
-        if unknown := traits.keys() - Traits.__annotations__.keys():
-            raise TypeError(f"op {name!r}: a block has no {', '.join(unknown)}; see _src.ops.table [nd-op-block]")
+        _check_block(name, vjp, traits)
+        vars(self).update(_DEFAULTS)
         self.name = name
         self.__name__ = name.removesuffix("_all")  # the name shown by profilers and modes
         self.args = tuple(args)
@@ -388,54 +420,27 @@ class Op(OpFacts):
         self.vjp = vjp
         self.jvp = jvp
         self.batch = batch
-        self.outputs = traits.get("outputs", 1)
+        if traits.get("elementwise"):
+            self.memory_order = "kept"
+        self.set_facts(traits)
+        self.needs_values = self.needs_values or batch is DATA_DEPENDENT
         self.discrete_outputs = frozenset(traits.get("discrete_outputs", ()))
-        self.variadic = traits.get("variadic", False)
-        self.view = traits.get("view", False)
-        self.write_kernel = traits.get("write_kernel")
-        self.shares_storage = traits.get("shares_storage", False)
-        self.partial_view = traits.get("partial_view", False)
-        self.whole_view = traits.get("whole_view", False)
-        self.copies_part = traits.get("copies_part")
-        self.adjoint_write = traits.get("adjoint_write")
-        self.consumes = traits.get("consumes", False)
-        self.elementwise = traits.get("elementwise", False)
-        self.inplace = traits.get("inplace", False)
-        self.may_be_discrete = traits.get("may_be_discrete", False)
-        self.needs_values = traits.get("needs_values", False) or batch is DATA_DEPENDENT
         self.constant_args = frozenset(traits.get("constant", "").split())
         self.optional_args = frozenset(traits.get("optional", "").split())
-        self.shared = shared = traits.get("shared")
-        if (
-            shared is not None
-            and isinstance(vjp, Mapping)
-            and not all("shared" in parameter_names(rule) for rule in vjp.values())
-        ):
-            raise TypeError(
-                f"op {name!r} has a shared value that not all of its rules name: "
-                "compute it in those that need it instead [nd-op-block]"
-            )
         ufunc = self.elementwise and not hasattr(forward, "__code__")
         halves = traits.get("halves")
         self.halves = self.view or self.shares_storage or ufunc if halves is None else halves
-        self.halves_on_device = traits.get("halves_on_device", False)
         #: NumPy promotes bfloat16 with a Python float to float32.
         self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
         self.backward_name = traits.get("backward_name") or _camel(name) + "Backward0"
         self.saved_names = traits.get("saved_names", {})
-        if self.elementwise:
-            self.memory_order = "kept"
-        self.set_facts(traits)
         self.known_as = traits.get("known_as", name.removesuffix("_all"))
         self.aten_name = traits.get("aten_name", name.removesuffix("_all"))
         self.one_dtype = "one_dtype" in traits
         #: The op in terms of other ops (ndgrad._src.ops.composite); None for a primitive.
         self.body: Body | None = None
-        default = " ".join(a for a in self.args if a not in _UNPROMOTED) if self.elementwise else ""
-        promoted = traits.get("promotes", traits.get("one_dtype", default)).split()
-        brought = tuple(i for i, a in enumerate(self.args) if a in promoted)
-        self.promotes = brought if len(brought) > 1 or self.variadic else ()
+        self.promotes = self._find_promoted(traits)
         #: True if the op may turn integers into floats.
         self.narrows = self.elementwise and self.outputs == 1 and self.differentiable and not self._keeps_integers()
         self.compares = self.elementwise and self.returns_bool and len(self.args) == 2
@@ -447,6 +452,13 @@ class Op(OpFacts):
         self._compiled: dict[str, Any] = {}
         self._positions: dict[int, tuple[int, ...]] = {}
         table[name] = self
+
+    def _find_promoted(self, traits: Traits) -> tuple[int, ...]:
+        """Return the positions of the arguments that are promoted to a common dtype in torch's namespace."""
+        default = " ".join(a for a in self.args if a not in _UNPROMOTED) if self.elementwise else ""
+        promoted = traits.get("promotes", traits.get("one_dtype", default)).split()
+        found = tuple(i for i, a in enumerate(self.args) if a in promoted)
+        return found if len(found) > 1 or self.variadic else ()
 
     def promoted_positions(self, count: int) -> Sequence[int]:
         """Return the positions, among `count` arguments, that are promoted to a common dtype in torch's namespace."""

@@ -99,9 +99,9 @@ def reduce_for_pickle(t: Any) -> Any:
     return rebuild, (t.__class__, memory_of(t), t.requires_grad, names, state)
 
 
-def rebuild(face: type[Any], array: Any, requires_grad: bool, names: Any, state: dict[str, Any]) -> Any:
+def rebuild(tensor_type: type[Any], array: Any, requires_grad: bool, names: Any, state: dict[str, Any]) -> Any:
     """Rebuild a tensor from its pickle."""
-    made = wrap(face, array)
+    made = wrap(tensor_type, array)
     if requires_grad:
         meta_of(made).requires_grad = True
     if names is not None:

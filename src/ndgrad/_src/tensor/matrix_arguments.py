@@ -52,7 +52,7 @@ def identity(like: Tensor, n: int, batch: tuple[int, ...] = ()) -> Tensor:
     """Return the identity in the dtype, array library and class of a tensor; a batch is expanded without copies."""
     array = payload(like)
     dtype = array.dtype if is_inexact(array.dtype) else np.dtype(np.float64)
-    eye = wrap(like.face, library_of(array).eye(n, dtype=dtype))
+    eye = wrap(like.tensor_type, library_of(array).eye(n, dtype=dtype))
     return shape.expand(eye, shape=(*batch, n, n)) if batch else eye
 
 

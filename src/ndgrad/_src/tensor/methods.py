@@ -41,7 +41,7 @@ def _in_place_operator(name: str, op: Op, shown: str = "") -> Callable[[Any, Any
 
     def method(self: Any, other: Any) -> Any:
         if not (isinstance(other, (Variable, bool, int, float, complex)) or is_raw_array(other)):
-            if not (self.on_numpy_face and isinstance(other, (list, tuple))):
+            if not (self.is_numpy_type and isinstance(other, (list, tuple))):
                 return NotImplemented
             other = registry.numpy_arguments.as_array(other)  # `Array` accepts lists
         elif isinstance(other, np.ndarray) and (other.__class__ is not np.ndarray or not is_number(other.dtype)):

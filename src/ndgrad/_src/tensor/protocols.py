@@ -149,7 +149,7 @@ class PythonProtocols(BareTensor):
     ) -> Self:
         """Wrap the result of a NumPy function that does not dispatch: a constant of the argument's tensor class."""
         t: Any = self
-        return wrap(t.face, array)
+        return wrap(t.tensor_type, array)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Return the array API standard's functions for this tensor: the module ndgrad.array_api."""

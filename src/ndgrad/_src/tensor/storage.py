@@ -113,7 +113,7 @@ def mark_lazy(t: T, kind: str) -> T:
     conjugate: the write would be lost. The storage records the kind for `is_lazy`.
     """
     array = innermost_array(t)
-    if not t.on_numpy_face and isinstance(array, (np.ndarray, np.generic)):
+    if not t.is_numpy_type and isinstance(array, (np.ndarray, np.generic)):
         memory_of(t).flags.writeable = False
         for made in (t, *(() if t._meta is None else (t._meta.tangents or {}).values())):
             if kind and not isinstance(made._array, Variable) and not is_inference(made):

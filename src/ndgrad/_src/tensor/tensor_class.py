@@ -18,9 +18,9 @@ from ndgrad._src.arrays.addresses import contiguous_strides, pointer
 from ndgrad._src.arrays.placement import device_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core import hooks
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import process, thread
-from ndgrad._src.core.subclass import add_face, announce_class, default_dispatch, default_function, make_wrapper
+from ndgrad._src.core.subclass import add_tensor_type, announce_class, default_dispatch, default_function, make_wrapper
 from ndgrad._src.core.variable import Variable, find_recorded, meta_of, np_dtype, requires_grad, wrap
 from ndgrad._src.core.versions import InferenceStorage, Version, is_inference, storage_of, version_number
 from ndgrad._src.core.view import replay
@@ -80,7 +80,7 @@ class Tensor(PythonProtocols, TensorMethods):
     #: True if the class implements ops below autograd itself (see ndgrad._src.core.subclass).
     own_dispatch = False
     #: True if functions and methods have NumPy's meaning, False if torch's.
-    on_numpy_face = False
+    is_numpy_type = False
     #: True if saved values survive later writes (`Array`), False if such writes raise (`Tensor`).
     keeps_saved = False
 
@@ -157,16 +157,16 @@ class Tensor(PythonProtocols, TensorMethods):
         return make_wrapper(cls, size, dtype, device, requires_grad, strides)
 
     @property
-    def face(self) -> type[Tensor]:
+    def tensor_type(self) -> type[Tensor]:
         """The class whose methods and rules the tensor follows: `Tensor` for torch's, `Array` for NumPy's.
 
         >>> import ndgrad
-        >>> ndgrad.nn.Parameter(ndgrad.ones(2)).face
+        >>> ndgrad.nn.Parameter(ndgrad.ones(2)).tensor_type
         <class 'ndgrad.Tensor'>
         """
-        found = FACES.get(self.__class__)
+        found = TENSOR_TYPES.get(self.__class__)
         if found is None:
-            found = next(FACES[c] for c in self.__class__.__mro__ if c in FACES)
+            found = next(TENSOR_TYPES[c] for c in self.__class__.__mro__ if c in TENSOR_TYPES)
         return found
 
     # ----- shape, dtype, device -----
@@ -197,7 +197,7 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.size(), x.size(-1)
         (ndgrad.Size([2, 3]), 3)
         """
-        if process.overriding or self.__class__ not in FACES:
+        if process.overriding or self.__class__ not in TENSOR_TYPES:
             other = answer(Tensor.size, (self,) if dim is None else (self, dim), {})
             if other is not UNASKED:
                 return other
@@ -380,6 +380,11 @@ class Tensor(PythonProtocols, TensorMethods):
         4
         """
         return storage_offset(memory_of(self))
+
+    @property
+    def _cdata(self) -> int:
+        """A number that identifies the tensor while it is alive."""
+        return id(self)
 
     @method
     def data_ptr(self) -> int:
@@ -727,10 +732,10 @@ class Tensor(PythonProtocols, TensorMethods):
         >>> x.grad
         tensor([1., 1.])
         """
-        if process.busy or self._array.__class__ is not np.ndarray or self.__class__ not in FACES:
+        if process.busy or self._array.__class__ is not np.ndarray or self.__class__ not in TENSOR_TYPES:
             other = answer(Tensor.detach, (self,), {})
             return shape.detach(self) if other is UNASKED else other
-        outside: Any = wrap(self.face, self._array)
+        outside: Any = wrap(self.tensor_type, self._array)
         outside._storage = self._storage or storage_of(self)
         return outside
 
@@ -1021,5 +1026,5 @@ def _conj(t: Any) -> Any:
     return conjugate_view(t) if np_dtype(t).kind == "c" else t
 
 
-add_face(Tensor, Tensor)
+add_tensor_type(Tensor, Tensor)
 register(Tensor=Tensor)

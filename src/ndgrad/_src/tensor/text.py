@@ -35,7 +35,7 @@ def tensor_text(t: Tensor) -> str:
     dtype = dtypes.as_dtype(np_dtype(t))
     name, extra = "tensor", []
     has_names = t._meta is not None and t._meta.names is not None
-    if t.__class__ is not t.face and not has_names:
+    if t.__class__ is not t.tensor_type and not has_names:
         name = t.__class__.__name__
     if t._meta is not None:
         extra += [f"tangent={tangent!r}" for _, tangent in sorted((tangents_of(t) or {}).items())]

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import innermost_dual, open_elsewhere
-from ndgrad._src.core.modes import birth_level, find_silenced, join_levels, modes, restore, scope, thread
+from ndgrad._src.core.modes import modes, restore, scope, thread
 from ndgrad._src.core.node import make_node
+from ndgrad._src.core.open_levels import birth_level, find_silenced, join_levels
 from ndgrad._src.core.variable import Variable, edge, meta_of, np_dtype, wrap
 from ndgrad._src.custom_functions.function import (
     Context,
@@ -331,7 +332,7 @@ def _as_tensor_here(o: Any, args: tuple[Any, ...], payloads: tuple[Any, ...]) ->
     for a, p in zip(args, payloads, strict=True):
         if o is p:
             return a
-    return wrap(o.face, lower(o))
+    return wrap(o.tensor_type, lower(o))
 
 
 # ----- vmap -----------------------------------------------------------------------------------------------------------

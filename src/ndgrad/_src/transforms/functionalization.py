@@ -23,7 +23,8 @@ import numpy as np
 from ndgrad._src.core.dispatch import dispatch
 from ndgrad._src.core.inplace import check_memory, check_writable, write
 from ndgrad._src.core.layout import copy_in_order, order_of
-from ndgrad._src.core.modes import Modes, birth_level, section, thread
+from ndgrad._src.core.modes import Modes, section, thread
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.stored_tensors import has_history
 from ndgrad._src.core.variable import (
@@ -115,7 +116,7 @@ def _write_back(pairs: list[tuple[Any, Any]]) -> None:
                     "Pass one of them, and take the view inside. [nd-transform-write]"
                 )
     for t, w in written:
-        write(copy, t, (lift(w._array, t.face),), {})
+        write(copy, t, (lift(w._array, t.tensor_type),), {})
 
 
 class FunctionalLevel(Level):
@@ -134,7 +135,7 @@ class FunctionalLevel(Level):
 
     def tensor(self, value: Any) -> Any:
         """Return a tensor of this level."""
-        t = wrap(value.face, value)
+        t = wrap(value.tensor_type, value)
         meta = meta_of(t)
         meta.level = self.number
         meta.made_in = birth_level()
@@ -154,13 +155,19 @@ class FunctionalLevel(Level):
         if info is not None and info.is_stale(t):
             self._take_again(t, info)
         if not isinstance(t._array, Variable):
-            t._array = lift(t._array, t.face)
+            t._array = lift(t._array, t.tensor_type)
         return t._array
 
     # ----- ops --------------------------------------------------------------------------------------------------------
 
     def run(
-        self, op: Any, args: tuple[Any, ...], settings: dict[str, Any], face: type[Any], state: Modes, plain: bool
+        self,
+        op: Any,
+        args: tuple[Any, ...],
+        settings: dict[str, Any],
+        tensor_type: type[Any],
+        state: Modes,
+        plain: bool,
     ) -> Any:
         # A tensor made inside is brought here on first use: views must see its writes, and graphs must not.
         values = tuple([self.value(a) for a in args])
@@ -249,7 +256,7 @@ class FunctionalLevel(Level):
 
     def write(self, target: Any, value: Any, is_new: bool) -> None:
         shape, dtype, info = tuple(target.shape), np_dtype(target), target._meta.view
-        new = lift(self.value(value), target.face)  # A grad level inside this one hands down bare arrays.
+        new = lift(self.value(value), target.tensor_type)  # A grad level inside this one hands down bare arrays.
         base = target if info is None else info.base
         before = self.value(base)
         renews = not thread.grad_enabled and self._is_own_leaf(base, target)
@@ -309,7 +316,7 @@ class FunctionalLevel(Level):
             return
         if has_history(base._array):
             raise _history_error("a write of NumPy's", base)
-        base._array = lift(lent.copy(), base.face)
+        base._array = lift(lent.copy(), base.tensor_type)
         storage = storage_of(base)
         storage.bump("a write of NumPy's")
         self._take_views_again(storage)

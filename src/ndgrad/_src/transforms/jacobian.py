@@ -100,7 +100,7 @@ def jacrev(
         if len(outputs) == 1 and shape_of(outputs[0]) == ():
             # A single number needs a gradient but no batch.
             (o,) = outputs
-            rows = pull_all(wrap(o.face, library_of(innermost_array(o)).ones((), np_dtype(o))))
+            rows = pull_all(wrap(o.tensor_type, library_of(innermost_array(o)).ones((), np_dtype(o))))
         else:
             rows = vmap(pull_all, chunk_size=chunk_size)(*_basis(outputs))
         # Unless there is only one number, rows[k] has shape (all output elements, *input k). Split it by output.
@@ -323,7 +323,7 @@ def _basis(tensors: list[Any]) -> list[Any]:
                 f"a Jacobian needs floating tensors, but one has dtype {np_dtype(t)}. Convert it first. [nd-grad-dtype]"
             )
         basis = library_of(innermost_array(t)).eye(total, size, -start, np_dtype(t))
-        out.append(wrap(t.face, basis.reshape((total, *t.shape))))
+        out.append(wrap(t.tensor_type, basis.reshape((total, *t.shape))))
         start += size
     return out
 

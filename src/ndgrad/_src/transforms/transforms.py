@@ -131,10 +131,10 @@ class _Recorded:
         found: list[Any] = [None] * len(self.leaves)
         if active:
             grads = [cotangents[i] for i in active]
-            lane = "arrays" if level.pure and all(map(is_constant, grads)) else "payloads"
+            path = "arrays" if level.pure and all(map(is_constant, grads)) else "payloads"
             found = backward_from(
                 [outputs[i] for i in active], grads,
-                retain_graph=keep, create_graph=False, inputs=self.leaves, accumulate=False, path=lane,
+                retain_graph=keep, create_graph=False, inputs=self.leaves, accumulate=False, path=path,
             ) or found  # fmt: skip
         return tree_unflatten([self._as_tensor(g, leaf) for g, leaf in zip(found, self.leaves, strict=True)], self.spec)
 
@@ -145,7 +145,7 @@ class _Recorded:
     def _as_tensor(self, g: Any, leaf: Any) -> Any:
         if g is None:
             return tensor_ops.zeros_like(unwrap(self.level, leaf))
-        return g if isinstance(g, Variable) else wrap(leaf.face, g)
+        return g if isinstance(g, Variable) else wrap(leaf.tensor_type, g)
 
 
 def _check_differentiable(name: str, t: Any) -> None:

@@ -30,7 +30,7 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     if not isinstance(tensor, Variable):
         raise TypeError(f"debug_unwrap: expected a tensor, but got {type(tensor).__name__}. [nd-type]")
     while level_number(tensor):
-        tensor = lift(tensor._array, tensor.face)
+        tensor = lift(tensor._array, tensor.tensor_type)
         if not recurse:
             break
     return tensor

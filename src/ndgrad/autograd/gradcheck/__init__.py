@@ -264,7 +264,7 @@ def get_analytical_jacobian(
 
 def like_matrix(t: Tensor, matrix: Array) -> Tensor:
     """Return a matrix as a tensor of the class and device of `t`."""
-    return wrap(t.face, library_of(innermost_array(t)).asarray(matrix))
+    return wrap(t.tensor_type, library_of(innermost_array(t)).asarray(matrix))
 
 
 def _check_grad_out(name: str, grad_out: float) -> None:

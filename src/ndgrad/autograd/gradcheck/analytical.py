@@ -33,7 +33,7 @@ def differentiable(outputs: Sequence[Any]) -> list[int]:
 def like(t: Tensor, values: Array) -> Tensor:
     """Return a constant with given values on the device of `t`."""
     library = library_of(innermost_array(t))
-    return wrap(t.face, library.asarray(np.asarray(values).reshape(tuple(t.shape)).astype(np_dtype(t))))
+    return wrap(t.tensor_type, library.asarray(np.asarray(values).reshape(tuple(t.shape)).astype(np_dtype(t))))
 
 
 def unit(t: Tensor, element: int, value: complex) -> Tensor:

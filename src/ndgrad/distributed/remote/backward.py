@@ -229,9 +229,9 @@ class Pass:
                 array = g._array if isinstance(g, Variable) else g
                 before = gradients.get(leaf)
                 if before is None:  # the engine hands one array to all terms of a sum
-                    gradients[leaf] = wrap_gradient(leaf.face, copy_like(array, leaf._array))
+                    gradients[leaf] = wrap_gradient(leaf.tensor_type, copy_like(array, leaf._array))
                 else:
-                    gradients[leaf] = wrap_gradient(leaf.face, before._array + array)
+                    gradients[leaf] = wrap_gradient(leaf.tensor_type, before._array + array)
             self.context.failure = None
 
 

@@ -51,7 +51,7 @@ class _Pickler(pickle.Pickler):
             return None
         self.tensors.append(obj)
         array = obj._array
-        return len(self.tensors) - 1, array.dtype, array.shape, obj.face is not Tensor
+        return len(self.tensors) - 1, array.dtype, array.shape, obj.tensor_type is not Tensor
 
 
 def pack(value: Any, rank: int, peer: int, *, record: bool = True, copy: bool = True) -> Packed:
@@ -81,14 +81,14 @@ class _Unpickler(pickle.Unpickler):
         self._buffers = packed.buffers
 
     def persistent_load(self, pid: Any) -> Any:
-        number, dtype, shape, on_numpy_face = pid
+        number, dtype, shape, is_numpy_type = pid
         if number not in self.tensors:
             array = self._buffers[number].view(dtype).reshape(shape)
-            self.tensors[number] = wrap(_numpy_face() if on_numpy_face else Tensor, array)
+            self.tensors[number] = wrap(_numpy_tensor_type() if is_numpy_type else Tensor, array)
         return self.tensors[number]
 
 
-def _numpy_face() -> type[Any]:
+def _numpy_tensor_type() -> type[Any]:
     from ndgrad.numpy import Array  # few programs use both tensor types
 
     return Array

@@ -66,7 +66,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError(
             f"hardtanh: min_val {min_val} is larger than max_val {max_val}. Give the lower bound first. [nd-range]"
         )
-    if np_dtype(input).kind in "iu" and not input.on_numpy_face:  # integers stay integers, and the bounds are truncated
+    if np_dtype(input).kind in "iu" and not input.is_numpy_type:  # integers stay integers, and the bounds are truncated
         min_val, max_val = int(min_val), int(max_val)
     return _apply(activation.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
 

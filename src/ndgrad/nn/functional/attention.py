@@ -10,7 +10,7 @@ import numpy as np
 from ndgrad._src.arrays.native_kernels import attention_kernels
 from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.core.detach_checks import as_number
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import attention as attention_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
@@ -85,7 +85,7 @@ def scaled_dot_product_attention(
 
 def _has_logs(query: Tensor, key: Tensor, value: Tensor, scale: float) -> bool:
     """True if a device keeps the logarithms for faster gradients: all tensors are plain arrays."""
-    if not (query.__class__ in FACES and key.__class__ in FACES and value.__class__ in FACES):
+    if not (query.__class__ in TENSOR_TYPES and key.__class__ in TENSOR_TYPES and value.__class__ in TENSOR_TYPES):
         return False
     arrays = query._array, key._array, value._array
     kernels = attention_kernels(*arrays, None)

@@ -15,7 +15,7 @@ from ndgrad._src.arrays.device_kernels import targets_later
 from ndgrad._src.arrays.native_kernels import class_loss_kernels
 from ndgrad._src.arrays.precision import is_half, is_inexact
 from ndgrad._src.core.detach_checks import as_number
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.variable import np_dtype, shape_of, wrap
 from ndgrad._src.ops import loss as loss_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
@@ -68,14 +68,14 @@ class _Targets:
         self.counted: Tensor | None = None
         numbers = values_to_check(target)
         wrong = loss_ops.wrong_class(name, self.classes, ignore_index)
-        plain = target.__class__ in FACES and numbers is target._array
+        plain = target.__class__ in TENSOR_TYPES and numbers is target._array
         if getattr(numbers, "later_targets", None) is not None:  # during tracing
             later = numbers.later_targets(self.classes, ignore_index, wrong)
         else:
             later = targets_later(numbers, self.classes, ignore_index, wrong) if plain else None
         self.is_on_device = later is not None
         if later is not None:  # checking for ignored targets would have to wait
-            target, self.counted = (wrap(FACES[target.__class__], array) for array in later)
+            target, self.counted = (wrap(TENSOR_TYPES[target.__class__], array) for array in later)
         elif _some_are_ignored(numbers, self.classes, ignore_index, wrong):
             self.counted = target != ignore_index
             target = ops.where(self.counted, target, 0)
@@ -219,9 +219,9 @@ def cross_entropy(
 
 def _is_one_kernel(input: Tensor, target: Tensor, weight: Tensor | None) -> bool:
     """True if a device has a kernel for the whole loss: all tensors are plain arrays, and weights are given."""
-    if input.__class__ not in FACES or target.__class__ not in FACES:
+    if input.__class__ not in TENSOR_TYPES or target.__class__ not in TENSOR_TYPES:
         return False
-    if weight is not None and (weight.__class__ not in FACES or weight.requires_grad):
+    if weight is not None and (weight.__class__ not in TENSOR_TYPES or weight.requires_grad):
         return False
     return class_loss_kernels(input._array, target._array, None if weight is None else weight._array) is not None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy
 
 from ndgrad._src.arrays.library import is_on_device, library_of
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.ops import random
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
@@ -26,9 +26,9 @@ def kept_like(input: Tensor, p: float) -> Tensor:
     """Return a mask that is True with probability 1 - p, in the shape of `input`. On a GPU, one kernel draws it."""
     if input.device.type != "cuda":
         return uniform_like(input) >= p
-    array = input._array if input.__class__ in FACES else None
+    array = input._array if input.__class__ in TENSOR_TYPES else None
     if array is not None and is_on_device(array):
-        template = wrap(FACES[input.__class__], library_of(array).empty((), numpy.bool_))
+        template = wrap(TENSOR_TYPES[input.__class__], library_of(array).empty((), numpy.bool_))
         template = ops.expand(template, shape=tuple(array.shape))
     else:  # followed by transforms and traces
         template = ops.cast(ops.detach(input), dtype=numpy.dtype(bool))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.variable import shape_of
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
@@ -18,7 +18,7 @@ _INTS = {int}
 
 def sizes_of(t: Tensor) -> Sizes:
     """Return the shape of a tensor as a plain tuple."""
-    return shape_of(t) if t.__class__ in FACES else tuple(t.shape)
+    return shape_of(t) if t.__class__ in TENSOR_TYPES else tuple(t.shape)
 
 
 def per_axis(name: str, what: str, value: Shape, axes: int) -> Sizes:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
+from ndgrad.nn.modules.attention import MultiheadAttention as MultiheadAttention  # torch's place for it
 from ndgrad.nn.modules.module import Module, new_parameter, settings_text
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.linear import NonDynamicallyQuantizableLinear
 from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
-    from ndgrad.nn.parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
 

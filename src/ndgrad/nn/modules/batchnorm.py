@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ndgrad._src.arrays.dtypes import int64
 from ndgrad._src.tensor.functions.creation import ones, zeros
 from ndgrad._src.tensor.functions.data import tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Dtype, Tensor
-    from ndgrad.nn.parameter import Parameter
+    from ndgrad._typing import Device, Dtype
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 

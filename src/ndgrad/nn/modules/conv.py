@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Dtype, Shape, Tensor
-    from ndgrad.nn.parameter import Parameter
+    from ndgrad._typing import Device, Dtype, Shape
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 

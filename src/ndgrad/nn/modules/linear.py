@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
-    from ndgrad.nn.parameter import Parameter
 
 __all__ = ["Bilinear", "Identity", "Linear"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn import functional as F
 from ndgrad.nn.functional.reduction import read_reduction
 from ndgrad.nn.modules.distance import PairwiseDistance
@@ -12,7 +13,7 @@ from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.module import Module
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad._typing import Device, Dtype
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "GaussianNLLLoss",

@@ -30,7 +30,7 @@ from ndgrad.nn.modules.registry import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from ndgrad.nn.modules.state import Stateful
+from ndgrad.nn.modules.state import EXTRA, Stateful
 from ndgrad.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ __all__ = [
     "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]  # fmt: skip
+
+# torch's names in this file
+_EXTRA_STATE_KEY_SUFFIX = EXTRA
 
 
 class Module(Hooked, Stateful, Registry):

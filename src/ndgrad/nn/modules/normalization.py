@@ -8,10 +8,10 @@ from ndgrad._src.tensor.functions.creation import arange
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Shape, Tensor
-    from ndgrad.nn.parameter import Parameter
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn import functional as F
 from ndgrad.nn.modules.conv import repeat_per_axis
 from ndgrad.nn.modules.module import Module, settings_text
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Shape, Tensor
+    from ndgrad._typing import Shape
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",

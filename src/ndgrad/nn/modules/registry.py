@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ndgrad._src.core.hooks import RemovableHandle
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn.parameter import Buffer, Parameter, is_lazy
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.nn.modules.module import Module
 
 #: Hooks on registration, for all modules: kind ("parameter", "buffer", "module") -> hooks called

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ndgrad._src.tensor.functions.creation import zeros
@@ -17,11 +17,11 @@ from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
+from ndgrad.nn.parameter import Parameter
 from ndgrad.nn.utils.rnn import PackedSequence
 
 if TYPE_CHECKING:
     from ndgrad._typing import Device, Dtype, Tensor
-    from ndgrad.nn.parameter import Parameter
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -217,7 +217,7 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Parameter]]:
         """The parameters of each layer and direction."""
-        return [[getattr(self, name) for name in names] for names in self._all_weights]
+        return [[self._weight(name) for name in names] for names in self._all_weights]
 
     @property
     def _flat_weights_names(self) -> list[str]:
@@ -225,7 +225,23 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Parameter]:
-        return [getattr(self, name) for name in self._flat_weights_names]
+        return [self._weight(name) for name in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Sequence[Any]) -> None:
+        # The tensors to compute with, in place of parameters, as libraries that compute weights set them.
+        self.__dict__["_given_weights"] = dict(zip(self._flat_weights_names, weights, strict=True))
+
+    def _weight(self, name: str) -> Any:
+        given = self.__dict__.get("_given_weights")
+        return getattr(self, name) if given is None or name not in given else given[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_flat_weights":  # a property; Module's own method would register the tensors
+            object.__setattr__(self, name, value)
+            return
+        self.__dict__.get("_given_weights", {}).pop(name, None)
+        super().__setattr__(name, value)
 
     def flatten_parameters(self) -> None:
         """Do nothing: torch arranges the weights for its GPU kernels here."""
@@ -349,7 +365,7 @@ class RNNBase(Module):
         return data, tuple(stack(parts) for parts in zip(*lasts, strict=True))
 
     def _weights(self, place: int) -> tuple[Any, ...]:
-        by_kind = {name.rsplit("_l", 1)[0]: getattr(self, name) for name in self._all_weights[place]}
+        by_kind = {name.rsplit("_l", 1)[0]: self._weight(name) for name in self._all_weights[place]}
         return tuple(by_kind.get(kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"))
 
     def extra_repr(self) -> str:

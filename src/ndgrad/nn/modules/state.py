@@ -17,10 +17,10 @@ from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.hooks import RemovableHandle
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import as_tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
     from ndgrad.nn.modules.module import Module
 
 EXTRA = "_extra_state"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,15 +10,13 @@ from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.tensor.functions.creation import eye
 from ndgrad._src.tensor.functions.data import as_tensor
 from ndgrad._src.tensor.functions.join import cat
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn.functional.distance import normalize
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import is_lazy
 from ndgrad.nn.utils import parametrize
 from ndgrad.nn.utils.spectral_norm import iterate, matrix_of, usual_dim
 from ndgrad.nn.utils.weight_norm import norm_except_dim, scale_slices
-
-if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

@@ -11,16 +11,14 @@ import contextlib
 import copy
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ndgrad._src.core.grad_mode import enable_grad, no_grad
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn.modules.container import ModuleDict, ModuleList
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
 
 __all__ = [
     "cached", "ParametrizationList", "register_parametrization", "is_parametrized", "remove_parametrizations",

@@ -401,6 +401,6 @@ def matmul_with_tensors(left: Any, right: Any) -> Tensor:
     """Multiply SciPy's sparse array with a tensor; the result has the tensor's class."""
     tensor = left if isinstance(left, Variable) else right
     made = product(as_sparse(left), right) if is_scipys(left) else product_from_left(left, as_sparse(right))
-    return made if tensor.on_numpy_face else made.tensor()
+    return made if tensor.is_numpy_type else made.tensor()
 
 

@@ -6,12 +6,10 @@ import bisect
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ndgrad._src.arrays.generator import Generator, default_generator
-
-if TYPE_CHECKING:
-    from ndgrad._typing import Tensor
+from ndgrad._src.tensor.tensor_class import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ndgrad._src.arrays.generator import Generator, default_generator
 from ndgrad.utils.data.collate import default_collate, default_convert
@@ -103,13 +103,13 @@ class DataLoader(Generic[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         seed = int((self.generator or default_generator).numpy.integers(0, 2**63 - 1)) if self.num_workers else 0
         if not self.num_workers:
-            return _alone(self)
+            return _SingleProcessDataLoaderIter(self)
         if not self.persistent_workers:
-            return _Pass(self, _Workers(self), seed)
+            return _MultiProcessingDataLoaderIter(self, _Workers(self), seed)
         if self._kept is None or self._kept.is_closed:
             self._kept = _Workers(self)
         self._kept.start_over()
-        return _Pass(self, self._kept, seed)
+        return _MultiProcessingDataLoaderIter(self, self._kept, seed)
 
     def __len__(self) -> int:
         if self.is_stream:
@@ -119,6 +119,20 @@ class DataLoader(Generic[T_co]):
             return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
         return len(self.batch_sampler if self.batch_sampler is not None else self.sampler)  # type: ignore[arg-type]
 
+    @property
+    def _auto_collation(self) -> bool:
+        """True if samples are collated into batches: torch's name."""
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        """The sampler of batches, or of samples if they are not collated: torch's name."""
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def _get_iterator(self) -> Iterator[T_co]:
+        """Return a new pass over the data: torch's name."""
+        return self.__iter__()
+
     def tasks(self) -> Iterator[Any]:
         """Yield the tasks of one pass (see Fetch)."""
         if self.is_stream:
@@ -127,7 +141,30 @@ class DataLoader(Generic[T_co]):
         yield from (self.batch_sampler if self.collates else self.sampler) or ()
 
 
-def _alone(loader: DataLoader[Any]) -> Iterator[Any]:
+class _BaseDataLoaderIter(Iterator[Any]):
+    """A pass over the data of a loader."""
+
+    loader: DataLoader[Any]
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """A pass over the data in this process."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader = loader
+        self._batches = _make_batches(loader)
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+
+def _make_batches(loader: DataLoader[Any]) -> Iterator[Any]:
     """Yield the batches, made in this process."""
     fetch = Fetch(loader.dataset, loader.collates, loader.collate_fn, loader.drop_last)
     for task in loader.tasks():
@@ -191,7 +228,7 @@ def _stop(processes: list[Any], connections: list[Any], prefix: str | None) -> N
         sweep(prefix)
 
 
-class _Pass(Iterator[Any]):
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     """A pass over the data by workers."""
 
     def __init__(self, loader: DataLoader[Any], workers: _Workers, seed: int) -> None:
@@ -212,12 +249,6 @@ class _Pass(Iterator[Any]):
             self._send(number, None, Epoch(seed))
         for _ in range((loader.prefetch_factor or 2) * loader.num_workers):
             self._ask()
-
-    def __iter__(self) -> _Pass:
-        return self
-
-    def __len__(self) -> int:
-        return len(self.loader)
 
     def __next__(self) -> Any:
         if self.is_over:

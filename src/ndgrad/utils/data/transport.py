@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.variable import Variable, requires_grad, wrap
 from ndgrad._src.tensor.tensor_class import Tensor
 
@@ -27,7 +27,7 @@ _ALIGNED = 64
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
-        if not isinstance(obj, Variable) or obj.__class__ not in FACES or isinstance(obj._array, Variable):
+        if not isinstance(obj, Variable) or obj.__class__ not in TENSOR_TYPES or isinstance(obj._array, Variable):
             return NotImplemented
         wants = requires_grad(obj)
         if obj._node is not None and wants:
@@ -35,7 +35,7 @@ class _Pickler(pickle.Pickler):
                 f"a batch holds a tensor of shape {tuple(obj.shape)} that was computed from one that requires grad, "
                 "and graphs do not leave a process. Use detach() in the dataset or the collate_fn. [nd-pickle]"
             )
-        return _receive, (obj.face.on_numpy_face, obj._array, wants)
+        return _receive, (obj.tensor_type.is_numpy_type, obj._array, wants)
 
 
 def _receive(is_array: bool, array: Any, wants: bool) -> Any:

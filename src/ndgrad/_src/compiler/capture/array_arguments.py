@@ -41,12 +41,12 @@ def as_inputs(flat: Sequence[Any]) -> list[Any] | None:
         if leaf.__class__ is np.ndarray and id(leaf) not in made:
             if leaf.dtype.kind not in "biufc" or not leaf.dtype.isnative:
                 return None
-            made[id(leaf)] = wrap_lent(_face(), leaf)
+            made[id(leaf)] = wrap_lent(_numpy_tensor_type(), leaf)
     return [made.get(id(leaf), leaf) for leaf in flat]
 
 
 @functools.cache
-def _face() -> Any:
+def _numpy_tensor_type() -> Any:
     return registry.numpy_array.to_array(wrap(Tensor, np.zeros(()))).__class__
 
 
@@ -59,9 +59,9 @@ class Form:
 
     def fits(self, made: Specialisation) -> bool:
         """True if results of a program can be converted to this form."""
-        if made.result_spec != self.spec:
+        if made.trace.result_spec != self.spec:
             return False
-        for (given, given_dtype), (cls, dtype) in zip(made.results.kinds(), self.kinds, strict=False):
+        for (given, given_dtype), (cls, dtype) in zip(made.trace.results.kinds(), self.kinds, strict=False):
             if given is None:
                 continue
             is_plain = issubclass(cls, (np.ndarray, np.generic)) and issubclass(given, Variable)

@@ -24,7 +24,7 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.tensor_metadata import list_replacements
 from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.core.borrowed_memory import Lent
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.node import Node, make_node
 from ndgrad._src.core.variable import BareTensor, Meta, requires_grad
@@ -156,7 +156,7 @@ def _property(name: str) -> property:
     def get(t: Any) -> Any:
         payload = _get_array(t)
         kind = payload.__class__
-        if kind is TracedArray or kind in FACES:  # made by the trace or by a transform, the most frequent cases
+        if kind is TracedArray or kind in TENSOR_TYPES:  # made by the trace or by a transform, the most frequent cases
             return read(t)
         tracer = modes().tracer()
         proxy = None if tracer is None else tracer.find_captured(id(t))
@@ -277,7 +277,7 @@ if hasattr(os, "register_at_fork"):
 def refuse_tensor(t: Any) -> str | None:
     """Return the reason why a tensor cannot be an input of a program; None if it can."""
     payload = _get_array(t)
-    if t.__class__ not in FACES:
+    if t.__class__ not in TENSOR_TYPES:
         return f"a tensor of class {type(t).__name__} takes part, which may have rules of its own"
     if payload.__class__ is not np.ndarray and not isinstance(payload, np.generic) and not is_on_device(payload):
         return f"a tensor over {type(payload).__name__} takes part"

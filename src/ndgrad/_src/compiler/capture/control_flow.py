@@ -264,7 +264,7 @@ def _emit_loop(plan: Rounds, tensors: Tensors) -> list[Any]:
     }
     emit(tracer, loop, [*arguments[:n], *region.taken, *arguments[n:]], settings, results)
     found = [*results[:n], *[_sort_rows(tracer, v, plan.reverse) for v in stacks]]
-    return [wrap(face, tracer.array(v)) for face, v in zip(region.faces, found, strict=True)]
+    return [wrap(tensor_type, tracer.array(v)) for tensor_type, v in zip(region.tensor_types, found, strict=True)]
 
 
 def _sort_rows(tracer: Any, stack: Value, reverse: bool) -> Value:
@@ -316,7 +316,7 @@ class Cond(Function):
             raise GraphBreak(f"the branches of a cond give {values[0]} and {values[1]}")
         results = tuple([Value(*kind) for kind in values[0]])
         emit(tracer, branch, [tracer.argument(pred._array), *taken], programs, results)
-        return tuple([wrap(face, tracer.array(v)) for face, v in zip(sides["on_true"].faces, results, strict=True)])
+        return tuple([wrap(tensor_type, tracer.array(v)) for tensor_type, v in zip(sides["on_true"].tensor_types, results, strict=True)])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -112,7 +112,7 @@ def _differentiate(tracer: Tracer, forward: Program, ends: Sequence[int], wanted
                 return None  # same ops, but tensors of another class
             tops = [made[i] for i in ends]
             given = [again.input(t._array) for t in tops]
-            cotangents = [wrap(t.face, payload) for t, payload in zip(tops, given, strict=True)]
+            cotangents = [wrap(t.tensor_type, payload) for t, payload in zip(tops, given, strict=True)]
             found = grad(tops, [sources[i] for i in wanted], cotangents, allow_unused=True)
             return Joint(
                 again.program,

@@ -159,7 +159,7 @@ class SeenNumbers:
                 key = place_key(slots, index)
                 if key is not None:
                     self.places.add(key)
-            elif type(a) in (list, dict) and type(a) is type(b) and (inside := environment.find_contents(b)) is not None:
+            elif type(a) in (list, dict) and type(a) is type(b) and (inside := environment.reached.find_contents(b)) is not None:
                 self._learn(environment, inside, list(a) if type(a) is list else [*a.keys(), *a.values()])
 
     def learn_effects(self, effects: Sequence[tuple[Effect, Sequence[Any]]]) -> None:
@@ -218,7 +218,7 @@ def _may_grow(environment: Environment, slots: CapturedSlots) -> bool:
     """True if a stand-in can replace a list in all slots that hold it."""
     if slots.form is None or slots.form[0] != "items" or type(slots.form[1]) not in (list, collections.deque):
         return False
-    places = environment.find_slots(slots.form[1])
+    places = environment.reached.find_slots(slots.form[1])
     return bool(places) and all(place_key(*place) is not None for place in places or ())
 
 
@@ -287,7 +287,7 @@ class NumberSlots:
 
     def _can_replace(self, value: Any) -> bool:
         """True if a stand-in can replace an object in all slots that hold it."""
-        places = self.environment.find_slots(value)
+        places = self.environment.reached.find_slots(value)
         return bool(places) and all(place_key(*place) is not None for place in places or ())
 
     def __bool__(self) -> bool:
@@ -328,18 +328,18 @@ class NumberSlots:
             made = make_growing(slots, self.looked_at, tracer)
             slots.then = slots.read()
             self.stand_ins.append(made)
-            for holder, place in self.environment.find_slots(made.original) or ():
+            for holder, place in self.environment.reached.find_slots(made.original) or ():
                 installed[id(holder), place] = holder, made
         for made in self.functions:
-            for holder, place in self.environment.find_slots(made.original) or ():
+            for holder, place in self.environment.reached.find_slots(made.original) or ():
                 installed[id(holder), place] = holder, made
-        for cache in self.environment.caches:
+        for cache in self.environment.reached.caches:
             if self._can_replace(cache):
                 stand_in = CacheStandIn(cache, tracer, self.environment)
-                for holder, place in self.environment.find_slots(cache) or ():
+                for holder, place in self.environment.reached.find_slots(cache) or ():
                     installed[id(holder), place] = holder, stand_in
             else:
-                self.environment.refuse_cache(cache)
+                self.environment.reached.opaque.refuse_cache(cache)
         self.environment.install(installed)
 
     def end(self, tape: NumberTape) -> None:

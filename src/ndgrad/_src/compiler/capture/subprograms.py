@@ -55,7 +55,7 @@ class BodyTracer(Tracer):
         self.program.inputs.append(value)
         payload = self.array(value)
         self._given.append(payload)
-        return wrap(like.face, payload)
+        return wrap(like.tensor_type, payload)
 
     def capture(self, t: Any, array: Any) -> CapturedTensor:
         if self.around is None:
@@ -145,7 +145,7 @@ class LiftedFunction:
             #: Captured tensors, as the surrounding code sees them.
             self.captured = watch.captured()
             self._replace = watch.replacing()
-            self._types = [(t.face, tuple(t.shape), np_dtype(t)) for t in made]
+            self._types = [(t.tensor_type, tuple(t.shape), np_dtype(t)) for t in made]
             if tracer.around is not None:
                 _check_unread(tracer, made)
             del made
@@ -157,7 +157,7 @@ class LiftedFunction:
 
     def zeros(self, tensors: Tensors) -> list[Any]:
         """Return zeros with the shapes and dtypes of the results."""
-        return [tensor_ops.expand(wrap(face, np.zeros((), dtype)), shape=shape) for face, shape, dtype in self._types]
+        return [tensor_ops.expand(wrap(tensor_type, np.zeros((), dtype)), shape=shape) for tensor_type, shape, dtype in self._types]
 
 
 class Region:
@@ -170,7 +170,7 @@ class Region:
             given = [inner.make_input(t, shape) for t, shape in own]
             made = f([*given, *rest])
             #: Tensor classes of the results.
-            self.faces = [getattr(t, "face", Tensor) for t in made]
+            self.tensor_types = [getattr(t, "tensor_type", Tensor) for t in made]
             outputs = inner.outputs(made)
             del made, given
         own_inputs = inner.program.inputs

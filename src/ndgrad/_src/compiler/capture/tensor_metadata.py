@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.traced_arrays import TracedArray
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.variable import BareTensor
 from ndgrad._src.foundations.locks import make_lock
@@ -54,10 +54,10 @@ _attributes = BareTensor.__dict__["__dict__"]
 
 def list_replacements(find_tracer: Callable[[], Any]) -> list[tuple[type, str, Any]]:
     """Return the class attributes to replace during a trace: class, name, replacement."""
-    (tensor,) = [cls for cls in FACES if not any(base in FACES for base in cls.__mro__[1:])]
+    (tensor,) = [cls for cls in TENSOR_TYPES if not any(base in TENSOR_TYPES for base in cls.__mro__[1:])]
     found: list[tuple[type, str, Any]] = []
     for name in (*_OWN, *_OF_ORDER, "is_leaf", "grad_fn"):
-        for cls in FACES:
+        for cls in TENSOR_TYPES:
             own = cls.__dict__.get(name)
             if own is None and cls is tensor:
                 own = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)

@@ -1,6 +1,6 @@
 """Monitor of the calls that a function makes during a trace. It sees each call before it happens.
 
-The environment knows the objects that a function reaches from its code (see ndgrad._src.compiler.capture.environment).
+The environment knows the objects that a function reaches from its code (see ndgrad._src.compiler.capture.reachable_objects).
 A trace can do more: it can call C functions, whose code is not visible, and run code that was found by a computed name.
 So the interpreter reports each call (`sys.setprofile`), and a call that is not known to be safe ends the trace before
 it begins:
@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ndgrad._src.compiler.capture.code_origin import is_foreign
-from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.known_calls import is_setter, refuse_c_function, refuse_python_code
+from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
 from ndgrad._src.compiler.native import profile_filter
 from ndgrad._src.core.variable import Variable
 
@@ -80,9 +80,9 @@ class TraceEnd(BaseException):
 class TraceWatch:
     """Context in which the calls of this thread are watched."""
 
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        #: Identities of checked code of the user; the environment keeps it alive.
+    def __init__(self, reached: ReachableObjects) -> None:
+        self._reached = reached
+        #: Identities of checked code of the user; `reached` keeps it alive.
         self._checked: set[int] = set()
         #: Attributes of library modules that were looked up by computed names.
         self.library_names: list[tuple[Any, str]] = []
@@ -146,49 +146,50 @@ class TraceWatch:
             if event == "return" and frame is self._import:
                 self._note_import(None)
         elif event == "c_call":
-            kind, _ = _files.get(frame.f_code.co_filename) or _kind_of(frame)
-            if arg is warn and (kind != _LIBRARY or _is_called_by_user(frame)):
-                raise GraphBreak("the function warns")
-            if kind == _USER or (kind == _LIBRARY and _is_called_by_user(frame)):
-                self._check_c_call(frame, arg)
+            self._look_at_c_call(frame, arg)
         elif event == "call":
-            kind, module = _files.get(frame.f_code.co_filename) or _kind_of(frame)
-            if kind == _USER:
-                if id(frame.f_code) not in self._checked:
-                    self._check_user_code(frame)
-            elif kind == _FILES:
-                raise _refusal(f"{module}.{frame.f_code.co_qualname}")
-            elif kind == _OWN:
-                if is_setter(frame.f_code):
-                    raise GraphBreak(f"the function calls {frame.f_code.co_name}, which changes a setting of the process")
-                _own[id(frame.f_code)] = frame.f_code
-                calls = profile_filter.load(warn)
-                if calls is not None:
-                    calls.add(frame.f_code)
-            elif kind == _LIBRARY:
-                if module == "importlib._bootstrap" and not _is_called_by_user(frame):
-                    self._note_import(frame)  # all code until its return belongs to the import
-                    return
-                if module == "warnings" and frame.f_code.co_name == "__init__":
-                    _forget_warning(frame)
-                refused = refuse_python_code(module, frame.f_code)
-                if refused is not None and _is_called_by_user(frame) and not self._is_allowed_here(frame):
-                    raise _refusal(refused)
+            self._look_at_call(frame)
+
+    def _look_at_c_call(self, frame: types.FrameType, function: Any) -> None:
+        kind, _ = _files.get(frame.f_code.co_filename) or _kind_of(frame)
+        if function is warn and (kind != _LIBRARY or _is_called_by_user(frame)):
+            raise GraphBreak("the function warns")
+        if kind == _USER or (kind == _LIBRARY and _is_called_by_user(frame)):
+            self._check_c_call(frame, function)
+
+    def _look_at_call(self, frame: types.FrameType) -> None:
+        code = frame.f_code
+        kind, module = _files.get(code.co_filename) or _kind_of(frame)
+        if kind == _USER:
+            if id(code) not in self._checked:
+                self._check_user_code(frame)
+        elif kind == _FILES:
+            raise _refusal(f"{module}.{code.co_qualname}")
+        elif kind == _OWN:
+            _look_at_own_code(code)
+        elif module == "importlib._bootstrap" and not _is_called_by_user(frame):
+            self._note_import(frame)  # all code until its return belongs to the import
+        else:
+            if module == "warnings" and code.co_name == "__init__":
+                _forget_warning(frame)
+            refused = refuse_python_code(module, code)
+            if refused is not None and _is_called_by_user(frame) and not self._is_allowed_here(frame):
+                raise _refusal(refused)
 
     def note_name(self, holder: Any, name: Any) -> None:
         """Record an attribute that is looked up by a computed name. The environment must capture it."""
         if type(name) is not str:
             return
-        environment = self._environment
-        if isinstance(holder, Variable) and not environment.captures_tensor_attribute(name):
+        reached = self._reached
+        if isinstance(holder, Variable) and not reached.names.captures_tensor_attribute(name):
             raise Unreached(f"the attribute {name} of a tensor is looked up by a computed name", [], frozenset([name]))
         if isinstance(holder, types.ModuleType) and is_foreign(holder.__name__):
             self.library_names.append((holder, name))
             return
-        reason = environment.refuse_name(name)
+        reason = reached.opaque.refuse_name(name)
         if reason is not None:
             raise GraphBreak(reason)
-        if environment.misses_name(name):
+        if reached.names.misses(name):
             raise Unreached(f"the attribute {name} is looked up by a computed name", [], frozenset([name]))
 
     def note_import(self, name: str, space: Any, names: Any, fromlist: Any, level: int, importing: Any) -> Any:
@@ -198,7 +199,7 @@ class TraceWatch:
         if len(sys.modules) != known:
             raise GraphBreak(f"the function imports {name} for the first time")
         names = frozenset([name, found.__name__])
-        if not self._environment.captures_modules(names):
+        if not self._reached.names.captures_modules(names):
             raise Unreached(f"the function imports {name}", [], modules=names)
         return found
 
@@ -221,19 +222,29 @@ class TraceWatch:
 
     def _is_allowed_here(self, frame: types.FrameType) -> bool:
         """True for a library call that is safe because of the environment: os.getenv reads a captured mapping."""
-        return frame.f_code.co_qualname == "getenv" and self._environment.reaches_environment_variables
+        return frame.f_code.co_qualname == "getenv" and self._reached.reaches_environment_variables
 
     def _check_user_code(self, frame: types.FrameType) -> None:
-        environment, code = self._environment, frame.f_code
-        if not environment.has_code(code):
+        code = frame.f_code
+        if not self._reached.has_code(code):
             if code.co_name == "<module>":
                 raise GraphBreak("the function imports a module for the first time")
             found = [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code]
             raise Unreached(f"{code.co_qualname} is called, which was not found by its name", [(f.__qualname__, f) for f in found])
-        reason = environment.refuse_code(code)
+        reason = self._reached.opaque.refuse_code(code)
         if reason is not None:
             raise GraphBreak(reason)
         self._checked.add(id(code))
+
+
+def _look_at_own_code(code: types.CodeType) -> None:
+    """Refuse code of ndgrad that changes a setting. Ignore calls of other code of ndgrad from now on."""
+    if is_setter(code):
+        raise GraphBreak(f"the function calls {code.co_name}, which changes a setting of the process")
+    _own[id(code)] = code
+    calls = profile_filter.load(warn)
+    if calls is not None:
+        calls.add(code)
 
 
 def _forget_warning(frame: types.FrameType) -> None:

@@ -151,7 +151,7 @@ class Tracer:
 
     def note_attribute(self, t: Any, name: str) -> None:
         """Note that the function looks up an attribute which a captured tensor does not have, or which no guard
-        compares. `Specialisation` replaces this if a guard is possible.
+        compares. `trace_function` replaces this if a guard is possible.
         """
         raise GraphBreak(f"the function asks for the attribute {name!r} of a tensor from outside")
 

@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from ndgrad._src.debug.source_lines import is_users
 
 #: File whose frames separate a traced function from its caller.
-_BEGINS = str(Path(__file__).parents[1] / "runtime" / "specialization.py")
+_BEGINS = str(Path(__file__).parents[1] / "runtime" / "tracing.py")
 #: File of the engine, which runs backward passes.
 _ENGINE = str(Path(__file__).parents[2] / "engine" / "engine.py")
 

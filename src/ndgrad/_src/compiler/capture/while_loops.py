@@ -6,10 +6,14 @@ array with a row for each. Here there is no such array, because a value of a pro
 its derivatives are one instruction, which keeps the data that rounds pass to one another in lists of its own.
 
 Note [Sweeps]
-The loop goes through its rounds several times. The first sweep finds the number of rounds, the second one goes back
-from the last to the first, the third forward again, and so on. A sweep has a carry of its own. In each round it also
-reads the rows that earlier sweeps have left there: the carry of each sweep at the start of the round, and the outputs
-of the round, its y. Then
+    round       one execution of a body
+    sweep       one pass over all rounds, with a body of its own. The first sweep finds the number of rounds, the second
+                goes back from the last round to the first, the third forward again, and so on
+    carry       tensors that a sweep passes from one round to the next
+    y           tensors that a round of a sweep returns in addition
+    row         a tensor that a sweep leaves in each round for later sweeps: its carry at the start of the round, or a y
+
+The body of a sweep maps (its carry, the rows of earlier sweeps, captured tensors) to (its carry, its y). Then
 
     jvp         each sweep with additional tangents of its carry, its rows and its y
     vmap        each sweep for all samples
@@ -57,11 +61,10 @@ from ndgrad._src.tensor.tensor_class import Tensor
 
 @dataclass(frozen=True)
 class Sweep:
-    """One pass through the rounds: its body maps tensors (carry, rows, the rest) to (carry, y). `carried` and `made`
-    count the carry and y.
-    """
+    """One pass over the rounds (see Note [Sweeps])."""
 
     body: Flat
+    #: Number of tensors in its carry, and in its y.
     carried: int
     made: int = 0
 
@@ -103,7 +106,7 @@ def run_while_loop(holds: Callable[[Tensors], Any], body: Flat, tensors: Tensors
 
     def condition(given: Tensors) -> list[Any]:
         p = holds(given)
-        return [p if hasattr(p, "face") else wrap(tensors[0].face if n else Tensor, np.asarray(bool(p)))]
+        return [p if hasattr(p, "tensor_type") else wrap(tensors[0].tensor_type if n else Tensor, np.asarray(bool(p)))]
 
     first, second = LiftedFunction(condition, tensors), LiftedFunction(body, tensors)
     m = n + len(first.captured)
@@ -131,7 +134,7 @@ class While(Function):
         else:
             settings |= {"carried": (len(starts[0]) + 1, *[s.carried for s in plan.sweeps[1:]]), "reads": reads}
         emit(tracer, run_while if len(regions) == 1 else sweeps, [*values, *taken], settings, results)
-        found = [wrap(t.face, tracer.array(v)) for t, v in zip(carried, results, strict=True)]
+        found = [wrap(t.tensor_type, tracer.array(v)) for t, v in zip(carried, results, strict=True)]
         del found[len(starts[0])]
         return tuple(found)
 
@@ -322,8 +325,8 @@ def _trace_sweeps(
     for number, (sweep, carry) in enumerate(zip(plan.sweeps[1:], starts[1:], strict=True), start=1):
         region = _trace_region(tracer, _add_rest(sweep.body, rest), carry, rows, f"sweep{number}")
         regions.append(region)
-        made = zip(region.faces[sweep.carried :], region.program.outputs[sweep.carried :], strict=True)
-        rows += [*carry, *[wrap(face, tracer.array(v)) for face, v in made]]
+        made = zip(region.tensor_types[sweep.carried :], region.program.outputs[sweep.carried :], strict=True)
+        rows += [*carry, *[wrap(tensor_type, tracer.array(v)) for tensor_type, v in made]]
     return first, regions
 
 

@@ -19,7 +19,7 @@ from ndgrad._src.compiler.cuda.rows import run_rows
 from ndgrad._src.compiler.cuda.values import COMPUTED
 
 #: Maximum bytes of scores at a time.
-_ROOM = 1 << 30
+_WORKSPACE = 1 << 30
 
 
 def attention_for(q: Any, k: Any, v: Any) -> Any:
@@ -140,7 +140,7 @@ def _stack(a: Any) -> Any:
 
 
 def _parts(q: Any, k: Any) -> list[slice] | list[None]:
-    step = max(1, _ROOM // (4 * q.shape[1] * k.shape[1]))
+    step = max(1, _WORKSPACE // (4 * q.shape[1] * k.shape[1]))
     if step >= len(q):
         return [None]
     return [slice(i, min(i + step, len(q))) for i in range(0, len(q), step)]

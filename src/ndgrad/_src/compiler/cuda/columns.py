@@ -166,7 +166,7 @@ def column_sums(g: Any, x: Any, means: int, scales: int, length: int) -> tuple[A
     piece = max(_PIECE, -(-rows // _MOST_PIECES))
     pieces = -(-rows // piece)
     each = pieces * length * launch.summed_in(g.dtype).itemsize
-    parts = launch.room(each if x is None else 2 * each)  # memory for shifts, followed by weights
+    parts = launch.allocate(each if x is None else 2 * each)  # memory for shifts, followed by weights
     shifts, weights = parts.ptr, 0 if x is None else parts.ptr + each
     out = None if x is None else launch.new((length,), g.dtype), launch.new((length,), g.dtype)
     given = g.data.ptr, 0 if x is None else x.data.ptr, means, scales
@@ -189,7 +189,7 @@ def channel_sum(g: Any) -> Any:
     piece = -(-samples // max(1, min(samples, _MOST_PIECES // channels)))
     pieces = -(-samples // piece)
     char, device = g.dtype.char, g.data.device_id
-    parts = launch.room(pieces * channels * launch.summed_in(g.dtype).itemsize)
+    parts = launch.allocate(pieces * channels * launch.summed_in(g.dtype).itemsize)
     out = launch.new((channels,), g.dtype)
     words = samples, channels, inner, piece, g.data.ptr, parts.ptr
     _kernel("channels", char, device)(pieces * channels, THREADS, *words)

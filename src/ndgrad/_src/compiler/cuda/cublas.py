@@ -17,7 +17,7 @@ from typing import Any
 from ndgrad._src.arrays import library
 
 #: Bytes of a handle's workspace, as NVIDIA recommends for Hopper.
-ROOM = 32 << 20
+WORKSPACE = 32 << 20
 #: Maximum number of handles of a thread.
 _MOST = 16
 _int, _long, _pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
@@ -57,11 +57,11 @@ class Handle:
         made = _pointer()
         _succeed(functions.cublasCreate_v2(ctypes.byref(made)))
         self._address = made.value
-        self._room = library.device_library.cuda.alloc(ROOM)
+        self._workspace = library.device_library.cuda.alloc(WORKSPACE)
         #: workspace address, shared per stream
-        self.room: int = self._room.ptr
+        self.workspace: int = self._workspace.ptr
         _succeed(functions.cublasSetStream_v2(self._address, stream))
-        _succeed(functions.cublasSetWorkspace_v2(self._address, self._room.ptr, ROOM))
+        _succeed(functions.cublasSetWorkspace_v2(self._address, self._workspace.ptr, WORKSPACE))
 
     def gemm(self, *words: Any) -> None:
         """Call cublasGemmEx."""
@@ -89,7 +89,7 @@ class _OfCuPy:
     """The same functions through CuPy, if the library itself cannot be found."""
 
     #: no workspace for cuBLASLt, which cannot be found either
-    room = stream = 0
+    workspace = stream = 0
 
     def __init__(self) -> None:
         from cupy_backends.cuda.libs import cublas  # needs CuPy

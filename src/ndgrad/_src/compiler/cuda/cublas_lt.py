@@ -109,9 +109,9 @@ class Product:
         preference, count, found = _pointer(), _int(), _Found()
         _succeed(lt.cublasLtMatmulPreferenceCreate(ctypes.byref(preference)))
         try:
-            room = ctypes.c_size_t(cublas.ROOM)
+            workspace = ctypes.c_size_t(cublas.WORKSPACE)
             _succeed(
-                lt.cublasLtMatmulPreferenceSetAttribute(preference, _MOST_WORKSPACE, ctypes.byref(room), ctypes.c_size_t(8))
+                lt.cublasLtMatmulPreferenceSetAttribute(preference, _MOST_WORKSPACE, ctypes.byref(workspace), ctypes.c_size_t(8))
             )
             layouts = [_pointer(p) for p in (self._product, self._left, self._right, self._out, self._out)]
             status = lt.cublasLtMatmulAlgoGetHeuristic(
@@ -123,14 +123,14 @@ class Product:
             raise LookupError("cuBLASLt has no algorithm for such a product [nd-gpu]")
         return found
 
-    def __call__(self, a: int, b: int, out: int, bias: int, room: int, stream: int) -> None:
+    def __call__(self, a: int, b: int, out: int, bias: int, workspace: int, stream: int) -> None:
         """Multiply the matrices at these addresses; `bias` is 0 without one."""
         if bias and bias != self._bias_address.value:
             self._bias_address.value = bias
             _succeed(self._name_bias(self._product, _BIAS_ADDRESS, self._bias_place, 8))
         status = self._call(
             self._handle, self._product, self._one, b, self._left, a, self._right, self._zero, out, self._out,
-            out, self._out, self._algorithm_place, room, cublas.ROOM, stream,
+            out, self._out, self._algorithm_place, workspace, cublas.WORKSPACE, stream,
         )  # fmt: skip
         if status:
             _succeed(status)

@@ -111,7 +111,7 @@ class Plan:
             graph.deselect_numeric_notes([cudnn.numerical_note.TENSOR_CORE])
         graph.check_support()
         graph.build_plans()
-        self.room: int = graph.get_workspace_size()
+        self.workspace: int = graph.get_workspace_size()
         # This takes a third of the time of `execute`, which inspects arrays of many libraries.
         self._run = getattr(getattr(graph, "_lowered_graph", None), "_execute", None)
         return self
@@ -119,12 +119,12 @@ class Plan:
     def __call__(self, *arrays: Any) -> None:
         """Run it on arrays by their numbers."""
         addresses = {uid: a.data.ptr for uid, a in enumerate(arrays, 1) if a is not None}
-        room = launch.new((self.room,), _BYTE).data.ptr if self.room else 0
+        workspace = launch.new((self.workspace,), _BYTE).data.ptr if self.workspace else 0
         here = handle(self.device)
         if self._run is None:
-            self.graph.execute(addresses, room, handle=here)
+            self.graph.execute(addresses, workspace, handle=here)
         else:
-            self._run(addresses, room, here.backend_handle, None, None, None)
+            self._run(addresses, workspace, here.backend_handle, None, None, None)
 
 
 def _planned(make: Callable[..., Any]) -> Callable[..., Any]:

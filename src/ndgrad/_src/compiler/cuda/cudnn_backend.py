@@ -166,13 +166,13 @@ class Convolution:
         self._plan = _planned(graph, device, exactly, repeatably)
         size = (_long * 1)()
         self._plan.got(402, _LONGS, size)
-        self._room = int(size[0])
+        self._workspace = int(size[0])
         self._packs: dict[tuple[int, ...], Descriptor] = {}
 
     def __call__(self, *arrays: Any) -> None:
         """Run it on (x, w, y)."""
-        room = launch.room(self._room) if self._room else None
-        places = (*[a.data.ptr for a in arrays], 0 if room is None else room.ptr)
+        workspace = launch.allocate(self._workspace) if self._workspace else None
+        places = (*[a.data.ptr for a in arrays], 0 if workspace is None else workspace.ptr)
         pack = self._packs.get(places)
         if pack is None:
             if len(self._packs) >= _MOST_PACKS:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ndgrad._src.compiler.passes.dead_code import remove_dead_code
-from ndgrad._src.compiler.program.program import Program, Value
+from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 
 @dataclass(eq=False)
@@ -28,8 +28,22 @@ class Parting:
 
 
 def split_by_device(program: Program, inputs_on_host: Sequence[bool]) -> Parting:
-    """Split a program; it is known for each input if it is on the host."""
+    """Split a program. `inputs_on_host` has for each input whether it is on the host."""
     on_host = {v for v, there in zip(program.inputs, inputs_on_host, strict=True) if there}
+    first, second = _split_instructions(program, on_host)
+    made = list(dict.fromkeys(r for i in first for r in i.results))
+    read = {v for i in second for v in i.values()}
+    crossing = [v for v in (*program.inputs, *made) if v in read and v in on_host]
+    return Parting(
+        _host_part(program, first, on_host, {*crossing, *program.outputs}.intersection(made)),
+        _device_part(program, second, on_host, crossing),
+        crossing,
+        on_host,
+    )
+
+
+def _split_instructions(program: Program, on_host: set[Value]) -> tuple[list[Instruction], list[Instruction]]:
+    """Return the instructions of the host and of the device. The results of the host's join `on_host`."""
     first, second = [], []
     for instruction in program.instructions:
         values = [v for v in instruction.values() if v not in program.constants]
@@ -40,16 +54,23 @@ def split_by_device(program: Program, inputs_on_host: Sequence[bool]) -> Parting
             on_host.update(instruction.results)
         else:
             second.append(instruction)
-    read = {v for i in second for v in i.values() if v in on_host}
-    crossing = [v for v in (*program.inputs, *[r for i in first for r in i.results]) if v in read]
-    made = {r for i in first for r in i.results}
-    wanted = list(dict.fromkeys(v for v in (*crossing, *program.outputs) if v in made))
-    host = Program([v for v in program.inputs if v in on_host], wanted, first, dict(program.constants), program.name)
-    device = Program(
-        [v for v in program.inputs if v not in on_host] + crossing,
-        [v for v in program.outputs if v not in on_host],
-        second,
-        dict(program.constants),
-        program.name,
-    )
-    return Parting(remove_dead_code(host) if wanted else None, remove_dead_code(device), crossing, on_host)
+    return first, second
+
+
+def _host_part(
+    program: Program, instructions: list[Instruction], on_host: set[Value], wanted: set[Value]
+) -> Program | None:
+    if not wanted:
+        return None
+    outputs = [r for i in instructions for r in i.results if r in wanted]
+    inputs = [v for v in program.inputs if v in on_host]
+    return remove_dead_code(Program(inputs, outputs, instructions, dict(program.constants), program.name))
+
+
+def _device_part(
+    program: Program, instructions: list[Instruction], on_host: set[Value], crossing: list[Value]
+) -> Program:
+    inputs = [v for v in program.inputs if v not in on_host]
+    outputs = [v for v in program.outputs if v not in on_host]
+    constants = dict(program.constants)
+    return remove_dead_code(Program([*inputs, *crossing], outputs, instructions, constants, program.name))

@@ -56,7 +56,7 @@ def _total(x: Any, dtype: np.dtype[Any], divisor: float) -> Any:
     if blocks == 1:
         _kernel(given, result, name, width, device)(1, _THREADS, n, out.data.ptr, x.data.ptr, divisor)
         return out
-    parts = launch.room(blocks * computed.itemsize)
+    parts = launch.allocate(blocks * computed.itemsize)
     _kernel(given, computed.char, name, width, device)(blocks, _THREADS, n, parts.ptr, x.data.ptr, 1.0)
     _kernel(computed.char, result, name, 1, device)(1, _THREADS, blocks, out.data.ptr, parts.ptr, divisor)
     return out

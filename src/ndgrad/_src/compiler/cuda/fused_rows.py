@@ -32,13 +32,7 @@ class Rows(Form):
         kernel = self.kernel
         stages = [[i for i in self.items if i.stage == s] for s in range(kernel.stages)]
         elements = [[i for i in stage if not i.per_row] for stage in stages]
-        used = {key: [s for s, items in enumerate(elements) if key in self.memory_reads(items)] for key in self.strides}
-        #: values that later stages read again stay in registers
-        again = [
-            k
-            for k, s in used.items()
-            if len(s) > 1 and k[0] not in self.affine and self.step(k) and (self.is_packed(k) or self.width == 1)
-        ]
+        again = self._read_again(elements)
         keeps = {v: self.fresh("e") for v in kernel.computed if v in kernel.scratch and v not in kernel.row_values}
         together, chunks = self._shared_among(len(again) + len(keeps) + len(kernel.targets))
         threads = max(together, 256 if kernel.targets else 128)
@@ -57,21 +51,33 @@ class Rows(Form):
         first = f"blockIdx.x * {groups}u + threadIdx.x / {together}"
         rounds = -(-self.rows // (blocks * groups))
         self._checks_rows = rounds * blocks * groups != self.rows
-        live = f"row_number < {self.rows}" if self._checks_rows else "true"
-        row = [f"const bool live = {live};", f"const unsigned int row = live ? row_number : {self.rows - 1};", *body]
-        if rounds == 1:
-            lines += [f"const unsigned int row_number = {first};", *row]
-        else:
-            lines += [
-                f"for (unsigned int round = 0; round < {rounds}; ++round) {{",
-                f"const unsigned int row_number = {first} + round * {blocks * groups}u;",
-                *row,
-                "}",
-            ]
+        lines += self._all_rows(body, first, rounds, blocks * groups)
         parts = {v: self.out.buffer(blocks * self.row * np.dtype(kept_in(v)).itemsize) for v in kernel.targets}
         lines += self._leave(totals, parts, groups)
         self.launch(lines, blocks, threads)
         join_parts(self, parts, blocks)
+
+    def _read_again(self, elements: list[list[Item]]) -> list[Key]:
+        """Return the reads that several stages make. Their values stay in registers."""
+        used = {key: [s for s, items in enumerate(elements) if key in self.memory_reads(items)] for key in self.strides}
+        return [
+            k
+            for k, s in used.items()
+            if len(s) > 1 and k[0] not in self.affine and self.step(k) and (self.is_packed(k) or self.width == 1)
+        ]
+
+    def _all_rows(self, body: list[str], first: str, rounds: int, step: int) -> list[str]:
+        """Return the loop over the rows of a thread, which starts at row `first`."""
+        live = f"row_number < {self.rows}" if self._checks_rows else "true"
+        row = [f"const bool live = {live};", f"const unsigned int row = live ? row_number : {self.rows - 1};", *body]
+        if rounds == 1:
+            return [f"const unsigned int row_number = {first};", *row]
+        return [
+            f"for (unsigned int round = 0; round < {rounds}; ++round) {{",
+            f"const unsigned int row_number = {first} + round * {step}u;",
+            *row,
+            "}",
+        ]
 
     def _shared_among(self, kept: int) -> tuple[int, int]:
         """Return the number of threads that share a row, and the packs of each."""

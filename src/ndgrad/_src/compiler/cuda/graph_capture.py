@@ -19,12 +19,13 @@ import numpy as np
 
 from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda.device_steps import Arrays, view_place
 from ndgrad._src.compiler.cuda.values import PRELUDE
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.foundations.locks import make_lock
 
 if TYPE_CHECKING:
-    from ndgrad._src.compiler.cuda.program import Arrays, DeviceProgram
+    from ndgrad._src.compiler.cuda.program import DeviceProgram
 
 #: Number of calls before the recording. They compile kernels, and show which inputs stay in place.
 _WARMING = 2
@@ -88,13 +89,13 @@ class Capturing:
         program = self.program
         if os.environ.get("NDGRAD_CUDA_GRAPHS", "1") == "0":
             return "NDGRAD_CUDA_GRAPHS is 0"
-        if not program.is_fused or not hasattr(library.device_library.cuda.get_current_stream(), "begin_capture"):
+        if not program.plan.is_fused or not hasattr(library.device_library.cuda.get_current_stream(), "begin_capture"):
             return "there are no kernels that can be recorded"
-        started = sum(max(len(step.functions), 1) for step in program.steps)
+        started = sum(max(len(step.functions), 1) for step in program.plan.steps)
         if started < _FEWEST:
             return "it has few launches"
-        traffic = sum(v.nbytes for step in program.groups.steps for v in step.touched())
-        results = sum(p.root.nbytes for p in program.results())
+        traffic = sum(v.nbytes for step in program.plan.groups.steps for v in step.touched())
+        results = sum(p.root.nbytes for p in program.plan.new_outputs())
         if results > max(_COPIED * traffic, started * _PER_LAUNCH):
             return "copying its results would take longer than starting its kernels does"
         return None
@@ -123,9 +124,9 @@ class Capturing:
             return None
         # other inputs may move as well: copy first those that take negligible time, then all of them
         if self._recordings > 1:
-            largest = _SMALL if self._recordings == 2 else max(v.nbytes for v in self.program.original.inputs)
-            written = {*self.program.in_place.values()}
-            inputs_of = enumerate(self.program.original.inputs)
+            largest = _SMALL if self._recordings == 2 else max(v.nbytes for v in self.program.plan.original.inputs)
+            written = {*self.program.plan.in_place.values()}
+            inputs_of = enumerate(self.program.plan.original.inputs)
             self._moving.update(n for n, v in inputs_of if v.nbytes <= largest and v not in written)
         try:
             self._graph = _Graph(self.program, inputs, frozenset(self._moving))
@@ -149,7 +150,7 @@ class _Graph:
         found.get_default_memory_pool().free_all_blocks()
         self._buffers: dict[int, Any] = {}
         arrays: Arrays = {}
-        for n, (value, array) in enumerate(zip(program.original.inputs, inputs, strict=True)):
+        for n, (value, array) in enumerate(zip(program.plan.original.inputs, inputs, strict=True)):
             if program.on_host[n]:
                 continue
             if n in moving or not array.flags.c_contiguous or array.data.ptr % _ALIGNMENT:
@@ -157,7 +158,7 @@ class _Graph:
             arrays[value] = self._buffers.get(n, array)
         self._offsets: dict[Value, int] = {}
         size = 0
-        for value in program.parts.crossing:
+        for value in program.plan.parts.crossing:
             self._offsets[value] = size
             size += -(-max(value.nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
         self._brought = found.empty(max(size, _ALIGNMENT), np.uint8)
@@ -192,12 +193,12 @@ class _Graph:
             self._brought.set(self._packed)
         out, copies = program.prepared(inputs, host, self._used_inputs(inputs))
         self._graph.replay()
-        copy_arrays([(fresh, program.view_place(self._arrays, place)) for fresh, place in copies])
+        copy_arrays([(fresh, view_place(self._arrays, place)) for fresh, place in copies])
         return out
 
     def _used_inputs(self, inputs: Sequence[Any]) -> dict[Value, Any]:
         """Return, by input, the array of this call if the graph has used it directly."""
-        numbers, on_host = enumerate(self.program.original.inputs), self.program.on_host
+        numbers, on_host = enumerate(self.program.plan.original.inputs), self.program.on_host
         return {v: inputs[n] for n, v in numbers if not on_host[n] and n not in self._buffers}
 
 

@@ -137,7 +137,7 @@ def bare_array() -> Callable[[Any], Any] | None:
         return None
 
 
-def room(size: int) -> Any:
+def allocate(size: int) -> Any:
     """Return new memory of so many bytes, on the current device."""
     return library.device_library.cuda.alloc(size)
 

@@ -80,12 +80,12 @@ def product(a: Any, b: Any, bias: Any = None, b_transposed: bool = False, a_tran
     if asked is None:
         return None
     here = handle(device)
-    memory = launch.room(asked.bytes)
+    memory = launch.allocate(asked.bytes)
     out = launch.array(asked.shape, asked.dtype, memory)
     a_at, b_at, to = a_at.ptr, b_at.ptr, memory.ptr
     shift = 0 if bias is None else bias.data.ptr
     if asked.by_plan is not None and not (a_at | b_at | shift) % cublas_lt.ALIGNMENT:
-        asked.by_plan(a_at, b_at, to, shift, here.room, here.stream)
+        asked.by_plan(a_at, b_at, to, shift, here.workspace, here.stream)
         return out
     here.gemm(*asked.head, b_at, *asked.middle, a_at, *asked.tail, to, _TYPES[char], asked.columns, _precision(char), _BY_DEFAULT)
     return out if bias is None or add_along(out, bias, out.ndim - 1) else None

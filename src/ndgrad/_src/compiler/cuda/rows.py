@@ -267,6 +267,6 @@ def _shaped(a: Any, shape: tuple[int, ...]) -> Any:
 def _norm_gradient(name: str, g: Any, x: Any, w: Any, eps: float) -> tuple[Any, Any, int]:
     """Return the gradient in x, and memory with the mean of each row, followed at an offset in bytes by the scales."""
     step = x.size // w.size * launch.summed_in(x.dtype).itemsize
-    numbers, out = launch.room(2 * step), _like(x)
+    numbers, out = launch.allocate(2 * step), _like(x)
     _run(name, x, w.size, _address(out), _address(g), _address(x), _address(w), numbers.ptr, numbers.ptr + step, eps)
     return out, numbers, step

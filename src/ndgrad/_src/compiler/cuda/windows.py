@@ -25,7 +25,7 @@ from ndgrad._src.compiler.cuda.products import multiply
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
 #: Maximum bytes of the columns at a time, and threads of a block.
-_ROOM = 1 << 29
+_WORKSPACE = 1 << 29
 _THREADS = 256
 _PLACES = np.dtype(np.int64)
 
@@ -202,7 +202,7 @@ def conv(x: Any, w: Any, stride: Sequence[int], padding: Sequence[int], dilation
     """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
     x, w = in_order(x), in_order(w)
     asked = _ask("forward", x, x.shape, w.shape, stride, padding, dilation, groups)
-    out = launch.array(asked.shape, x.dtype, launch.room(asked.bytes))
+    out = launch.array(asked.shape, x.dtype, launch.allocate(asked.bytes))
     if asked.plan is not None:
         asked.plan(_aligned(x), _aligned(w), out)
         return out
@@ -222,7 +222,7 @@ def conv_input_grad(
     asked = _ask("input", g, tuple(x_shape), w.shape, stride, padding, dilation, groups)
     if g.shape != asked.output:
         require_output_shape(g, x_shape, w.shape, asked.axes)
-    out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
+    out = launch.array(asked.shape, g.dtype, launch.allocate(asked.bytes))
     if asked.plan is not None:
         asked.plan(out, _aligned(w), _aligned(g))
         return out
@@ -247,7 +247,7 @@ def conv_weight_grad(
     if g.shape != asked.output:
         require_output_shape(g, x.shape, w_shape, asked.axes)
     if asked.plan is not None:
-        out = launch.array(asked.shape, g.dtype, launch.room(asked.bytes))
+        out = launch.array(asked.shape, g.dtype, launch.allocate(asked.bytes))
         asked.plan(_aligned(x), out, _aligned(g))
         return out
     axes, m = asked.axes, w_shape[0]
@@ -278,7 +278,7 @@ def _in_parts(x: Any, axes: Sequence[Axis], groups: int) -> Any:
 
 def _parts(samples: int, channels: int, axes: Sequence[Axis], itemsize: int) -> list[slice]:
     each = max(1, channels * prod(a.taps * a.out for a in axes) * itemsize)
-    step = max(1, _ROOM // each)
+    step = max(1, _WORKSPACE // each)
     return [slice(i, min(i + step, samples)) for i in range(0, samples, step)]
 
 

@@ -24,6 +24,8 @@ The gradient of the weight is another sum: weight_gradient.py.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ndgrad._src.compiler.kernels.depthwise import depthwise_functions
 from ndgrad._src.compiler.kernels.layout import gather_function, transpose_function
 from ndgrad._src.compiler.kernels.packing import pack_along, transposed
@@ -167,114 +169,176 @@ def _columns_by_element(
 
 
 def _correlate(prefix: str, tile: TileShape) -> Function:
-    f = Function(f"{prefix}_correlate", CORRELATE, attributes="nounwind")
-    t = Fields(f, "%table", HEADER)
-    with f.when(f.compare("ne", t["planes"], 0)):
-        with f.loop("%end", start="%begin") as chunk:
-            f.call_void(
-                f"{prefix}_planes", "ptr %table", "ptr %X", "ptr %packed", "ptr %Y", "ptr %buffer", f"i64 {chunk}"
-            )
+    return _Correlation(prefix, tile).write()
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Values of one chunk: some images and planes."""
+
+    #: First image, number of images, first plane, number of planes, and the position of the first plane.
+    n: str
+    together: str
+    z0: str
+    planes: str
+    m0: str
+    #: Number of pixels before those of the chunk, and the memory for its results.
+    pixels: str
+    out: str
+
+
+class _Correlation:
+    """Writer of the function: sizes in bytes and conditions that hold for all chunks, and the loops."""
+
+    def __init__(self, prefix: str, tile: TileShape) -> None:
+        self.prefix = prefix
+        self.f = f = Function(f"{prefix}_correlate", CORRELATE, attributes="nounwind")
+        self.t = t = Fields(f, "%table", HEADER)
+        self._call_planes()
+        self.walk = f.set(f"alloca [{len(WALK)} x i64]")
+        size, lanes = SIZES[tile.type.element], tile.type.lanes
+        self.size, self.lanes = size, lanes
+        channels, self.columns = f.mul(t["groups"], t["channels"]), f.mul(t["groups"], t["columns"])
+        self.pixel, self.out_pixel = f.mul(channels, size), f.mul(self.columns, size)
+        self.row, self.out_row = f.mul(t["extent_x"], self.pixel), f.mul(t["out_x"], self.out_pixel)
+        self.plane, self.out_plane = f.mul(t["extent_y"], self.row), f.mul(t["out_y"], self.out_row)
+        self.positions = f.mul(t["out_y"], t["out_x"])
+        self.image = f.mul(f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), channels), size)
+        self.padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
+        self.last = f.compare("ne", t["out_last"], 0)
+        self.depthwise = f.compare("ne", t["depthwise"], 0)
+        self.groups = f.choose(self.depthwise, 0, t["groups"])
+        self.held = f.mul(t["extent_z"], self.plane)
+        self.staging = f.ahead("%buffer", f.mul(t["together"], self.held))
+
+    def _call_planes(self) -> None:
+        """Leave the chunks to another function if the table says so."""
+        f = self.f
+        with f.when(f.compare("ne", self.t["planes"], 0)):
+            with f.loop("%end", start="%begin") as chunk:
+                f.call_void(
+                    f"{self.prefix}_planes", "ptr %table", "ptr %X", "ptr %packed", "ptr %Y", "ptr %buffer", f"i64 {chunk}"
+                )
+            f.returns()
+            f.label(f.fresh("never"))
+
+    def write(self) -> Function:
+        """Write the loop over chunks."""
+        f, t = self.f, self.t
+        with f.loop("%end", start="%begin") as number:
+            group = f.div(number, t["blocks"])
+            z0 = f.mul(f.sub(number, f.mul(group, t["blocks"])), t["block"])
+            n = f.mul(group, t["together"])
+            together = f.least(t["together"], f.sub(t["images"], n))
+            planes = f.least(t["block"], f.sub(t["out_z"], z0))
+            m0 = f.div(z0, t["out_step_z"])
+            first = f.add(f.mul(m0, t["in_step_z"]), t["low_z"])
+            with f.loop(together) as i:
+                source, target = f.ahead("%X", f.mul(f.add(n, i), self.image)), f.ahead("%buffer", f.mul(i, self.held))
+                f.call_void(f"{self.prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
+            pixels = f.mul(f.add(f.mul(n, t["out_z"]), z0), self.positions)
+            out = f.choose(self.last, f.ahead("%Y", f.mul(pixels, self.out_pixel)), self.staging, "ptr")
+            chunk = _Chunk(n, together, z0, planes, m0, pixels, out)
+            with f.loop(t["entries"]) as entry:
+                self._add_entry(chunk, entry)
+            with f.when(f.negated(self.last)), f.loop(together) as i:
+                self._move_channels(chunk, i)
         f.returns()
-        f.label(f.fresh("never"))
-    walk = f.set(f"alloca [{len(WALK)} x i64]")
-    size, lanes = SIZES[tile.type.element], tile.type.lanes
-    channels, columns = f.mul(t["groups"], t["channels"]), f.mul(t["groups"], t["columns"])
-    pixel, out_pixel = f.mul(channels, size), f.mul(columns, size)
-    row, out_row = f.mul(t["extent_x"], pixel), f.mul(t["out_x"], out_pixel)
-    plane, out_plane = f.mul(t["extent_y"], row), f.mul(t["out_y"], out_row)
-    positions = f.mul(t["out_y"], t["out_x"])
-    image = f.mul(f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), channels), size)
-    padded = f.mul(f.div(f.add(t["columns"], lanes - 1), lanes), lanes)
-    last = f.compare("ne", t["out_last"], 0)
-    depthwise = f.compare("ne", t["depthwise"], 0)
-    groups = f.choose(depthwise, 0, t["groups"])
-    held = f.mul(t["extent_z"], plane)
-    staging = f.ahead("%buffer", f.mul(t["together"], held))
-    with f.loop("%end", start="%begin") as chunk:
-        group = f.div(chunk, t["blocks"])
-        z0 = f.mul(f.sub(chunk, f.mul(group, t["blocks"])), t["block"])
-        n = f.mul(group, t["together"])
-        together = f.least(t["together"], f.sub(t["images"], n))
-        planes = f.least(t["block"], f.sub(t["out_z"], z0))
-        m0 = f.div(z0, t["out_step_z"])
-        first = f.add(f.mul(m0, t["in_step_z"]), t["low_z"])
-        with f.loop(together) as i:
-            source, target = f.ahead("%X", f.mul(f.add(n, i), image)), f.ahead("%buffer", f.mul(i, held))
-            f.call_void(f"{prefix}_gather", "ptr %table", f"ptr {source}", f"ptr {target}", f"i64 {first}")
-        pixels = f.mul(f.add(f.mul(n, t["out_z"]), z0), positions)  # number of pixels before those of this chunk
-        out = f.choose(last, f.ahead("%Y", f.mul(pixels, out_pixel)), staging, "ptr")
-        with f.loop(t["entries"]) as entry:
-            e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
-            # Positions of this entry among the chunk's planes.
-            step = t["out_step_z"]
-            inside = f.div(f.add(f.most(f.sub(planes, e["place_z"]), 0), f.sub(step, 1)), step)
-            count = f.least(inside, f.sub(e["count_z"], m0))
-            a = f.ahead(
-                f.ahead(f.ahead("%buffer", f.mul(e["offset_z"], plane)), f.mul(e["offset_y"], row)),
-                f.mul(e["offset_x"], pixel),
-            )
-            c = f.ahead(
-                f.ahead(f.ahead(out, f.mul(e["place_z"], out_plane)), f.mul(e["place_y"], out_row)),
-                f.mul(e["place_x"], out_pixel),
-            )
-            row0 = f.add(
-                f.add(pixels, f.mul(e["place_z"], positions)), f.add(f.mul(e["place_y"], t["out_x"]), e["place_x"])
-            )
-            # Taps along x and channels are one loop if neighbouring pixels are neighbouring taps.
-            joined = f.both(
-                f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)),
-                f.compare("eq", t["channel_block"], t["channels"]),
-            )
-            # Arguments of both traversals of an image.
-            space = {
-                "n": together, "an": held, "cn": f.mul(t["out_z"], out_plane), "row_n": f.mul(t["out_z"], positions),
-                "z": count, "y": e["count_y"], "x": e["count_x"],
-                "az": f.mul(t["in_step_z"], plane), "ay": f.mul(t["in_step_y"], row), "ax": f.mul(t["in_step_x"], pixel),
-                "cz": f.mul(step, out_plane), "cy": f.mul(t["out_step_y"], out_row),
-                "cx": f.mul(t["out_step_x"], out_pixel), "K2": e["taps_y"], "K3": e["taps_z"],
-                "a1": f.mul(e["spread_x"], pixel), "a2": f.mul(e["spread_y"], row), "a3": f.mul(e["spread_z"], plane),
-                "row0": row0, "row_z": f.mul(step, positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
-                "row_x": t["out_step_x"],
-            }  # fmt: skip
-            with f.when(depthwise):
-                call_walk(
-                    f, f"{prefix}_depthwise", walk,
-                    {
-                        **space,
-                        "N": t["groups"], "K1": e["taps_x"],
-                        "row_b": f.mul(f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes), size),
-                    },
-                    a, f.ahead("%packed", f.mul(e["packed"], size)), c, "%context",
-                )  # fmt: skip
-            with f.loop(groups) as g, f.loop(t["channels"], step=t["channel_block"]) as k:
-                left = f.sub(t["channels"], k)
-                deep = f.least(t["channel_block"], left)
-                mode = f.choose(f.compare("sgt", k, 0), ACCUMULATE, 0)
-                mode = f.set(f"or i64 {mode}, {f.choose(f.compare('sle', left, t['channel_block']), LAST, 0)}")
-                whole = f.mul(e["taps_x"], deep)
-                call_walk(
-                    f, f"{prefix}_walk", walk,
-                    {
-                        **space,
-                        "N": t["columns"], "K": f.choose(joined, whole, deep), "csA": size,
-                        "K1": f.choose(joined, 1, e["taps_x"]),
-                        "rows1": t["channels"], "rows2": f.mul(e["taps_x"], t["channels"]),
-                        "rows3": f.mul(f.mul(e["taps_y"], e["taps_x"]), t["channels"]),
-                        "column_b": f.mul(e["depth"], size), "first_b": k, "image_b": 0,
-                        "column0": f.mul(g, t["columns"]), "mode": mode,
-                    },
-                    f.ahead(a, f.mul(f.add(f.mul(g, t["channels"]), k), size)),
-                    f.ahead("%packed", f.mul(f.add(e["packed"], f.mul(f.mul(g, e["depth"]), padded)), size)),
-                    f.ahead(c, f.mul(f.mul(g, t["columns"]), size)),
-                    "%context",
-                )  # fmt: skip
-        with f.when(f.negated(last)), f.loop(together) as i:
-            channel = f.mul(t["out_z"], positions)
-            target = f.add(f.mul(f.mul(f.add(n, i), columns), channel), f.mul(z0, positions))
-            f.call_void(
-                f"{prefix}_transpose", f"i64 {f.mul(planes, positions)}", f"i64 {columns}",
-                f"ptr {f.ahead(out, f.mul(i, f.mul(t['out_z'], out_plane)))}", f"i64 {out_pixel}",
-                f"ptr {f.ahead('%Y', f.mul(target, size))}", f"i64 {f.mul(channel, size)}",
-            )  # fmt: skip
-    f.returns()
-    return f
+        return f
+
+    def _add_entry(self, chunk: _Chunk, entry: str) -> None:
+        """Compute the positions of one entry among the planes of a chunk."""
+        f, t = self.f, self.t
+        e = Fields(f, f.ahead("%table", f.add(8 * len(HEADER), f.mul(entry, 8 * len(ENTRY)))), ENTRY)
+        step = t["out_step_z"]
+        inside = f.div(f.add(f.most(f.sub(chunk.planes, e["place_z"]), 0), f.sub(step, 1)), step)
+        count = f.least(inside, f.sub(e["count_z"], chunk.m0))
+        a = f.ahead(
+            f.ahead(f.ahead("%buffer", f.mul(e["offset_z"], self.plane)), f.mul(e["offset_y"], self.row)),
+            f.mul(e["offset_x"], self.pixel),
+        )
+        c = f.ahead(
+            f.ahead(f.ahead(chunk.out, f.mul(e["place_z"], self.out_plane)), f.mul(e["place_y"], self.out_row)),
+            f.mul(e["place_x"], self.out_pixel),
+        )
+        row0 = f.add(
+            f.add(chunk.pixels, f.mul(e["place_z"], self.positions)),
+            f.add(f.mul(e["place_y"], t["out_x"]), e["place_x"]),
+        )
+        # Taps along x and channels are one loop if neighbouring pixels are neighbouring taps.
+        joined = f.both(
+            f.both(f.compare("eq", t["groups"], 1), f.compare("eq", e["spread_x"], 1)),
+            f.compare("eq", t["channel_block"], t["channels"]),
+        )
+        space = self._space(chunk, e, count, row0)
+        with f.when(self.depthwise):
+            self._walk_depthwise(e, space, a, c)
+        with f.loop(self.groups) as g, f.loop(t["channels"], step=t["channel_block"]) as k:
+            self._walk_channels(e, space, a, c, joined, g, k)
+
+    def _space(self, chunk: _Chunk, e: Fields, count: str, row0: str) -> dict[str, str | int]:
+        """Return the arguments of both traversals of an image."""
+        f, t, step = self.f, self.t, self.t["out_step_z"]
+        return {
+            "n": chunk.together, "an": self.held, "cn": f.mul(t["out_z"], self.out_plane),
+            "row_n": f.mul(t["out_z"], self.positions),
+            "z": count, "y": e["count_y"], "x": e["count_x"],
+            "az": f.mul(t["in_step_z"], self.plane), "ay": f.mul(t["in_step_y"], self.row),
+            "ax": f.mul(t["in_step_x"], self.pixel),
+            "cz": f.mul(step, self.out_plane), "cy": f.mul(t["out_step_y"], self.out_row),
+            "cx": f.mul(t["out_step_x"], self.out_pixel), "K2": e["taps_y"], "K3": e["taps_z"],
+            "a1": f.mul(e["spread_x"], self.pixel), "a2": f.mul(e["spread_y"], self.row),
+            "a3": f.mul(e["spread_z"], self.plane),
+            "row0": row0, "row_z": f.mul(step, self.positions), "row_y": f.mul(t["out_step_y"], t["out_x"]),
+            "row_x": t["out_step_x"],
+        }  # fmt: skip
+
+    def _walk_depthwise(self, e: Fields, space: dict[str, str | int], a: str, c: str) -> None:
+        f, t, lanes = self.f, self.t, self.lanes
+        call_walk(
+            f, f"{self.prefix}_depthwise", self.walk,
+            {
+                **space,
+                "N": t["groups"], "K1": e["taps_x"],
+                "row_b": f.mul(f.mul(f.div(f.add(t["groups"], lanes - 1), lanes), lanes), self.size),
+            },
+            a, f.ahead("%packed", f.mul(e["packed"], self.size)), c, "%context",
+        )  # fmt: skip
+
+    def _walk_channels(
+        self, e: Fields, space: dict[str, str | int], a: str, c: str, joined: str, g: str, k: str
+    ) -> None:
+        """Add the products of a block of input channels of one group."""
+        f, t, size = self.f, self.t, self.size
+        left = f.sub(t["channels"], k)
+        deep = f.least(t["channel_block"], left)
+        mode = f.choose(f.compare("sgt", k, 0), ACCUMULATE, 0)
+        mode = f.set(f"or i64 {mode}, {f.choose(f.compare('sle', left, t['channel_block']), LAST, 0)}")
+        whole = f.mul(e["taps_x"], deep)
+        call_walk(
+            f, f"{self.prefix}_walk", self.walk,
+            {
+                **space,
+                "N": t["columns"], "K": f.choose(joined, whole, deep), "csA": size,
+                "K1": f.choose(joined, 1, e["taps_x"]),
+                "rows1": t["channels"], "rows2": f.mul(e["taps_x"], t["channels"]),
+                "rows3": f.mul(f.mul(e["taps_y"], e["taps_x"]), t["channels"]),
+                "column_b": f.mul(e["depth"], size), "first_b": k, "image_b": 0,
+                "column0": f.mul(g, t["columns"]), "mode": mode,
+            },
+            f.ahead(a, f.mul(f.add(f.mul(g, t["channels"]), k), size)),
+            f.ahead("%packed", f.mul(f.add(e["packed"], f.mul(f.mul(g, e["depth"]), self.padded)), size)),
+            f.ahead(c, f.mul(f.mul(g, t["columns"]), size)),
+            "%context",
+        )  # fmt: skip
+
+    def _move_channels(self, chunk: _Chunk, i: str) -> None:
+        """Transpose a finished image from channels last to channels first."""
+        f, t, positions = self.f, self.t, self.positions
+        channel = f.mul(t["out_z"], positions)
+        target = f.add(f.mul(f.mul(f.add(chunk.n, i), self.columns), channel), f.mul(chunk.z0, positions))
+        f.call_void(
+            f"{self.prefix}_transpose", f"i64 {f.mul(chunk.planes, positions)}", f"i64 {self.columns}",
+            f"ptr {f.ahead(chunk.out, f.mul(i, f.mul(t['out_z'], self.out_plane)))}", f"i64 {self.out_pixel}",
+            f"ptr {f.ahead('%Y', f.mul(target, self.size))}", f"i64 {f.mul(channel, self.size)}",
+        )  # fmt: skip

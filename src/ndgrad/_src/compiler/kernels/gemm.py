@@ -50,7 +50,7 @@ from typing import NamedTuple
 
 from ndgrad._src.compiler.kernels.packing import pack_functions
 from ndgrad._src.compiler.kernels.pool_work import work_function
-from ndgrad._src.compiler.kernels.thin_products import NARROW, thin_functions, thin_road
+from ndgrad._src.compiler.kernels.thin_products import NARROW, thin_functions, thin_product_function
 from ndgrad._src.compiler.kernels.tiles import (
     ACCUMULATE,
     LAST,
@@ -109,7 +109,7 @@ def library(
         *pack_functions(f"{prefix}_pack_b", tile.type, tile.columns, padded=True),
         *pack_functions(f"{prefix}_pack_a", tile.type, tile.rows, padded=False),
         *thin_functions(prefix, tile.type),
-        thin_road(f"{prefix}_thin", prefix, tile.type, _BLOCK),
+        thin_product_function(f"{prefix}_thin", prefix, tile.type, _BLOCK),
         _block(prefix, plan, len(names), epilogue is not None),
         _grid(prefix, plan),
         _chunks(prefix, plan),

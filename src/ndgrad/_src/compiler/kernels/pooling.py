@@ -209,8 +209,8 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
     stride, before = t["stride_x"], t["before_x"]
     reach = f.add(f.mul(f.sub(t["taps_x"], 1), t["dilation_x"]), 1)
     left = f.least(t["out_x"], f.div(f.add(before, f.sub(stride, 1)), stride))
-    room = f.sub(f.add(t["in_x"], before), reach)
-    right = f.choose(f.compare("sge", room, 0), f.add(f.div(f.most(room, 0), stride), 1), 0)
+    remaining = f.sub(f.add(t["in_x"], before), reach)
+    right = f.choose(f.compare("sge", remaining, 0), f.add(f.div(f.most(remaining, 0), stride), 1), 0)
     right = f.most(left, f.least(t["out_x"], right))
     inside = f.sub(right, left)
     widths = _widths(type)

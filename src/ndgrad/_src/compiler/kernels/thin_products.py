@@ -205,7 +205,7 @@ def _all_sums(prefix: str) -> Function:
 # ----- selection -----
 
 
-class Road(NamedTuple):
+class ThinCase(NamedTuple):
     """The condition for a narrow product, and its X, Y and result: strides in bytes, `y_k` that of Y along k."""
 
     condition: str
@@ -221,83 +221,62 @@ class Road(NamedTuple):
     out_column: str | int
 
 
-def thin_road(name: str, prefix: str, type: Vector, parameters: str) -> Function:
+def thin_product_function(name: str, prefix: str, type: Vector, parameters: str) -> Function:
     """Write `i1 name(parameters)`: compute the product of a block if it is narrow, and return true if it was.
 
     The parameters are those of gemm.py's blocks.
     """
     f = Function(name, parameters, "i1", linkage="internal", attributes="nounwind")
-    size, lanes, one = SIZES[type.element], type.lanes, Vector(type.element)
+    size = SIZES[type.element]
+    for case in _thin_cases(f, size, type.lanes):
+        take, other = f.fresh(case.kind), f.fresh("other")
+        f.branch(case.condition, take, other)
+        f.label(take)
+        if case.kind == "dots":
+            _call_dots(f, prefix, type, case)
+        else:
+            _call_sums(f, prefix, case)
+        f.returns("i1 true")
+        f.label(other)
+    f.returns("i1 false")
+    return f
+
+
+def _thin_cases(f: Function, size: int, lanes: int) -> list[ThinCase]:
+    """Return the narrow products, with the code of their conditions."""
     few_rows, few_columns = f.compare("sle", "%M", NARROW), f.compare("sle", "%N", NARROW)
     deep, some_k = f.compare("sge", "%K", 2 * lanes), f.compare("sgt", "%K", 0)
     wide, high = (f.both(some_k, f.compare("sge", n, 8 * lanes)) for n in ("%N", "%M"))
     near = {stride: f.compare("eq", f"%{stride}", size) for stride in ("rsA", "csA", "rsB", "csB", "rsC")}
     column = f.both(f.both(f.compare("eq", "%N", 1), near["rsA"]), f.both(high, near["rsC"]))
-    roads = [
-        Road(
-            f.both(f.both(few_columns, near["csA"]), deep),
-            "dots",
-            "%M",
-            "%N",
-            "%A",
-            "%rsA",
-            "%B",
-            "%csB",
-            "%rsB",
-            "%rsC",
-            size,
-        ),
-        Road(
-            f.both(f.both(few_rows, near["rsB"]), deep),
-            "dots",
-            "%N",
-            "%M",
-            "%B",
-            "%csB",
-            "%A",
-            "%rsA",
-            "%csA",
-            size,
-            "%rsC",
-        ),
-        Road(
-            f.both(f.both(few_rows, near["csB"]), wide),
-            "sums",
-            "%N",
-            "%M",
-            "%B",
-            "%rsB",
-            "%A",
-            "%rsA",
-            "%csA",
-            "%rsC",
-            size,
-        ),
-        Road(column, "sums", "%M", "1", "%A", "%csA", "%B", 0, "%rsB", 0, size),
+    few_by_k = f.both(f.both(few_columns, near["csA"]), deep)
+    k_by_few = f.both(f.both(few_rows, near["rsB"]), deep)
+    rows_by_wide = f.both(f.both(few_rows, near["csB"]), wide)
+    return [
+        ThinCase(few_by_k, "dots", "%M", "%N", "%A", "%rsA", "%B", "%csB", "%rsB", "%rsC", size),
+        ThinCase(k_by_few, "dots", "%N", "%M", "%B", "%csB", "%A", "%rsA", "%csA", size, "%rsC"),
+        ThinCase(rows_by_wide, "sums", "%N", "%M", "%B", "%rsB", "%A", "%rsA", "%csA", "%rsC", size),
+        ThinCase(column, "sums", "%M", "1", "%A", "%csA", "%B", 0, "%rsB", 0, size),
     ]
-    for road in roads:
-        take, other = f.fresh(road.kind), f.fresh("other")
-        f.branch(road.condition, take, other)
-        f.label(take)
-        x, out = [f"ptr {road.x}", f"i64 {road.x_row}"], ["ptr %C", f"i64 {road.out_row}"]
-        if road.kind == "dots":
-            # Vectors along k: the narrow operand is copied if its numbers are not contiguous.
-            far = f.compare("ne", road.y_k, size)
-            with f.when(far), f.loop(road.narrow) as n, f.loop("%K") as k:
-                place = f.ahead(f.ahead(road.y, f.mul(n, road.y_row)), f.mul(k, road.y_k))
-                f.store(one, f.load(one, place), f.ahead("%buffer", f.mul(f.add(f.mul(n, "%K"), k), size)))
-            y = [
-                f"ptr {f.choose(far, '%buffer', road.y, 'ptr')}",
-                f"i64 {f.choose(far, f.mul('%K', size), road.y_row)}",
-            ]
-            sizes = [f"i64 {road.length}", f"i64 {road.narrow}", "i64 %K"]
-            f.call_void(f"{prefix}_dots", *sizes, *x, *y, *out, f"i64 {road.out_column}", "i64 %accumulate")
-        else:
-            y = [f"ptr {road.y}", f"i64 {road.y_row}", f"i64 {road.y_k}"]
-            f.call_void(
-                f"{prefix}_sums", "i64 %K", f"i64 {road.narrow}", f"i64 {road.length}", *x, *y, *out, "i64 %accumulate"
-            )
-        f.returns("i1 true")
-        f.label(other)
-    f.returns("i1 false")
-    return f
+
+
+def _call_dots(f: Function, prefix: str, type: Vector, case: ThinCase) -> None:
+    """Call dot products with vectors along k. The narrow operand is copied if its numbers are not contiguous."""
+    size, one = SIZES[type.element], Vector(type.element)
+    far = f.compare("ne", case.y_k, size)
+    with f.when(far), f.loop(case.narrow) as n, f.loop("%K") as k:
+        place = f.ahead(f.ahead(case.y, f.mul(n, case.y_row)), f.mul(k, case.y_k))
+        f.store(one, f.load(one, place), f.ahead("%buffer", f.mul(f.add(f.mul(n, "%K"), k), size)))
+    y = [f"ptr {f.choose(far, '%buffer', case.y, 'ptr')}", f"i64 {f.choose(far, f.mul('%K', size), case.y_row)}"]
+    sizes = [f"i64 {case.length}", f"i64 {case.narrow}", "i64 %K"]
+    x, out = [f"ptr {case.x}", f"i64 {case.x_row}"], ["ptr %C", f"i64 {case.out_row}"]
+    f.call_void(f"{prefix}_dots", *sizes, *x, *y, *out, f"i64 {case.out_column}", "i64 %accumulate")
+
+
+def _call_sums(f: Function, prefix: str, case: ThinCase) -> None:
+    """Call sums of rows, each multiplied by a number."""
+    x, out = [f"ptr {case.x}", f"i64 {case.x_row}"], ["ptr %C", f"i64 {case.out_row}"]
+    y = [f"ptr {case.y}", f"i64 {case.y_row}", f"i64 {case.y_k}"]
+    f.call_void(
+        f"{prefix}_sums", "i64 %K", f"i64 {case.narrow}", f"i64 {case.length}", *x, *y, *out, "i64 %accumulate"
+    )

@@ -30,13 +30,13 @@ _COPIED = 1 << 26
 
 def describe(program: DeviceProgram) -> str:
     """Return a line that describes the execution of a program."""
-    calls = [step.group.instruction.op.name for step in program.steps if isinstance(step.group, Call)]
-    kernels = sum(len(step.functions) for step in program.steps)
-    said = f"{program.original.name}: on cuda:{program.device}, {kernels} fused kernels ({len(program.texts)} different)"
+    calls = [step.group.instruction.op.name for step in program.plan.steps if isinstance(step.group, Call)]
+    kernels = sum(len(step.functions) for step in program.plan.steps)
+    said = f"{program.plan.original.name}: on cuda:{program.device}, {kernels} fused kernels ({len(program.plan.texts)} different)"
     if calls:
         said += f", calls of {in_words(calls, 8)}"
-    if program.in_place:
-        said += f", {len(program.in_place)} tensors written in place"
+    if program.plan.in_place:
+        said += f", {len(program.plan.in_place)} tensors written in place"
     graph = program.capturing
     if graph.is_recorded:
         return f"{said}; as a CUDA graph, which holds {format_bytes(graph.memory)}"
@@ -49,8 +49,8 @@ class Source:
     """The source of a program's kernels, in the form that kernel lists use."""
 
     def __init__(self, program: DeviceProgram) -> None:
-        self.text = program.code
-        self._functions = {name: text.replace("NAME", name, 1) for text, name in program.texts.items()}
+        self.text = program.plan.code
+        self._functions = {name: text.replace("NAME", name, 1) for text, name in program.plan.texts.items()}
 
     def cuda_source(self, name: str) -> str:
         """Return the CUDA C++ of one kernel."""
@@ -103,15 +103,15 @@ def _seconds(runs: Sequence[Any]) -> list[float]:
 def measure(runner: Runner, inputs: Sequence[Any]) -> tuple[list[WatchedStep], float, Source]:
     """Return the steps of a program with their times on these arrays, the total time, and the source."""
     program = DeviceProgram(runner.program, inputs, None, runner.later, runner.strict)
-    known, defined = {*program.program.inputs, *program.program.constants}, program.program.definitions()
+    known, defined = {*program.plan.program.inputs, *program.plan.program.constants}, program.plan.program.definitions()
     shown: list[WatchedStep] = []
-    for step in program.steps:
+    for step in program.plan.steps:
         groups = [s.group for s in (step, *step.members) if s.group is not None]
         works = [work_of(group, known, defined) for group in groups]
         work = Work(*[sum(getattr(w, field) for w in works) for field in ("read", "written", "flops")])
         name = "note" if step.group is None else step.group.instruction.op.name if isinstance(step.group, Call) else ""
         parts = [part for group in groups for part in parts_of(group, defined)] or [(str(name), None)]
-        shown.append(WatchedStep(program.original.name, name or step.functions[0], parts, work, step.functions))
+        shown.append(WatchedStep(program.plan.original.name, name or step.functions[0], parts, work, step.functions))
         known.update(v for group in groups for v in group.touched())
     total = float("inf")
     for n in range(_BEFORE + _MEASURED):

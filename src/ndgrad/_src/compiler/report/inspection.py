@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+from ndgrad._src.compiler.capture.number_slots import NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.random_draws import restore_states
-from ndgrad._src.compiler.program.program import Program, Value
 from ndgrad._src.compiler.report.picture import CompiledGraph
 from ndgrad._src.compiler.report.report import KernelList, measure
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.plan import CodeOptions, make_plan
 from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.compiler.runtime.tracing import copy_program, trace_function
 from ndgrad._src.core.modes import modes
 from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.pytree import tree_flatten
@@ -36,9 +39,17 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
       return %2
     <BLANKLINE>
     """
-    made, flat, spec = _find_specialisation(f, args, kwargs)
-    found = _KeptTrace(made, flat, spec)
-    return CompiledGraph(found.traced, found.program, found.forward, found.backward if found.backward.outputs else None)
+    made, flat = _find_specialisation(f, args, kwargs)
+    # The trace was dropped, so the function is traced once more.
+    slots = NumberSlots(SeenNumbers(), made.traced.environment, [])
+    function = dataclasses.replace(made.traced, slots=slots, given_outcomes=made.trace.outcomes)
+    options = CodeOptions(made.options.strict, made.options.threads)
+    trace, traced = trace_function(function, function.arguments.tensors_of(flat), options.strict)
+    joint = traced.joint
+    outputs = [*joint.values, *[g for g in joint.gradients if g is not None]]
+    before = copy_program(joint.program, outputs)
+    plan = make_plan(trace, traced, options)
+    return CompiledGraph(before, plan.program, plan.forward, plan.backward if plan.backward.outputs else None)
 
 
 @set_module("ndgrad.compiler")
@@ -54,14 +65,14 @@ def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
     >>> found[0].work.read
     4000
     """
-    made, flat, _ = _find_specialisation(f, args, kwargs)
-    states = made.tape.states()
+    made, flat = _find_specialisation(f, args, kwargs)
+    states = made.trace.tape.states()
     inputs = made.inputs_of(flat)
     restore_states(states)
     return measure(made, inputs)
 
 
-def _find_specialisation(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any], Any]:
+def _find_specialisation(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation, list[Any]]:
     """Return the specialisation of a function for arguments, and their leaves."""
     f = getattr(f, "compiled_forward", f)
     made = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
@@ -70,21 +81,4 @@ def _find_specialisation(f: Any, args: Any, kwargs: Any) -> tuple[Specialisation
     if entry.specialisation is None:
         assert entry.broken is not None
         raise entry.broken.again()
-    return entry.specialisation, flat, spec
-
-
-class _KeptTrace(Specialisation):
-    """A second trace of a specialisation that keeps the program before all passes."""
-
-    traced: Program
-
-    def __init__(self, found: Specialisation, flat: Sequence[Any], spec: Any) -> None:
-        self.given_outcomes = found.outcomes
-        super().__init__(found.function, flat, spec, found.name, found.environment, found.strict, found.threads)
-
-    def _split(self, program: Program, values: list[Value], cotangents: list[Value], gradients: list[Value]) -> None:
-        outputs = [*values, *gradients]
-        self.traced = Program(
-            list(program.inputs), outputs, list(program.instructions), dict(program.constants), program.name
-        )
-        super()._split(program, values, cotangents, gradients)
+    return entry.specialisation, flat

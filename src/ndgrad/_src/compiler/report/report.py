@@ -170,7 +170,7 @@ def _time(seconds: float | None) -> str:
 
 def measure(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     """Measure the steps of a specialisation's programs on these tensors."""
-    if found.place is not CPU:
+    if found.trace.place is not CPU:
         return _on_device(found, [t._array for t in inputs])
     arrays = [np.asarray(t._array) for t in inputs]
     limits = machine()
@@ -200,7 +200,7 @@ def _on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
     """Measure the steps of programs that run on a device."""
     from ndgrad._src.compiler.report import cuda_inspection  # needed on devices only
 
-    limits, steps, totals, texts = cuda_inspection.machine(found.place.index or 0), [], {}, {}
+    limits, steps, totals, texts = cuda_inspection.machine(found.trace.place.index or 0), [], {}, {}
     for runner, given in _runs(found, arrays):
         if runner.program.instructions:
             watched, seconds, code = cuda_inspection.measure(runner, given)
@@ -213,17 +213,17 @@ def _runs(found: Specialisation, arrays: list[Any]) -> Iterator[tuple[Runner, li
     """Yield the programs that calls like this one run, each with arrays for its inputs. A scalar function whose calls
     are followed by backward passes runs as one program (see ndgrad._src.compiler.runtime.joint_program).
     """
-    if found.whole is not None and not found.is_freed:
-        yield found.whole.runner, arrays
+    if found.plan.whole is not None and not found.trace.is_freed:
+        yield found.plan.whole.runner, arrays
         return
-    yield found.run_forward, arrays
-    if found.backward.outputs:
-        made = found.run_forward(arrays)
-        kept = made[len(made) - sum(not is_input for is_input, _ in found.kept_from) :]
-        taken = [arrays[k] if is_input else kept[k] for is_input, k in found.kept_from]
-        library = library_for(found.place)
-        ones = [library.ones(v.shape, v.dtype) for v in found.backward.inputs[len(taken) :]]
-        yield found.run_backward, [a if is_on_device(a) else np.asarray(a) for a in taken] + ones
+    yield found.plan.run_forward, arrays
+    if found.plan.backward.outputs:
+        made = found.plan.run_forward(arrays)
+        kept = made[len(made) - sum(not is_input for is_input, _ in found.plan.kept_from) :]
+        taken = [arrays[k] if is_input else kept[k] for is_input, k in found.plan.kept_from]
+        library = library_for(found.trace.place)
+        ones = [library.ones(v.shape, v.dtype) for v in found.plan.backward.inputs[len(taken) :]]
+        yield found.plan.run_backward, [a if is_on_device(a) else np.asarray(a) for a in taken] + ones
 
 
 # ----- texts of single functions --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ NDGRAD_COMPILE_REPLAY=1 selects NumPy; with NDGRAD_COMPILE_RAISE=1 a failure is 
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -45,6 +46,16 @@ def runs_on_numpy(strict: bool) -> bool:
     return strict or bool(os.environ.get("NDGRAD_COMPILE_REPLAY")) or not available()
 
 
+@functools.cache
+def _warn_without_llvmlite() -> None:
+    """Warn once per process that compiled functions are interpreted."""
+    warnings.warn(
+        "compile: llvmlite is not installed, so compiled functions run on NumPy, op by op. Install it for native code: "
+        "pip install llvmlite",
+        stacklevel=2,
+    )
+
+
 class Runner:
     """A function from the input arrays of a program to its output arrays."""
 
@@ -77,8 +88,8 @@ class Runner:
         self._on_device: DeviceProgram | None = None
         #: The program with separate steps, for watchers.
         self._watched: Any = None
-        #: Reason for running on NumPy although native code is available.
-        self.too_long: str | None = None
+        #: Reason for running on NumPy, for `explain`; None if that was asked for, and for native code.
+        self.reason_for_numpy: str | None = None
         #: Times of code generation.
         self.times = Times()
         self._lock = make_lock()
@@ -108,13 +119,16 @@ class Runner:
 
     def _make(self) -> NativeProgram | Replay:
         if runs_on_numpy(self.strict):
+            if not available() and not self.strict:
+                self.reason_for_numpy = "llvmlite is not installed"
+                _warn_without_llvmlite()
             return Replay(self.program)
         try:
             with phase("passes"):
                 program = hoisting(find_loops(select_short_branches(self.program)))
             return NativeProgram(program, self.threads, self.sizes, self.writes)
         except TooLong as error:
-            self.too_long = str(error)
+            self.reason_for_numpy = str(error)
             return Replay(self.program)
         except Exception as error:
             if os.environ.get("NDGRAD_COMPILE_RAISE"):

@@ -211,20 +211,20 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
         assert broken is not None
         return Explanation(False, broken.reason, broken.where, 0, 0, 0, [], len(made.entries), "", Times())
     found = entry.specialisation
-    guards = [slots.label(i) for slots in found.environment.captured for i in range(len(slots.then)) if slots.label(i)]
+    guards = [slots.label(i) for slots in found.traced.environment.captured for i in range(len(slots.then)) if slots.label(i)]
     guards += [
-        f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.environment.tensors.values()
+        f"{label}: shape, dtype, strides, requires_grad" for _, _, _, label in found.traced.environment.tensors.values()
     ]
-    captured = sum(kind in ("environment", "grad") for kind, _ in found.sources)
-    runners = [found.run_forward, *([found.run_backward] if found.backward.outputs else [])]
-    notes = _on_device(found, flat) if found.place is not CPU else []
-    for runner in runners if found.place is CPU else ():
+    captured = sum(kind in ("environment", "grad") for kind, _ in found.trace.sources)
+    runners = [found.plan.run_forward, *([found.plan.run_backward] if found.plan.backward.outputs else [])]
+    notes = _on_device(found, flat) if found.trace.place is not CPU else []
+    for runner in runners if found.trace.place is CPU else ():
         _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
-    decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.decided]
+    decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.trace.decided]
     return Explanation(
-        True, None, None, len(found.forward.instructions), len(found.backward.instructions),
-        captured, list(dict.fromkeys(guards)), len(made.entries), str(found.program), times,
+        True, None, None, len(found.plan.forward.instructions), len(found.plan.backward.instructions),
+        captured, list(dict.fromkeys(guards)), len(made.entries), str(found.plan.program), times,
         [*(notes or describe_control_flow(*runners)), *decided],
     )  # fmt: skip
 
@@ -233,11 +233,11 @@ def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
     """Describe the execution of programs on a device, as far as it is known."""
     from ndgrad._src.compiler.report.cuda_inspection import describe  # needed on devices only
 
-    states = found.tape.states()
+    states = found.trace.tape.states()
     arrays = [t._array for t in found.inputs_of(flat)]
     restore_states(states)
-    programs = [found.run_forward.on_device(arrays)]
-    others = [found.run_backward, *([found.whole.runner] if found.whole is not None else [])]
+    programs = [found.plan.run_forward.on_device(arrays)]
+    others = [found.plan.run_backward, *([found.plan.whole.runner] if found.plan.whole is not None else [])]
     return [describe(p) for p in (*programs, *[r.known_on_device for r in others]) if p is not None]
 
 

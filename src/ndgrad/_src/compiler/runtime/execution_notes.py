@@ -16,7 +16,9 @@ def describe_control_flow(*runners: Runner) -> list[str]:
     for programs with loops or branches.
     """
     lines = [line for runner in runners if _control_flow(runner.program) for line in _describe_runner(runner)]
-    return lines + [f"on NumPy, op by op: {r.too_long} ({r.program.name})" for r in runners if r.too_long is not None]
+    return lines + [
+        f"on NumPy, op by op: {r.reason_for_numpy} ({r.program.name})" for r in runners if r.reason_for_numpy is not None
+    ]
 
 
 def _control_flow(program: Program) -> list[Instruction]:

@@ -19,9 +19,11 @@ from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS, Mispredicted
-from ndgrad._src.compiler.capture.environment import SMALL, Environment, get_facts
+from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
+from ndgrad._src.compiler.capture.visit_containers import SMALL
 from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.calls import is_available
@@ -31,8 +33,9 @@ from ndgrad._src.compiler.runtime.native_call import (
     has_fresh_numbers,
     native_call,
 )
+from ndgrad._src.compiler.runtime.plan import CodeOptions
 from ndgrad._src.compiler.runtime.recorded_call import RecordedCall
-from ndgrad._src.compiler.runtime.specialization import Specialisation
+from ndgrad._src.compiler.runtime.specialization import Specialisation, specialise
 from ndgrad._src.compiler.runtime.state_guards import compare_quickly
 from ndgrad._src.core.modes import Modes, modes, process, restore, scope, thread, under_autocast
 from ndgrad._src.core.variable import Variable, requires_grad
@@ -225,9 +228,9 @@ class CompiledFunction:
         args = tree_unflatten(leaves, spec)
         entry = self.entry_for(*tree_flatten((args, {})), True)
         made = entry.specialisation
-        if made is None or made.effects or made.writes:
+        if made is None or made.trace.effects or made.trace.writes:
             return None
-        if any(requires_grad(which[0]) for kind, which in made.sources if kind == "environment"):
+        if any(requires_grad(which[0]) for kind, which in made.trace.sources if kind == "environment"):
             return None
         return RecordedCall(leaves, spec, self(*args))
 
@@ -273,6 +276,10 @@ class CompiledFunction:
                 finally:
                     if call.is_stale:
                         self._forget_native_call(call)
+        return self._call_in_python(args, kwargs)
+
+    def _call_in_python(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the result of a call that no native call serves. This path defines the meaning of a call."""
         state = modes()
         # Observers that only watch, such as the profiler, see a program run.
         is_watched = not process.shared or process.shared == len(thread.watchers)
@@ -280,19 +287,10 @@ class CompiledFunction:
             return self._call_under_autocast(args, kwargs, state)
         if state.entered or not is_watched or self.disabled.get() or runs_eagerly():
             return self.function(*args, **kwargs)
-        known = self._last
         tried: list[Entry] = []
-        if known is not None and not kwargs and known.fits(args, state.grad_enabled):
-            with self._lock:
-                mismatch = known.specialisation.mismatch(args)
-            if mismatch is None:
-                try:
-                    result = known.specialisation(args)
-                except Mispredicted:
-                    self._note_discarded_run(known.entry, tried)
-                else:
-                    self._add_native_call(known.entry, args, kwargs, state.grad_enabled)
-                    return result
+        found = self._call_like_last(args, kwargs, state.grad_enabled, tried)
+        if found is not MISS:
+            return found
         flat, spec = tree_flatten((args, kwargs))
         if have_arrays(flat):
             found = self._call_with_arrays(flat, spec, state.grad_enabled, args, kwargs)
@@ -306,6 +304,25 @@ class CompiledFunction:
         if self.fullgraph and entry.broken is not None:
             raise entry.broken.again()
         return self.function(*args, **kwargs)
+
+    def _call_like_last(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool, tried: list[Entry]
+    ) -> Any:
+        """Return the result of a call of the same kind as the last one; MISS if it is of another kind."""
+        known = self._last
+        if known is None or kwargs or not known.fits(args, recording):
+            return MISS
+        with self._lock:
+            mismatch = known.specialisation.mismatch(args)
+        if mismatch is not None:
+            return MISS
+        try:
+            result = known.specialisation(args)
+        except Mispredicted:
+            self._note_discarded_run(known.entry, tried)
+            return MISS
+        self._add_native_call(known.entry, args, kwargs, recording)
+        return result
 
     def _call_under_autocast(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: Modes) -> Any:
         """Return the result of a call under autocast. The autocast settings are part of the kind of the call and of the
@@ -525,9 +542,8 @@ class CompiledFunction:
                 name = getattr(self.function, "__name__", "program")
                 slots = self._numbers.slots(environment, flat, spec)
                 try:
-                    made = Specialisation(
-                        function, flat, spec, name, environment, self.strict, self.threads, sizes, slots
-                    )
+                    options = CodeOptions(self.strict, self.threads, sizes)
+                    made = specialise(function, flat, spec, name, environment, slots, options)
                 except Unreached as unreached:
                     if not self._learn(unreached):
                         raise
@@ -572,14 +588,14 @@ class CompiledFunction:
         if made is None or not entry.once:
             entry.once = True
             return
-        environment = made.environment
+        environment = made.traced.environment
         if made.ran is None or (made.reports and shows_all()):
             return  # the function itself ran, or Python must check all warnings of each call
         # A native call is for the numbers of one call, unless numbers can be written into its inputs.
         is_fresh = has_fresh_numbers(made)
-        is_other = bool(made.slots) and made.last_numbers != entry.numbers and not is_fresh
+        is_other = bool(made.traced.slots) and made.last_numbers != entry.numbers and not is_fresh
         entry.numbers = made.last_numbers
-        if entry.native_calls >= MOST_CALLS or made.needs_python or is_other:  # they do not suit this entry
+        if entry.native_calls >= MOST_CALLS or made.trace.needs_python or is_other:  # they do not suit this entry
             if environment.quick is None and entry.comparisons < MOST_CALLS and is_available():
                 with self._lock:
                     entry.comparisons += 1
@@ -588,7 +604,7 @@ class CompiledFunction:
             known is None
             or known.snapshot.generation != environment.generation
             or known.has_other_filters()
-            or (bool(made.slots) and known.numbers != made.last_numbers and not is_fresh)
+            or (bool(made.traced.slots) and known.numbers != made.last_numbers and not is_fresh)
         ):
             with self._lock:
                 if entry.native is known and entry in self.entries:
@@ -667,7 +683,7 @@ def _warn(message: str) -> None:
     function.
     """
     with contextlib.suppress(UserWarning):
-        warnings.warn(message, stacklevel=6)
+        warnings.warn(message, stacklevel=7)
 
 
 def _setting(state: Modes) -> Any:

@@ -29,7 +29,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.compiler.capture.branch_conditions import Mispredicted
-from ndgrad._src.compiler.capture.environment import get_facts
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.lower import float_errors
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native.calls import Check, Input, is_available, make_comparison
@@ -52,11 +52,12 @@ class NativeCall:
 
     def __init__(self, made: Specialisation, numbers: Sequence[Any]) -> None:
         assert made.ran is not None
+        trace, traced = made.trace, made.traced
         self.specialisation = made
         #: True if other numbers are written into the inputs of the call.
         self.numbers_vary = has_fresh_numbers(made)
-        self.snapshot = Snapshot(made.environment, self.numbers_vary)
-        self.inputs = len(made.sources)
+        self.snapshot = Snapshot(traced.environment, self.numbers_vary)
+        self.inputs = len(trace.sources)
         program, self.at_once = made.ran
         assert isinstance(program, NativeProgram)
         self.program = program
@@ -65,7 +66,7 @@ class NativeCall:
         #: True if Python has work before the guards. "ready" in `state` tells the guards that it is done for this call.
         self.compares_first = self.is_in_place and bool(self.snapshot.left_over)
         #: True if earlier calls have reported errors: warnings may be shown again if the filters change.
-        self.has_reported = made.has_reported
+        self.has_reported = made.float_reports.has_reported
         self.refreshes = self.numbers_vary or self.compares_first or self.has_reported
         self.state = {"ready": not self.refreshes}
         #: True if the fresh memory is the result of the program without changes.
@@ -73,10 +74,12 @@ class NativeCall:
         #: Graph edges to leaves that the function captures. These leaves live as long anyway, so the next node finds
         #: the same edges.
         self.edges: tuple[Any, ...] = ()
-        self._given = sum(kind == "argument" for kind, _ in made.sources)
-        self._keeps_edges = made.is_plain and bool(made.outputs) and made.result_spec is LEAF
+        self._given = sum(kind == "argument" for kind, _ in trace.sources)
+        self._keeps_edges = trace.is_plain and bool(trace.outputs) and trace.result_spec is LEAF
         #: Call counter for calls with one scalar result that has its gradients with it.
-        self._whole = made.whole if self._is_number_with_gradients() else None
+        self._whole = made.plan.whole if self._is_number_with_gradients() else None
+        self._tensor_type: Any = trace.results.new[0].tensor_type if self._whole is not None else None
+        self._outputs = trace.outputs
         #: Warning filters, if a call that may report an error depends on them.
         self.filters = tuple(warnings.filters) if made.reports else None
         #: True if calls should run another program from now on.
@@ -93,10 +96,11 @@ class NativeCall:
         slots that are left to Python.
         """
         self.state["ready"] = False
-        if self.has_reported and not self.specialisation.has_same_filters():
+        if self.has_reported and not self.specialisation.float_reports.has_same_filters():
             return
         if self.numbers_vary:
-            found = None if self.specialisation.environment.has_new_values() else self.specialisation.slots.numbers(())
+            traced = self.specialisation.traced
+            found = None if traced.environment.has_new_values() else traced.slots.numbers(())
             if found is None:
                 return
             for t, number in zip(self.number_tensors, found, strict=True):
@@ -105,27 +109,26 @@ class NativeCall:
 
     def has_other_filters(self) -> bool:
         """True if the guards depend on warning filters that have changed, or should depend on them."""
-        if self.has_reported is not self.specialisation.has_reported:
+        if self.has_reported is not self.specialisation.float_reports.has_reported:
             return True
         return self.filters != (tuple(warnings.filters) if self.specialisation.reports else None)
 
     def _is_number_with_gradients(self) -> bool:
         """True if a call only has to make a tensor and its node at the end."""
-        made = self.specialisation
+        trace = self.specialisation.trace
         return (
             self.at_once
             and self.is_direct
             and self._keeps_edges
             and not self.snapshot.left_over
-            and len(made.results.values) == len(made.outputs) == 1
+            and len(trace.results.values) == len(trace.outputs) == 1
         )
 
     def finish(self, inputs: tuple[Any, ...], fresh: tuple[Any, ...]) -> Any:
         """Return the result of a call from its input tensors and the fresh arrays of its program."""
         if self._whole is not None and self._whole.counts_on():
-            made = self.specialisation
-            result = wrap(made.results.new[0].face, fresh[0])
-            result._node = node = node_of_call(made, inputs, made.outputs, fresh[1:], True)
+            result = wrap(self._tensor_type, fresh[0])
+            result._node = node = node_of_call(self.specialisation, inputs, self._outputs, fresh[1:], True)
             if node.next[self._given :] != self.edges:
                 self._keep_edges(node)
             return result
@@ -139,11 +142,11 @@ class NativeCall:
             self.is_stale = True
         is_written = False
         if self.is_in_place:
-            made.warn_of_bits(self.program)
+            made.float_reports.warn_of_bits(self.program)
         try:
             if not self.is_direct:
                 fresh = self.program.collected([t._array for t in inputs], fresh)
-            is_written = not made.is_plain
+            is_written = not made.trace.is_plain
             result = made.finished(inputs, fresh, self.at_once, self.is_in_place)
         except Exception:
             if is_written:
@@ -162,9 +165,9 @@ class NativeCall:
 def has_fresh_numbers(made: Specialisation) -> bool:
     """True if calls may write the numbers of slots into the same arrays, because no graph keeps them."""
     return (
-        bool(made.slots.slots)
-        and all(slot.slots is not None for slot in made.slots.slots)
-        and (not made.outputs or made.is_freed)
+        bool(made.traced.slots.slots)
+        and all(slot.slots is not None for slot in made.traced.slots.slots)
+        and not made.trace.has_graph
     )
 
 
@@ -176,9 +179,9 @@ def native_call(
     program = None if made.ran is None else made.ran[0]
     if not is_available() or not isinstance(program, NativeProgram) or not program.is_native:
         return None
-    if made.needs_python or made.tape.draws:
+    if made.trace.needs_python or made.trace.tape.draws:
         return None
-    numbers = made.slots.previous_numbers(tree_flatten((args, kwargs))[0])
+    numbers = made.traced.slots.previous_numbers(tree_flatten((args, kwargs))[0])
     if numbers is None:
         return None
     call = NativeCall(made, numbers)
@@ -300,16 +303,16 @@ class _Guards:
     def _require_inputs(self) -> list[tuple[str, tuple[Any, ...]]]:
         """Require the tensors of the call. Return the variables of the inputs in the program's order, with facts."""
         source, made, given = self._source, self._made, self._tensors
-        environment = made.environment
-        kinds = [kind for kind, _ in made.sources]
+        environment = made.traced.environment
+        kinds = [kind for kind, _ in made.trace.sources]
         if len({id(t) for t, _ in given}) != len(given) or kinds[: len(given)] != ["argument"] * len(given):
             raise _NotSimple  # one tensor in several places, or one that is not used
-        from_outside = {id(which[0]) for kind, which in made.sources if kind == "environment"}
+        from_outside = {id(which[0]) for kind, which in made.trace.sources if kind == "environment"}
         others = [(t, known) for t, known, _, _ in environment.tensors.values() if known is not None and id(t) not in from_outside]
         require_facts(source, [(source.name(t), known) for t, known in others])
         reached = tuple([entry[0] for entry in environment.tensors.values()])
         inputs: list[tuple[str, tuple[Any, ...]]] = []
-        for (kind, which), of_gradient in zip(made.sources, made.gradient_facts, strict=True):
+        for (kind, which), of_gradient in zip(made.trace.sources, made.trace.metadata.gradient_facts, strict=True):
             if kind == "environment":
                 x, known = source.name(which[0]), which[1]
             elif kind == "number":
@@ -318,7 +321,7 @@ class _Guards:
             elif kind == "grad":
                 x, known = source.let(f"{inputs[which][0]}._meta.grad"), of_gradient
             else:
-                (t, x), known = given[which], made.argument_facts[which]  # the call may have changed its facts
+                (t, x), known = given[which], made.traced.arguments.facts[which]  # the call may have changed its facts
                 self._require_place(x, None if environment.find_entry(t) is None else t, reached)
             if known is None or not is_contiguous(known):
                 raise _NotSimple  # the program needs a copy
@@ -329,12 +332,12 @@ class _Guards:
                 source.require(f"{x} is not {y}")
         else:
             source.require(f"len({{{', '.join(f'id({x})' for _, x in given)}}}) == {len(given)}")
-        for number, has_one in made.gradients_asked:
+        for number, has_one in made.trace.metadata.gradients_asked:
             meta = f"{inputs[number][0]}._meta"
             source.require(
                 f"{meta} is not None and {meta}.grad is not None" if has_one else f"{meta} is None or {meta}.grad is None"
             )
-        for number, is_leaf in made.leaves_asked:
+        for number, is_leaf in made.trace.metadata.leaves_asked:
             source.require(f"{inputs[number][0]}._node is {'' if is_leaf else 'not '}None")
         return inputs
 

@@ -17,7 +17,7 @@ import numpy as np
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.native.calls import make_fill
 from ndgrad._src.compiler.runtime.guard_source import GuardSource
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.node import MultiNode, make_node
 from ndgrad._src.core.record import saved_input
@@ -48,7 +48,7 @@ def gradient_giver(gradients: Sequence[tuple[int, Any]], leaves: Sequence[Any]) 
     a first call. A gradient becomes `.grad` without a copy if a copy would be the same: see Note [Steal or copy]. It is
     fresh memory of the program, in C order. Only its reference count tells if it has been given away.
     """
-    if not _ALONE or any(leaf.__class__ not in FACES for leaf in leaves):
+    if not _ALONE or any(leaf.__class__ not in TENSOR_TYPES for leaf in leaves):
         return _give_nothing
     source, entries = GuardSource("made, ends"), []
     make, count, end_class = source.name(wrap), source.name(getrefcount), source.name(AccumulateGrad)
@@ -62,7 +62,7 @@ def gradient_giver(gradients: Sequence[tuple[int, Any]], leaves: Sequence[Any]) 
         source.require(f"{meta}.requires_grad and not {meta}.reshapes")
         if len(value.shape) > 1:
             source.require(f"{t}._array.flags.c_contiguous")
-        entries.append(f"{meta}.__dict__, {make}({source.name(FACES[leaf.__class__])}, {g})")
+        entries.append(f"{meta}.__dict__, {make}({source.name(TENSOR_TYPES[leaf.__class__])}, {g})")
     return source.function(f"{source.name(make_fill('grad'))}({', '.join(entries)})", "found")
 
 
@@ -99,7 +99,7 @@ class CompiledFunctionBackward(MultiNode):
 
     @property
     def sent_edges(self) -> list[tuple[int, Any]] | None:
-        order = self.specialisation.send_order
+        order = self.specialisation.trace.send_order
         return None if order is None else [(i, self.next[i]) for i in order]
 
     def watch(self, tensors: list[Any], arrays: Sequence[Any]) -> None:
@@ -136,13 +136,13 @@ class CompiledFunctionBackward(MultiNode):
         if is_missing:
             return tuple(None if t is None else t._array for t in self._run_derivative(given, False))
         spec = self.specialisation
-        if self.has_gradients and spec.whole is not None:
-            found = spec.whole.scale(self.made, grads)
+        if self.has_gradients and spec.plan.whole is not None:
+            found = spec.plan.whole.scale(self.made, grads)
         else:
             found = self._run_backward(given)
         if not keep:
             self.release()
-        return tuple(found) if spec.all_have_gradients else tuple(self._place_gradients(found))
+        return tuple(found) if spec.trace.all_have_gradients else tuple(self._place_gradients(found))
 
     def run_alone(self) -> bool:
         """Run the whole pass from a gradient of 1 that frees the graph, by a shorter path than the engine's. False if
@@ -155,7 +155,7 @@ class CompiledFunctionBackward(MultiNode):
             return False
         if process.busy or process.leaf_hooks or not spec.give_gradients(made, self.next):
             return False
-        spec.whole.backward_was_called()  # type: ignore[union-attr]  # set, because it made the gradients
+        spec.plan.whole.backward_was_called()  # type: ignore[union-attr]  # set, because it made the gradients
         self.release()
         return True
 
@@ -164,18 +164,18 @@ class CompiledFunctionBackward(MultiNode):
         real number.
         """
         made, spec = self.made, self.specialisation
-        if not self.has_gradients or made is _FREED or spec.whole is None:
+        if not self.has_gradients or made is _FREED or spec.plan.whole is None:
             one = _ONES.get((self.shape, self.dtype)) if self.outputs == 1 else None
             return None if one is None else list(self.apply(one, None, keep))
-        spec.whole.backward_was_called()
+        spec.plan.whole.backward_was_called()
         if not keep:
             self.release()
-        return list(made) if spec.all_have_gradients else self._place_gradients(made)
+        return list(made) if spec.trace.all_have_gradients else self._place_gradients(made)
 
     def _place_gradients(self, found: Sequence[Any]) -> list[Any]:
         """Return the gradients of all inputs, None for those that have none."""
         out: list[Any] = [None] * len(self.next)
-        for position, array in zip(self.specialisation.gradients_of, found, strict=True):
+        for position, array in zip(self.specialisation.trace.gradients_of, found, strict=True):
             out[position] = array
         return out
 
@@ -186,12 +186,12 @@ class CompiledFunctionBackward(MultiNode):
     def _run_backward(self, given: Any) -> Any:
         """Return the gradients computed by the backward program."""
         spec = self.specialisation
-        if spec.whole is not None:
-            spec.whole.backward_was_called()
-        kept = [self._input(k) if is_input else self._get_saved(k) for is_input, k in spec.kept_from]
+        if spec.plan.whole is not None:
+            spec.plan.whole.backward_was_called()
+        kept = [self._input(k) if is_input else self._get_saved(k) for is_input, k in spec.plan.kept_from]
         with np.errstate(all="ignore"):  # set by the engine, which does not run if the node stands alone
-            found = spec.run_backward([*kept, *given])
-        return list(map(in_own_memory, found)) if spec.place is CPU else found
+            found = spec.plan.run_backward([*kept, *given])
+        return list(map(in_own_memory, found)) if spec.trace.place is CPU else found
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
         return self._run_derivative([grads] if self.outputs == 1 else grads, True)
@@ -210,7 +210,7 @@ class CompiledFunctionBackward(MultiNode):
             return tuple(spec.gradients_again(present, tensors, given))
         if modes().grad_enabled and any(requires_grad(t) for t in (*tensors, *given)):
             raise RuntimeError(
-                f"{self.name()}: gradients of a compiled call (of {spec.name}) were asked for inside a transform, "
+                f"{self.name()}: gradients of a compiled call (of {spec.traced.name}) were asked for inside a transform, "
                 "and are to be differentiated in turn; the program does not know what was detached in it. "
                 "Apply the transform to the compiled function itself (vmap(grad(f)), jacrev(f)), "
                 "or use the function that was compiled. [nd-compile-again]"

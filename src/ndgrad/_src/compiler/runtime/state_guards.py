@@ -19,7 +19,8 @@ import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.captured_state import MISSING, CapturedSlots, is_same
-from ndgrad._src.compiler.capture.environment import Environment, get_facts
+from ndgrad._src.compiler.capture.environment import Environment
+from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.native.calls import Check, Input, absent, code, make_call, make_comparison
 from ndgrad._src.compiler.runtime.guard_source import GuardSource
 from ndgrad._src.core.modes import process

@@ -19,7 +19,8 @@ from ndgrad._src.arrays.addresses import window
 from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad._src.core.detach_checks import as_number, at_stake
-from ndgrad._src.core.modes import birth_level, process, thread
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.out_argument import copy_into
 from ndgrad._src.core.saved import lift
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
@@ -76,10 +77,10 @@ def can_skip_options() -> bool:
 class Options:
     """Keyword arguments shared by all factories (ndgrad._typing.FactoryOptions), parsed and checked."""
 
-    __slots__ = ("device", "dtype", "face", "layout", "names", "out", "requires_grad")
+    __slots__ = ("device", "dtype", "tensor_type", "layout", "names", "out", "requires_grad")
 
     def __init__(self, name: str, given: FactoryOptions | dict[str, Any], like: Tensor | None = None) -> None:
-        self.face = Tensor if like is None else like.face
+        self.tensor_type = Tensor if like is None else like.tensor_type
         self.out = given.pop("out", None)
         dtype = given.pop("dtype", None)
         if dtype is None and self.out is not None:
@@ -115,7 +116,7 @@ class Options:
             from ndgrad._src.core.op_observers import observed_factory  # loaded once there is an observer
 
             array = observed_factory(name, array)
-        made = fresh(array, self.requires_grad, self.face)
+        made = fresh(array, self.requires_grad, self.tensor_type)
         return self.apply_names(made) if self.out is None else copy_into(name, self.out, made)
 
     def apply_names(self, made: Tensor) -> Tensor:
@@ -237,8 +238,10 @@ def _like(
         and array.flags.c_contiguous
     ):
         if value is None:
-            return wrap(t.face, np.empty(array.shape, array.dtype))
-        return wrap(t.face, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
+            return wrap(t.tensor_type, np.empty(array.shape, array.dtype))
+        return wrap(
+            t.tensor_type, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype)
+        )
     if t.run_op is not None:
         return t.made_alike(lambda local: _like(name, local, value, memory_format, options))
     given = Options(name, options, like=t)
@@ -269,7 +272,7 @@ def _each_sample(t: Tensor, make: Callable[[Tensor, tuple[int, ...]], Tensor]) -
         t = thread.captures.one(t)
     level = find_level(level_number(t))
     with below(level):
-        inner = make(lift(t._array, t.face), () if level.size is None else (level.size,))
+        inner = make(lift(t._array, t.tensor_type), () if level.size is None else (level.size,))
     made = inner if level.kind != "vmap" else batch_tensor(level, inner)
     meta_of(made).made_in = birth_level()
     return made

@@ -20,7 +20,8 @@ from ndgrad._src.arrays.placement import library_for, move_to
 from ndgrad._src.arrays.precision import is_inexact, is_number
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import as_number, stake_of
-from ndgrad._src.core.modes import birth_level, process, thread
+from ndgrad._src.core.modes import process, thread
+from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
 from ndgrad._src.core.versions import InferenceStorage
 from ndgrad._src.engine.call_watchers import FACTORY, call_watched
@@ -40,11 +41,11 @@ __all__ = ["as_tensor", "asarray", "from_numpy", "frombuffer", "scalar_tensor", 
 METHODS = ("new", "new_tensor")
 
 
-def fresh(array: Payload, requires_grad: bool = False, face: type[Any] = Tensor) -> Any:
+def fresh(array: Payload, requires_grad: bool = False, tensor_type: type[Any] = Tensor) -> Any:
     """Return a new leaf over an unshared array, marked with the modes in which it was made."""
     if requires_grad:
         check_differentiable(array.dtype)
-    t = wrap(face, array)
+    t = wrap(tensor_type, array)
     if thread.inference:
         t._storage = InferenceStorage()
     if requires_grad or thread.levels or process.open:
@@ -230,7 +231,7 @@ def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
     >>> ndgrad.tensor([1]).new([2.0, 3.0])
     tensor([2, 3])
     """
-    return construct(self.face, args, {"device": self.device, **options}, np_dtype(self))
+    return construct(self.tensor_type, args, {"device": self.device, **options}, np_dtype(self))
 
 
 # ----- to an array ----------------------------------------------------------------------------------------------------
@@ -396,7 +397,7 @@ def _from_tensor(t: Tensor, dtype: Dtype, device: Device, *, copy: bool) -> Tens
 
 
 def construct(
-    face: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any], typed: bool = False
+    tensor_type: type[Any], args: tuple[Any, ...], options: dict[str, Any], dtype: np.dtype[Any], typed: bool = False
 ) -> Any:
     """Implement `Tensor(2, 3)`, `Tensor([1, 2])`, `Tensor(tensor)`: sizes give uninitialised memory, data is
     converted to `dtype`."""
@@ -405,7 +406,7 @@ def construct(
         args = (*args, *options.pop("size"))
     if options:
         raise TypeError(
-            f"{face.__name__}() got unexpected keyword arguments {sorted(options)}. "
+            f"{tensor_type.__name__}() got unexpected keyword arguments {sorted(options)}. "
             "Use ndgrad.tensor(data, dtype=...). [nd-arguments]"
         )
     if len(args) == 1 and isinstance(args[0], Size):
@@ -414,31 +415,31 @@ def construct(
         source: Any = args[0]
         if typed and np_dtype(source) != dtype:
             raise TypeError(
-                f"{face.__name__}() was given a tensor of {np_dtype(source)}, but makes tensors of {dtype}. Convert "
-                "it with .to(), or use ndgrad.tensor(data). [nd-dtype]"
+                f"{tensor_type.__name__}() was given a tensor of {np_dtype(source)}, but makes tensors of {dtype}. "
+                "Convert it with .to(), or use ndgrad.tensor(data). [nd-dtype]"
             )
         alias = source.detach()
-        made = fresh(alias._array, face=face)
+        made = fresh(alias._array, tensor_type=tensor_type)
         made._storage = alias._storage
         return made
     if len(args) == 1 and isinstance(args[0], (UntypedStorage, TypedStorage)):
         elements = args[0]._bytes.view(dtype) if isinstance(args[0], UntypedStorage) else args[0]._elements
-        made = fresh(elements, face=face)
+        made = fresh(elements, tensor_type=tensor_type)
         made._storage = shared_storage(elements)
         return made
     if len(args) == 1 and (isinstance(args[0], (np.ndarray, Sequence)) or hasattr(args[0], "__array__")):
-        return fresh(move_to(to_array(args[0], dtype, copy=True), where), face=face)
+        return fresh(move_to(to_array(args[0], dtype, copy=True), where), tensor_type=tensor_type)
     sizes = tuple(args)
     if any(not hasattr(n, "__index__") for n in sizes):
         raise TypeError(
-            f"{face.__name__}() takes sizes as ints or one sequence of data, but got {sizes}. Use ndgrad.tensor(data). "
-            "[nd-type]"
+            f"{tensor_type.__name__}() takes sizes as ints or one sequence of data, but got {sizes}. "
+            "Use ndgrad.tensor(data). [nd-type]"
         )
     shape = tuple(int(n) for n in sizes) if sizes else (0,)
     if any(n < 0 for n in shape):
         raise RuntimeError(
             f"Trying to create tensor with negative dimension in {list(shape)}. Sizes are non-negative. [nd-range]"
         )
-    return fresh(library_for(where).empty(shape, dtype), face=face)
+    return fresh(library_for(where).empty(shape, dtype), tensor_type=tensor_type)
 
 

@@ -466,7 +466,7 @@ def _constant(like: Tensor, value: TensorLike) -> Tensor:
     """Return a number as a tensor; floats take the default dtype."""
     array = np.asarray(value)
     return wrap(
-        like.face,
+        like.tensor_type,
         array.astype(dtypes.as_numpy_dtype(dtypes.get_default_dtype())) if isinstance(value, float) else array,
     )
 

@@ -216,7 +216,7 @@ def _arg_extremum(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Te
     name = op.name
     ndim = ndim_of(input, name)
     kind = np_dtype(input).kind
-    if kind == "c" or (kind == "b" and not input.on_numpy_face):
+    if kind == "c" or (kind == "b" and not input.is_numpy_type):
         raise RuntimeError(
             f"{name}(): does not support {as_dtype(np_dtype(input))!r} input. Convert it to integers or floats first. "
             "[nd-dtype]"

@@ -44,7 +44,7 @@ def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
     tensor([[1., 2.],
             [1., 2.]])
     """
-    source: Tensor = src if isinstance(src, Variable) else wrap(self.face, to_array(src, None, copy=False))
+    source: Tensor = src if isinstance(src, Variable) else wrap(self.tensor_type, to_array(src, None, copy=False))
     have, want = tuple(source.shape), tuple(self.shape)
     if len(have) > len(want) or not all(h in (1, w) for h, w in zip(have[::-1], want[::-1])):
         raise RuntimeError(

@@ -50,7 +50,7 @@ def as_tensor(name: str, argument: str, like: Tensor, value: TensorLike) -> Tens
     if isinstance(value, Variable):
         return value
     if is_raw_array(value):
-        return wrap(like.face, value)
+        return wrap(like.tensor_type, value)
     raise TypeError(
         f"{name}(): argument '{argument}' must be Tensor, not {type(value).__name__}. Wrap it in ndgrad.tensor(...). "
         "[nd-type]"
@@ -230,7 +230,7 @@ def _scatter(
         )
     source = src if value is None else value
     if is_raw_array(source) and not isinstance(source, Variable):
-        source = wrap(input.face, source)
+        source = wrap(input.tensor_type, source)
     if not isinstance(source, Variable):
         source = as_number(name, input, source)
     if reduce not in (None, "add", "multiply"):

@@ -143,7 +143,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
 def _index_by_arrays(self: Tensor, index: Index) -> Any:
     """Return `self[index]` for the commonest indices with arrays, by special ops; None if it must be parsed."""
     if isinstance(index, (Variable, np.ndarray)):
-        array: Any = index if isinstance(index, Variable) else wrap_lent(self.face, index)
+        array: Any = index if isinstance(index, Variable) else wrap_lent(self.tensor_type, index)
         kind, dims = np_dtype(array).kind, array.ndim
         if kind == "i" and dims and self.ndim:
             return ops.rows.eager(self, array)
@@ -169,14 +169,14 @@ def _index_by_items(self: Tensor, items: tuple[Any, ...]) -> Any:
         return part
     front, back = _orders(part, parsed)
     out = _permute(ops.index(_permute(part, front), *parsed.arrays), back)
-    if not self.on_numpy_face and out.ndim > 1 and back != tuple(range(len(back))):
+    if not self.is_numpy_type and out.ndim > 1 and back != tuple(range(len(back))):
         # NumPy leaves the indexed dimensions first in memory. torch's result must allow views in another shape.
         return cast.clone_ordered(out, order=tuple(range(out.ndim)))
-    is_number = self.on_numpy_face and not out.ndim and not any(i is Ellipsis for i in items)
+    is_number = self.is_numpy_type and not out.ndim and not any(i is Ellipsis for i in items)
     if (
         not is_number
         and all(_is_basic(i) or _is_integer(i) for i in items)
-        and (self.on_numpy_face or any(map(_is_traced, items)))
+        and (self.is_numpy_type or any(map(_is_traced, items)))
     ):
         if out._meta is not None and out._meta.view is not None:
             out = cast.clone_ordered(out, order=tuple(range(out.ndim)))  # an unshared copy
@@ -257,6 +257,21 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     put_at(self, items, put, accumulate=False)
 
 
+def _spread_over_mask(value: Tensor, dims: int, behind: int) -> Tensor | None:
+    """Return one value for all elements chosen by a mask of `dims` dimensions, before `behind` other dimensions. Return
+    None if the elements get different values.
+    """
+    if _numel(value) == 1:
+        return shape_ops.reshape(value, shape=())
+    shape = tuple(value.shape)
+    if len(shape) <= behind:
+        return value
+    before = len(shape) - behind - 1
+    if shape[before] != 1:
+        return None
+    return shape_ops.reshape(value, shape=(*shape[:before], *[1] * dims, *shape[before + 1 :]))
+
+
 def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
     """Try `self[items] = value` for a mask of unknown values among basic items; return True if it was done.
 
@@ -282,17 +297,11 @@ def _put_by_choice(self: Tensor, items: tuple[Any, ...], value: Tensor) -> bool:
     if tuple(part.shape[first : first + mask.ndim]) != tuple(mask.shape):
         return False
     behind = part.ndim - first - mask.ndim
-    shape = tuple(value.shape)
-    if not is_one and len(shape) > behind:
-        if shape[len(shape) - behind - 1] != 1:
-            return False
-        value = shape_ops.reshape(
-            value, shape=(*shape[: len(shape) - behind - 1], *[1] * mask.ndim, *shape[len(shape) - behind :])
-        )
-    elif is_one:
-        value = shape_ops.reshape(value, shape=())
+    given = _spread_over_mask(value, mask.ndim, behind)
+    if given is None:
+        return False
     chosen = shape_ops.reshape(_as_tensor(self, mask), shape=(*mask.shape, *[1] * behind))
-    put = selection.where(chosen, value, part)
+    put = selection.where(chosen, given, part)
     if tuple(put.shape) != tuple(part.shape):
         return False
     write(fill.copy, self, (put,), {}, part=(ops.getitem, {"index": index}))
@@ -345,7 +354,7 @@ def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
     tuple; for an `Array`, it is an array."""
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and not t.on_numpy_face and len(index) < 32:
+    if isinstance(index, list) and not t.is_numpy_type and len(index) < 32:
         if any(
             i is None or i is Ellipsis or isinstance(i, (Variable, slice, list, tuple, range, np.ndarray))
             for i in index
@@ -357,7 +366,7 @@ def _items(t: Tensor, index: Any) -> tuple[Any, ...]:
 def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
     """Split an index with arrays into its parts."""
     items = tuple(_normalise(t, item) for item in items)
-    ints_are_arrays = t.on_numpy_face and any(isinstance(i, list) for i in items)
+    ints_are_arrays = t.is_numpy_type and any(isinstance(i, list) for i in items)
     # NumPy uses the index as written: an Ellipsis between arrays separates them even if
     # it covers no dimension.
     places = [n for n, item in enumerate(items) if isinstance(item, list) or (ints_are_arrays and _is_int(item))]
@@ -369,7 +378,7 @@ def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
     dimension = 0
     for item in items:
         if isinstance(item, list) or (ints_are_arrays and _is_int(item)):
-            for array in item if isinstance(item, list) else [wrap(t.face, np.asarray(item))]:
+            for array in item if isinstance(item, list) else [wrap(t.tensor_type, np.asarray(item))]:
                 basic.append(None if isinstance(item, _Truth) else slice(None))
                 arrays.append(array)
                 positions.append(dimension)
@@ -377,7 +386,7 @@ def parse(t: Tensor, items: tuple[Any, ...]) -> Parsed:
         else:
             basic.append(item)
             dimension += not _is_int(item)
-    in_a_row = places if t.on_numpy_face else positions
+    in_a_row = places if t.is_numpy_type else positions
     adjacent = not in_a_row or in_a_row[-1] - in_a_row[0] == len(in_a_row) - 1
     if all(isinstance(b, slice) and b == slice(None) for b in basic):
         basic = []
@@ -405,7 +414,7 @@ def _normalise(t: Tensor, item: Any) -> Any:
     if not isinstance(item, Variable):
         item = _index_array(t, item)
         # For a `Tensor`, a 0-d NumPy array is a number too; for an `Array`, it makes a copy.
-        if item.ndim == 0 and not t.on_numpy_face:
+        if item.ndim == 0 and not t.is_numpy_type:
             item = _number(item)
             if item.__class__ is int:
                 return item
@@ -429,7 +438,7 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
         array = np.asarray(item) if not is_raw_array(item) else item
         if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
-        return wrap_lent(t.face, array) if array is item else wrap(t.face, array)
+        return wrap_lent(t.tensor_type, array) if array is item else wrap(t.tensor_type, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "
         f"(got {type(item).__name__}). Convert it to one of them. [nd-index]"
@@ -438,7 +447,11 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
 
 def _place(t: Tensor, i: int | Tensor) -> Tensor:
     """Return an int, or a tensor of ints, as a tensor of the index dtype."""
-    return cast.cast(i, dtype=np.dtype(np.intp)) if isinstance(i, Variable) else wrap(t.face, np.asarray(i, np.intp))
+    return (
+        cast.cast(i, dtype=np.dtype(np.intp))
+        if isinstance(i, Variable)
+        else wrap(t.tensor_type, np.asarray(i, np.intp))
+    )
 
 
 def _is_mask(item: object) -> bool:
@@ -460,12 +473,12 @@ class _Truth(_Mask):
 def _nonzero(mask: Tensor) -> _Mask:
     shape, array = shape_of(mask), mask._array
     if not shape:
-        out: _Mask = _Truth([wrap(mask.face, np.zeros(len(innermost_array(ops.nonzero(mask))), np.intp))])
+        out: _Mask = _Truth([wrap(mask.tensor_type, np.zeros(len(innermost_array(ops.nonzero(mask))), np.intp))])
     elif process.busy or array.__class__ is not np.ndarray:
         found = innermost_array(ops.nonzero(mask))
-        out = _Mask([wrap(mask.face, found[:, i]) for i in range(len(shape))])
+        out = _Mask([wrap(mask.tensor_type, found[:, i]) for i in range(len(shape))])
     else:
-        out = _Mask([wrap(mask.face, found) for found in array.nonzero()])
+        out = _Mask([wrap(mask.tensor_type, found) for found in array.nonzero()])
     out.shape = shape
     return out
 
@@ -475,7 +488,7 @@ def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
     at = 0
     for place, item in enumerate(items):
         if isinstance(item, _Mask) and not _fits(
-            tuple(t.shape[at : at + len(item.shape)]), item.shape, t.on_numpy_face
+            tuple(t.shape[at : at + len(item.shape)]), item.shape, t.is_numpy_type
         ):
             raise IndexError(
                 f"The shape of the mask {list(item.shape)} at index {place} does not match the shape of the indexed "
@@ -484,9 +497,9 @@ def _check_masks(t: Tensor, items: tuple[Any, ...]) -> None:
         at += _dimensions(item)
 
 
-def _fits(sizes: tuple[int, ...], mask: tuple[int, ...], numpy_face: bool) -> bool:
+def _fits(sizes: tuple[int, ...], mask: tuple[int, ...], numpy_type: bool) -> bool:
     """True if a mask fits the sizes. NumPy and the array API standard accept a mask size of zero for any size."""
-    if not numpy_face:
+    if not numpy_type:
         return sizes == mask
     return len(sizes) == len(mask) and all(m in (s, 0) for s, m in zip(sizes, mask, strict=True))
 
@@ -568,7 +581,7 @@ def _lead(arrays: Tensors) -> tuple[int, ...]:
 def _convert(t: Tensor, value: Tensor, *, strict: bool) -> Tensor:
     """Convert the value to the tensor's dtype. For a `Tensor`, a tensor value must have it already."""
     dtype = np_dtype(t)
-    if strict and not t.on_numpy_face:
+    if strict and not t.is_numpy_type:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {dtype} for the destination and "
             f"{np_dtype(value)} for the source. Convert the value with .to(), or assign to a slice, which converts. "
@@ -587,7 +600,7 @@ def _refuse_complex(t: Tensor, value: Tensor) -> None:
 
 
 def _as_value(t: Tensor, value: Any) -> Tensor:
-    if t.on_numpy_face:
+    if t.is_numpy_type:
         return registry.numpy_arguments.as_array(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, Variable) for v in value):
         raise TypeError("can't assign a list of tensors to a tensor. Stack them first: ndgrad.stack([...]). [nd-type]")
@@ -595,7 +608,7 @@ def _as_value(t: Tensor, value: Any) -> Tensor:
 
 
 def _as_tensor(t: Tensor, a: Tensor | NDArray[Any]) -> Tensor:
-    return a if isinstance(a, Variable) else wrap_lent(t.face, a)
+    return a if isinstance(a, Variable) else wrap_lent(t.tensor_type, a)
 
 
 def _numel(t: Tensor) -> int:

@@ -280,7 +280,7 @@ def _operand(name: str, value: TensorLike, like: Tensor) -> Tensor:
     if isinstance(value, Variable):
         return value
     if is_raw_array(value) or isinstance(value, (bool, int, float)):
-        return wrap(like.face, np.asarray(value) if not is_raw_array(value) else value)
+        return wrap(like.tensor_type, np.asarray(value) if not is_raw_array(value) else value)
     raise TypeError(
         f"{name}(): arguments must be Tensor or Number, not {type(value).__name__}. Wrap it in ndgrad.tensor(...). "
         "[nd-type]"

@@ -38,7 +38,7 @@ def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, s
                 "[nd-complex]"
             )
     if not isinstance(x, Variable):
-        x = wrap(n.face, np.asarray(x, get_default_dtype().numpy))
+        x = wrap(n.tensor_type, np.asarray(x, get_default_dtype().numpy))
     if not is_inexact(np_dtype(x)) and not (isinstance(n, Variable) and is_inexact(np_dtype(n))):
         x = cast.cast(x, dtype=get_default_dtype().numpy)
     if shifted:

@@ -235,7 +235,7 @@ def _check_addition(
     name: str, input: Tensor, product: tuple[int, ...], beta: Number, alpha: Number, **factors: tuple[Tensor, int]
 ) -> None:
     _require_dims(name, **factors)
-    if np_dtype(input).kind in "biu" and not input.on_numpy_face:
+    if np_dtype(input).kind in "biu" and not input.is_numpy_type:
         for scale, value in (("beta", beta), ("alpha", alpha)):
             if isinstance(value, (float, complex)):
                 raise RuntimeError(

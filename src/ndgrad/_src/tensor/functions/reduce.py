@@ -69,7 +69,7 @@ def sum_dtype(input: Tensor, dtype: Dtype) -> np.dtype[Any] | None:
     """Return the dtype of a sum or product: as in NumPy, except that torch sums unsigned integers as int64."""
     if dtype is not None:
         return as_numpy_dtype(dtype)
-    return _INT64 if np_dtype(input).kind == "u" and not input.on_numpy_face else None
+    return _INT64 if np_dtype(input).kind == "u" and not input.is_numpy_type else None
 
 
 def deliver(name: str, result: Result, out: Tensor | Tensors | None, *inputs: TensorLike | None) -> Result:
@@ -107,7 +107,7 @@ def run_along(op: Op, name: str, input: Tensor, dim: int, **settings: Any) -> An
 def require_inexact(name: str, input: Tensor, error: type[Exception] = RuntimeError) -> None:
     """Raise, as torch does, for an integer tensor if the result is fractional; for an `Array`, NumPy
     computes in float64."""
-    if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
+    if not is_inexact(np_dtype(input)) and not input.is_numpy_type:
         raise error(
             f"{name}(): input must be of a floating point or complex dtype, but is {as_dtype(np_dtype(input))!r}. "
             "Convert it first: input.to(ndgrad.float64). [nd-dtype]"
@@ -222,7 +222,7 @@ def _reduce_truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor |
     ndim = ndim_of(input, op.name)
     result = op(input, dim=_EVERY[ndim] if dim is None else as_dims(dim, ndim), keepdim=keepdim)
     # As in torch, whose masks were uint8 before they were bool.
-    if np_dtype(input) == np.uint8 and not input.on_numpy_face:
+    if np_dtype(input) == np.uint8 and not input.is_numpy_type:
         result = cast.cast(result, dtype=np.dtype(np.uint8))
     return deliver(op.name, result, out)
 

@@ -386,7 +386,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
             f"src size = {list(src.shape)}, slice size = {list(part.shape)}. Expand the source. [nd-shape]"
         )
     along = np.arange(part.shape[-1])
-    rows, columns = wrap(input.face, along + max(-offset, 0)), wrap(input.face, along + max(offset, 0))
+    rows, columns = wrap(input.tensor_type, along + max(-offset, 0)), wrap(input.tensor_type, along + max(offset, 0))
     order = (first, second, *(d for d in range(input.ndim) if d not in (first, second)))
     values = shape.permute(src, dims=(src.ndim - 1, *range(src.ndim - 1)))
     out = index_ops.index_put(shape.permute(input, dims=order), values, rows, columns, accumulate=False)

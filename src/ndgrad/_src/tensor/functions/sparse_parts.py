@@ -246,10 +246,10 @@ def _resize(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int, 
             f"{name}(): a tensor that requires grad cannot change its size in place. detach() it first. "
             "[nd-shared-memory]"
         )
-    room = _load_sparse()
-    data = room.data_of(self)
+    sparse = _load_sparse()
+    data = sparse.data_of(self)
     if clear or not structure.count:
-        new = room.zeros(shape, "sparse_coo", data.dtype, sparse_dim)._array
+        new = sparse.zeros(shape, "sparse_coo", data.dtype, sparse_dim)._array
     else:
         if (sparse_dim, dense_dim) != (structure.sparse_dim, structure.dense_dim):
             raise RuntimeError(

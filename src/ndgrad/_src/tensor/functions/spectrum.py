@@ -161,26 +161,16 @@ def stft(
     return made if return_complex else view_as_real(made)
 
 
-def istft(
+def _check_istft(
     input: Tensor,
     n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Tensor | None = None,
-    center: bool = True,
-    normalized: bool = False,
-    onesided: bool | None = None,
-    length: int | None = None,
-    return_complex: bool = False,
-) -> Tensor:
-    """The signal whose `stft` is nearest to the input. It is the inverse if the squared windows have a positive sum
-    everywhere.
-
-    >>> import ndgrad
-    >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
-    >>> ndgrad.istft(ndgrad.stft(x, 4, return_complex=True), 4)
-    tensor([1., 2., 3., 4., 5., 6., 7., 8.])
-    """
+    hop_length: int | None,
+    win_length: int | None,
+    window: Tensor | None,
+    onesided: bool | None,
+    return_complex: bool,
+) -> tuple[int, int, int]:
+    """Check the arguments of istft. Return the sizes of transforms, hops and windows."""
     ndim = ndim_of(input, "istft")
     if np_dtype(input).kind != "c":
         raise RuntimeError(
@@ -217,6 +207,43 @@ def istft(
             f"istft: expected hop_length <= win_length, but got {hop} and {win}: some points belong to no frame. "
             "[nd-window]"
         )
+    return n, hop, win
+
+
+def _check_envelope(envelope: Tensor, n: int, hop: int, win: int) -> None:
+    """Raise if the squared windows add up to nothing at some point."""
+    values = innermost_array(envelope)
+    least = float(abs(values).min()) if values.size and not getattr(values, "is_meta", False) else 1.0
+    if least < 1e-11:
+        raise RuntimeError(
+            f"istft: window overlap add min: {least}. The squares of the window (n_fft={n}, hop_length={hop}, "
+            f"win_length={win}) must add up to more than 0 at every point. Choose a smaller hop_length or another "
+            "window. [nd-window]"
+        )
+
+
+def istft(
+    input: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
+    """The signal whose `stft` is nearest to the input. It is the inverse if the squared windows have a positive sum
+    everywhere.
+
+    >>> import ndgrad
+    >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    >>> ndgrad.istft(ndgrad.stft(x, 4, return_complex=True), 4)
+    tensor([1., 2., 3., 4., 5., 6., 7., 8.])
+    """
+    n, hop, win = _check_istft(input, n_fft, hop_length, win_length, window, onesided, return_complex)
+    ndim, count = input.ndim, input.shape[-1]
     norm = "ortho" if normalized else None
     spectrum = shape.transpose(input, dim0=ndim - 2, dim1=ndim - 1)
     # For a real signal, half of the bins determine the rest, which are ignored.
@@ -233,14 +260,7 @@ def istft(
     stop_known = min(stop, points)
     signal = index.getitem(signal, index=(..., slice(start, stop_known)))
     envelope = index.getitem(envelope, index=(slice(start, stop_known),))
-    values = innermost_array(envelope)
-    least = float(abs(values).min()) if values.size and not getattr(values, "is_meta", False) else 1.0
-    if least < 1e-11:
-        raise RuntimeError(
-            f"istft: window overlap add min: {least}. The squares of the window (n_fft={n}, hop_length={hop}, "
-            f"win_length={win}) must add up to more than 0 at every point. Choose a smaller hop_length or another "
-            "window. [nd-window]"
-        )
+    _check_envelope(envelope, n, hop, win)
     made = signal / envelope
     if stop > stop_known:
         made = padding.constant_pad_nd(made, pads=(*((0, 0),) * (ndim - 2), (0, stop - stop_known)), value=0)

@@ -69,7 +69,7 @@ def _compute_spread(
             )
         correction = 1 if unbiased else 0
     ndim = ndim_of(input, name)
-    if not is_inexact(np_dtype(input)) and not input.on_numpy_face:
+    if not is_inexact(np_dtype(input)) and not input.is_numpy_type:
         raise RuntimeError(
             f"{name}(): std and var only support floating point and complex dtypes, but the input "
             f"is {as_dtype(np_dtype(input))!r}. Convert it first: input.to(ndgrad.float64). [nd-dtype]"
@@ -503,7 +503,7 @@ def cov(
         )
     x = shape.reshape(input, shape=(1, math.prod(input.shape))) if ndim < 2 else input
     if not is_inexact(np_dtype(x)):
-        x = cast.cast(x, dtype=np.dtype(float) if x.on_numpy_face else get_default_dtype().numpy)
+        x = cast.cast(x, dtype=np.dtype(float) if x.is_numpy_type else get_default_dtype().numpy)
     if aweights is not None and is_floating(np_dtype(aweights)):
         both = result_dtype(np_dtype(x), np_dtype(aweights))
         x, aweights = cast.cast(x, dtype=both), cast.cast(aweights, dtype=real_dtype(both))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.core.generate import FACES
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import section, thread
 from ndgrad._src.core.variable import Meta, Variable, wrap
 from ndgrad._src.foundations.pytree import tree_flatten
@@ -61,7 +61,8 @@ def push(func: Callable[..., Any], inputs: list[Any], seeds: list[Array]) -> lis
         try:
             # Copies protect the caller's tensors from a function that writes to its arguments and then fails.
             given = [
-                interpreter.make_dual(t.face, t._array.copy(), seed) for t, seed in zip(inputs, seeds, strict=True)
+                interpreter.make_dual(t.tensor_type, t._array.copy(), seed)
+                for t, seed in zip(inputs, seeds, strict=True)
             ]
             rows = []
             for o in tree_flatten(func(*given))[0]:
@@ -129,8 +130,8 @@ class _Pushing:
         self.level = level
         self.count = count
 
-    def make_dual(self, face: type[Any], array: Any, wide: Array | None) -> Any:
-        out = wrap(face, array)
+    def make_dual(self, tensor_type: type[Any], array: Any, wide: Array | None) -> Any:
+        out = wrap(tensor_type, array)
         if wide is not None:
             out._meta = meta = Meta()
             meta.tangents = {self.level: Wide(wide)}
@@ -155,28 +156,28 @@ class _Pushing:
         plan = _PLANS.get(op)
         if plan is None:
             plan = _PLANS[op] = _Plan(op)
-        face: Any = None
+        tensor_type: Any = None
         values, wide = [], []
         for a in args:
             if isinstance(a, Variable):
-                if face is None or a.on_numpy_face:
-                    face = a.__class__
+                if tensor_type is None or a.is_numpy_type:
+                    tensor_type = a.__class__
                 values.append(a._array)
                 wide.append(self.wide_of(a))
             else:
                 values.append(a)
                 wide.append(None)
         out = plan.forward(*values, **settings)
-        face = FACES[face]
+        tensor_type = TENSOR_TYPES[tensor_type]
         if plan.no_tangent or not is_inexact(out.dtype):
-            return wrap(face, out)
+            return wrap(tensor_type, out)
         if plan.elementwise:
             made = self._elementwise(plan, values, wide, settings, out)
         else:
             made = self._combine(plan, values, wide, settings)
         if made is not None and made.__class__ is not np.ndarray:
             raise UnknownHere
-        return self.make_dual(face, out, made)
+        return self.make_dual(tensor_type, out, made)
 
     def _elementwise(
         self, plan: _Plan, values: list[Any], wide: list[Array | None], settings: dict[str, Any], out: Any

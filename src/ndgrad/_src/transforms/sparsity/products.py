@@ -125,7 +125,7 @@ class _Prepared:
         inputs = self._check_inputs(args)
         if not self._pattern.nnz:
             like = inputs[0]
-            return wrap(like.face, library_of(innermost_array(like)).zeros(0, np_dtype(like)))
+            return wrap(like.tensor_type, library_of(innermost_array(like)).zeros(0, np_dtype(like)))
         compressed = self._products(inputs, self._flat_function(args, kwargs))
         return tensor_ops.index(compressed, *(_index_tensor(compressed, i) for i in (self._product, self._place)))
 
@@ -202,7 +202,10 @@ class _Prepared:
         rows = []
         for seeds in self._seeds(likes):
             made = vmap(push)(
-                *(wrap(t.face, library_of(innermost_array(t)).asarray(s)) for t, s in zip(likes, seeds, strict=True))
+                *(
+                    wrap(t.tensor_type, library_of(innermost_array(t)).asarray(s))
+                    for t, s in zip(likes, seeds, strict=True)
+                )
             )
             rows.append(_join([tensor_ops.reshape(t, shape=(t.shape[0], math.prod(t.shape[1:]))) for t in made], 1))
         return _join(rows, 0)
@@ -248,7 +251,7 @@ def _join(parts: list[Any], dim: int) -> Any:
 
 
 def _index_tensor(t: Any, index: Ids) -> Any:
-    return wrap(t.face, library_of(innermost_array(t)).asarray(index))
+    return wrap(t.tensor_type, library_of(innermost_array(t)).asarray(index))
 
 
 def _scipy_sparse(name: str) -> Any:

@@ -173,7 +173,7 @@ class Tracer:
             made = ids + 1j * ids
         else:
             made = ids.astype(np.complex128)
-        return wrap(like.face, np.array(np.broadcast_to(made, tuple(like.shape))))
+        return wrap(like.tensor_type, np.array(np.broadcast_to(made, tuple(like.shape))))
 
     def zero(self, base: Any) -> Any:
         return in_layout_of(base, self.make_tangent(base, np.zeros(tuple(base.shape), np.int64)))

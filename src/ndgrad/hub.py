@@ -1,0 +1,146 @@
+"""torch's `hub`: models of a folder that has a `hubconf.py`, and weights in a local cache.
+
+Nothing is downloaded. `load`, `list` and `help` read local folders. A repository on GitHub, or a URL whose file is not
+in the cache, raises an error that names the folder or file to provide.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlparse
+
+from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+
+__all__ = ["get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+_CONFIG = "hubconf.py"
+_dir: str | None = None
+
+
+def get_dir() -> str:
+    """Return the folder of cached files: the one set by `set_dir`, or `hub` in `$TORCH_HOME` or in torch's cache.
+
+    >>> import ndgrad
+    >>> ndgrad.hub.set_dir("weights")
+    >>> ndgrad.hub.get_dir()
+    'weights'
+    >>> ndgrad.hub.set_dir(None)
+    """
+    if _dir is not None:
+        return _dir
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return str(Path(os.environ.get("TORCH_HOME", Path(cache) / "torch")).expanduser() / "hub")
+
+
+def set_dir(d: str | os.PathLike[str] | None) -> None:
+    """Set the folder of cached files; None resets it."""
+    global _dir
+    _dir = None if d is None else str(Path(d).expanduser())
+
+
+def _import_folder(function: str, repo: str | os.PathLike[str], source: str) -> ModuleType:
+    """Import the `hubconf.py` of a local folder, or of a repository that is in the cache folder."""
+    folder = Path(repo)
+    if source == "github":
+        owner_name, _, branch = str(repo).partition(":")
+        pattern = f"{owner_name.replace('/', '_')}_{branch.replace('/', '_') or '*'}"
+        found = sorted(Path(get_dir()).glob(pattern))
+        if not found:
+            raise RuntimeError(
+                f"hub.{function}({str(repo)!r}): nothing is downloaded, and {get_dir()} has no folder {pattern!r}. "
+                "Fetch the repository there, or give its folder with source='local'. [nd-absent]"
+            )
+        folder = found[0]
+    elif source != "local":
+        raise ValueError(f"Unknown source: {source!r}. Allowed values: 'github' | 'local'. [nd-option]")
+    path = folder / _CONFIG
+    if not path.is_file():
+        raise FileNotFoundError(f"hub.{function}: there is no {_CONFIG} in {folder}. Give the folder that has it.")
+    spec = importlib.util.spec_from_file_location(_CONFIG, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(folder))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    missing = [name for name in getattr(module, "dependencies", ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise RuntimeError(f"Missing dependencies: {', '.join(missing)}. Install them. [nd-absent]")
+    return module
+
+
+def _find_entry(module: ModuleType, name: str) -> Any:
+    if not isinstance(name, str):
+        raise ValueError("Invalid input: model should be a string of function name. [nd-type]")
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf. Call hub.list() for the names. [nd-name]")
+    return found
+
+
+def load(
+    repo_or_dir: str | os.PathLike[str], model: str, *args: Any, source: str = "github", trust_repo: Any = None,
+    force_reload: bool = False, verbose: bool = True, skip_validation: bool = False, **kwargs: Any,
+) -> Any:  # fmt: skip
+    """Call the function `model` of a folder's `hubconf.py`; with source="github", of a folder in `get_dir()`."""
+    return _find_entry(_import_folder("load", repo_or_dir, source), model)(*args, **kwargs)
+
+
+def list(
+    github: str | os.PathLike[str], force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
+    verbose: bool = True, source: str | None = None,
+) -> Any:  # fmt: skip
+    """Return the names of the functions of a `hubconf.py`. A path of a folder is read in place."""
+    module = _import_folder("list", github, source or ("local" if Path(github).is_dir() else "github"))
+    return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+
+
+def help(
+    github: str | os.PathLike[str], model: str, force_reload: bool = False, skip_validation: bool = False,
+    trust_repo: Any = None, source: str | None = None,
+) -> str | None:  # fmt: skip
+    """Return the docstring of a function of a `hubconf.py`."""
+    module = _import_folder("help", github, source or ("local" if Path(github).is_dir() else "github"))
+    text: str | None = _find_entry(module, model).__doc__
+    return text
+
+
+def load_state_dict_from_url(
+    url: str, model_dir: str | os.PathLike[str] | None = None, map_location: Any = None, progress: bool = True,
+    check_hash: bool = False, file_name: str | None = None, weights_only: bool = False,
+) -> Any:  # fmt: skip
+    """Load the weights of a URL from the cache folder (`model_dir`, or `checkpoints` in `get_dir()`)."""
+    from ndgrad.serialization import load  # few programs load weights
+
+    parts = urlparse(url)
+    folder = Path(model_dir) if model_dir is not None else Path(get_dir()) / "checkpoints"
+    path = folder / (file_name or Path(parts.path).name)
+    if parts.scheme in ("", "file") and Path(parts.path).is_file():
+        path = Path(parts.path)
+    if not path.is_file():
+        raise RuntimeError(
+            f"hub.load_state_dict_from_url({url!r}): nothing is downloaded, and {path} is not there. Fetch the file to "
+            "that path. [nd-absent]"
+        )
+    if check_hash:
+        _check_hash(path)
+    return load(path, map_location=map_location, weights_only=weights_only)
+
+
+def _check_hash(path: Path) -> None:
+    """Compare a file's SHA-256 with the digits at the end of its name, as in `resnet18-5c106cde.pth`."""
+    import hashlib  # rarely needed
+
+    digits = path.stem.rpartition("-")[2]
+    if not hashlib.sha256(path.read_bytes()).hexdigest().startswith(digits):
+        raise RuntimeError(f'invalid hash value (expected "{digits}") of {path}. Fetch it again. [nd-file-damaged]')
+
+
+_refuse_absent(__name__)
