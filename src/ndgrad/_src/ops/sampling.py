@@ -4,9 +4,9 @@ Each output is a weighted sum of a few inputs (taps) along each axis. The positi
 tap are a formula, `axis_taps`. It is written once over the vocabulary: arrays, tensors, and registers of the native and
 the CUDA kernel run it.
 
-Derivation. out = sum_k W_k x[index_k] with W_k the product of the weights w_a of the axes. So the gradient in x adds g W_k
-at index_k, and that in the position p_a is sum_k (sum_c g x[index_k]) w_a'(p_a) prod_{b != a} w_b. `axis_taps` also returns the
-slopes w_a'. All of it is differentiable again: indices are constant almost everywhere.
+Derivation. out = sum_k W_k x[index_k], with W_k the product of the weights w_a of the axes. So the gradient in x adds
+g W_k at index_k. The gradient in the position p_a is sum_k (sum_c g x[index_k]) w_a'(p_a) prod_{b != a} w_b, for which
+`axis_taps` returns the slopes w_a'. Both are differentiable again, since indices are constant almost everywhere.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Tap(NamedTuple):
 def poison_of(taps: list[Tap], axes: int) -> Any:
     """Return NaN for positions along an axis that are NaN or infinite, and 0 for others.
 
-    None of the taps of such a position is inside. As in torch, the value of an image (not of a volume) is NaN, and so is
-    the gradient of the position along the other axis (with four taps: both), but not the gradient of the image.
+    None of the taps of such a position is inside. As in torch, the value of an image (not of a volume) is NaN. The
+    gradient of the position along the other axis (with four taps: both) is NaN too, but not the image's gradient.
     """
     return taps[0].weight - taps[0].weight if axes == 2 else 0.0
 
@@ -132,7 +132,9 @@ class _Taps(NamedTuple):
     poison: list[Any]
 
 
-def _read_grid(grid: Payload, sizes: Shape, mode: str, padding_mode: str, align_corners: bool, ops: Vocabulary) -> _Taps:
+def _read_grid(
+    grid: Payload, sizes: Shape, mode: str, padding_mode: str, align_corners: bool, ops: Vocabulary
+) -> _Taps:
     n, axes, points = grid.shape[0], len(sizes), math.prod(grid.shape[1:-1])
     flat = ops.reshape(grid, shape=(n, points, axes))
     along = [

@@ -478,6 +478,7 @@ def write_rows(formula: RowFormula) -> Callable[[Any], None]:
 
         sums = [(k, n) for k, n in enumerate(formula.outputs) if formula.nodes[n].is_segment]
         if sums:
+            assert isinstance(row, Row)  # columns have no segments
             terms = values.terms([n for _, n in sums])
             row.reduce_segments(lambda at: [*map(values.compute_at(at), terms)], [f"o{k}" for k, _ in sums])
         if elements:
