@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy
 
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.ops.table import op
+from ndgrad._src.ops.composite import composite
 from ndgrad._src.ops.vocabulary import body_ops
 
 if TYPE_CHECKING:
@@ -272,9 +272,10 @@ def _forward(np: Library, x: Payload, grid: Payload, *, mode: str, padding_mode:
 
 
 # x (N, C, *S) at the positions of grid (N, *O, axes).
-grid_sample = op(
+grid_sample = composite(
     "grid_sample", "x grid",
-    _forward,
+    _sample,
+    kernel=_forward,
     settings={"mode": "bilinear", "padding_mode": "zeros", "align_corners": False},
     vjp=_sample_vjp,
     jvp=_sample_jvp,
