@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import io
+import pickle
 
 import numpy as np
 import pytest
@@ -34,7 +37,10 @@ def test_scripted_functions_have_gradients():
 
 def test_modules_and_classes_come_back_from_script():
     net = nn.Linear(2, 1)
-    assert jit.script(net) is net
+    scripted = jit.script(net)
+    assert isinstance(scripted, jit.ScriptModule)
+    assert scripted.weight is net.weight
+    assert scripted.original_name == "Linear"
     assert jit.script(nn.Linear) is nn.Linear
     assert not isinstance(net, jit.ScriptModule)
     with pytest.raises(TypeError, match="takes a function, a module or a class"):
@@ -88,10 +94,17 @@ def test_decorators_and_annotations_change_nothing():
         jit.freeze(net.train())
 
 
-@pytest.mark.parametrize("name", ["save", "load"])
-def test_files_of_programs_are_refused(name):
-    with pytest.raises(AttributeError, match="state_dict"):
-        getattr(jit, name)
+def test_scripted_module_has_no_program_to_save():
+    with pytest.raises(RuntimeError, match="jit.trace"):
+        jit.save(jit.script(nn.Linear(2, 1)), io.BytesIO())
+
+
+def test_scripted_modules_are_copied_and_pickled():
+    scripted = jit.script(nn.Sequential(nn.Linear(2, 1), nn.ReLU()))
+    x = ndgrad.ones(3, 2)
+    for other in (copy.deepcopy(scripted), pickle.loads(pickle.dumps(scripted))):
+        assert isinstance(other[0], jit.ScriptModule)
+        assert ndgrad.equal(other(x), scripted(x))
 
 
 def test_names_of_the_compiler():
@@ -130,3 +143,40 @@ def test_names_of_dynamo():
 
     assert f(ndgrad.ones(1)).tolist() == [2.0]
     assert not dynamo.is_compiling()
+
+
+def test_script_compiles_only_kinds_of_arguments_that_repeat():
+    @jit.script
+    def f(x):
+        return (x * 2).sin() + 1
+
+    for n in range(1, 9):
+        for _ in range(3):
+            assert f(ndgrad.zeros(n)).tolist() == [1.0] * n
+    assert f.traces == 0
+    for n in (2, 3, 4):
+        for _ in range(25):
+            x = ndgrad.zeros(n, requires_grad=True)
+            f(x).sum().backward()
+            assert x.grad.tolist() == [2.0] * n
+    assert 1 <= f.traces <= 2
+    f.reset()
+    assert f(ndgrad.zeros(2)).tolist() == [1.0, 1.0]
+    assert f.traces <= 2
+
+
+def test_fusion_strategy_limits_the_kinds_that_script_compiles():
+    before = jit.set_fusion_strategy([("STATIC", 0)])
+    try:
+        f = jit.script(lambda x: x + 1)
+        for _ in range(40):
+            f(ndgrad.zeros(1))
+        assert f.traces == 0
+        with pytest.raises(ValueError, match="STATIC or DYNAMIC"):
+            jit.set_fusion_strategy([("SOMETIMES", 1)])
+    finally:
+        assert jit.set_fusion_strategy(before) == [("STATIC", 0)]
+
+
+def test_fork_has_torchs_private_name():
+    assert jit._wait(jit._fork(lambda x: x + 1, 2)) == 3

@@ -60,10 +60,8 @@ def test_pages_are_as_the_names_say():
 @pytest.mark.parametrize(
     ("path", "name", "words"),
     [
-        ("ndgrad", "hub", "downloaded"),
         ("ndgrad.distributed", "TCPStore", "MPI"),
         ("ndgrad", "quint8", "Quantised"),
-        ("ndgrad.nn", "SyncBatchNorm", "communication"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
         ("ndgrad.jit", "save", "state_dict"),
         ("ndgrad.cuda", "temperature", "nvidia-smi"),

@@ -36,6 +36,8 @@ HINTS = {
 
 #: Parameters of single functions, or of all in a namespace: pattern of name -> (parameters, reason).
 IGNORED = {
+    "ndgrad.export.export": ("strict prefer_deferred_runtime_asserts_over_guards", "one way to trace; arguments are checked"),
+    "ndgrad.export.ShapesCollection.dynamic_shapes": ("m", "the structure of the arguments decides"),
     "ndgrad.library.Library.impl": ("allow_override", "a later registration replaces an earlier one, as in torch"),
     "ndgrad.fx.*": ("*", "listed below"),
     # messages and processes
@@ -44,6 +46,13 @@ IGNORED = {
     "ndgrad.distributed.tensor.DTensor.redistribute": ("async_op", "results are complete when they return"),
     "ndgrad.distributed.optim.ZeroRedundancyOptimizer.__init__": (
         "parameters_as_bucket_view", "the memory in which parameters are sent",
+    ),
+    "ndgrad.distributed.checkpoint.FileSystemWriter.__init__": (
+        "per_thread_copy_ahead cache_staged_state_dict", "tuning of copies",
+    ),
+    "ndgrad.distributed.fsdp.FullyShardedDataParallel.__init__": (
+        "backward_prefetch forward_prefetch limit_all_gathers sync_module_states use_orig_params",
+        "hints of speed; parameters are DTensors and start from those of the first rank",
     ),
     "ndgrad.distributed.rpc.RRef.__init__": ("type_hint", "for type checkers"),
     "ndgrad.nn.parallel.DistributedDataParallel.__init__": ("check_reduction", "deprecated, and without effect in torch too"),

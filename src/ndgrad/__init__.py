@@ -39,7 +39,7 @@ from ndgrad._src.tensor.typed_classes import set_default_tensor_type
 __version__ = "0.1.0"
 
 _SUBMODULES = frozenset(
-    "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions fft func fx "
+    "accelerator amp array_api autograd backends compat compiler cpu cuda distributed distributions export fft func fx "
     "functorch futures hub implicit jit library linalg masked mps mtia multiprocessing nested nn npz numpy onnx ops "
     "optim overrides profiler pytree random return_types safetensors scipy serialization signal sparse special storage "
     "testing torch_version types utils version viz xpu".split()

@@ -5,13 +5,13 @@ from collections.abc import Sequence as Sequence
 from ndgrad import (
     accelerator as accelerator, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compat
     as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
-    distributions, fft as fft, func as func, functorch as functorch, futures as futures, fx as fx, hub as hub, implicit
-    as implicit, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia as mtia,
-    multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx, ops as
-    ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree, random as random, return_types
-    as return_types, safetensors as safetensors, scipy as scipy, serialization as serialization, signal as signal,
-    sparse as sparse, special as special, storage as storage, testing as testing, torch_version as torch_version, types
-    as types, utils as utils, version as version, viz as viz, xpu as xpu,
+    distributions, export as export, fft as fft, func as func, functorch as functorch, futures as futures, fx as fx, hub
+    as hub, implicit as implicit, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia
+    as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx,
+    ops as ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree, random as random,
+    return_types as return_types, safetensors as safetensors, scipy as scipy, serialization as serialization, signal as
+    signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as
+    torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
 )
 from ndgrad._src.arrays.dtypes import (
     can_cast as can_cast, dtype as dtype, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo,
@@ -1024,6 +1024,11 @@ float16: dtype
 bfloat16: dtype
 float32: dtype
 float64: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
 complex64: dtype
 complex128: dtype
 short: dtype

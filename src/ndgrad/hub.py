@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,8 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 __all__ = ["get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 _CONFIG = "hubconf.py"
+#: The hash in the name of a file of weights: `net-1a2b3c4d.pth`.
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _dir: str | None = None
 
 

@@ -2,32 +2,38 @@
 
 There is no second language into which programs are translated. `script` and `trace` return functions that are compiled
 when they are called (`ndgrad.compile`). They compute the same as the function, including branches and loops, so a trace
-is never out of date. Decorators that exclude code from torch's compiler return the function. Files of compiled programs
-raise an error: see docs/absent.md.
+is never out of date. Decorators that exclude code from torch's compiler return the function. `script` and `trace` of a
+module return a module of the class `ScriptModule` over the same parameters. `save` writes traced functions and modules
+as programs of ops (`ndgrad.export`), and `load` reads them.
 """
 
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
+import os
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 from ndgrad._src.compiler.runtime.entry import compile
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.warm_up import ScriptFunction, Strategy
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad._src.foundations.pytree import tree_flatten
+from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad.futures import Future
 from ndgrad.nn import Module
 from ndgrad.testing import assert_close
 
 __all__ = [
-    "Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "TracerWarning", "TracingCheckError",
+    "Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "TracerWarning", "TracingCheckError",
     "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing",
-    "isinstance", "onednn_fusion_enabled", "optimize_for_inference", "script",
+    "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference", "save", "script",
     "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
     "wait",
 ]  # fmt: skip
@@ -36,13 +42,57 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = list  # torch's annotations of a number or a list
 
-ScriptFunction = CompiledFunction
-
 
 class ScriptModule(Module):
-    """Base class of modules that torch has compiled. `script` returns modules unchanged, so only explicit subclasses
-    are instances.
+    """A module made by `script`, `trace` or `load`. It has the parameters, buffers and methods of the original.
+
+    >>> import ndgrad
+    >>> scripted = ndgrad.jit.script(ndgrad.nn.Linear(2, 1))
+    >>> isinstance(scripted, ndgrad.jit.ScriptModule), scripted.original_name
+    (True, 'Linear')
     """
+
+    @property
+    def original_name(self) -> str:
+        """The name of the original class."""
+        return type(self).__name__.removeprefix("Script")
+
+    def save(self, f: str | os.PathLike[str], _extra_files: dict[str, Any] | None = None) -> None:
+        """Write the module to a file: see `ndgrad.jit.save`."""
+        save(self, f, _extra_files)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _restore_script, (type(self).__bases__[1], dict(self.__dict__))
+
+
+RecursiveScriptModule = ScriptModule
+
+
+@functools.cache
+def _script_class(cls: type[Module]) -> type[ScriptModule]:
+    return type(f"Script{cls.__name__}", (ScriptModule, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+
+
+def _restore_script(cls: type[Module], values: dict[str, Any]) -> ScriptModule:
+    known: Any = cls
+    made = _script_class(known).__new__(_script_class(known))
+    made.__dict__.update(values)
+    return made
+
+
+def _as_script(module: Module, seen: dict[int, ScriptModule] | None = None) -> ScriptModule:
+    """Return a module with the parameters and buffers of another; its parts are scripted as well."""
+    if builtins.isinstance(module, ScriptModule):
+        return module
+    seen = {} if seen is None else seen
+    if id(module) in seen:
+        return seen[id(module)]
+    own = {name: value.copy() if builtins.isinstance(value, dict) else value for name, value in vars(module).items()}
+    made = seen[id(module)] = _restore_script(type(module), own)
+    for name, part in own["_modules"].items():
+        if part is not None:
+            own["_modules"][name] = _as_script(part, seen)
+    return made
 
 
 class Error(RuntimeError):
@@ -66,7 +116,12 @@ class TracingCheckError(Exception):
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """Return a function that is compiled when it is called. Modules and classes are returned unchanged.
+    """Return a function that is compiled for arguments that repeat.
+
+    A module is returned as a `ScriptModule` over the same parameters, and a class unchanged.
+
+    The first 20 calls with one kind of arguments (shapes and dtypes) run eagerly, and at most two kinds are compiled
+    (see `set_fusion_strategy`). `ndgrad.compile` compiles at the first call, for every kind.
 
     >>> import ndgrad
     >>> @ndgrad.jit.script
@@ -77,11 +132,13 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     >>> f(ndgrad.ones(1), 3)
     tensor([8.])
     """
-    if builtins.isinstance(obj, (Module, dict, list)) or inspect.isclass(obj):
+    if builtins.isinstance(obj, Module):
+        return _as_script(obj)
+    if builtins.isinstance(obj, (dict, list)) or inspect.isclass(obj):
         return obj
     if not callable(obj):
         raise TypeError(f"jit.script() takes a function, a module or a class, but got {type(obj).__name__}. [nd-type]")
-    return compile(obj)
+    return obj if builtins.isinstance(obj, CompiledFunction) else ScriptFunction(obj)
 
 
 _tracing: ContextVar[bool] = ContextVar("ndgrad_jit_tracing", default=False)
@@ -103,7 +160,7 @@ def trace(
     args = example_inputs if builtins.isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     args = () if example_inputs is None else tuple(args)
     kwargs = example_kwarg_inputs or {}
-    made = compile(func)
+    made: Any = _as_script(func) if builtins.isinstance(func, Module) else compile(func)
     token = _tracing.set(True)
     try:
         made(*args, **kwargs)
@@ -112,7 +169,57 @@ def trace(
                 _check(func, made, tuple(inputs), kwargs if inputs is args else {}, check_tolerance)
     finally:
         _tracing.reset(token)
+    _examples[made] = args, kwargs
     return made
+
+
+#: Example arguments of traced functions and modules, with which `save` makes their programs.
+_examples: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], dict[str, Any]]] = weakref.WeakKeyDictionary()
+
+
+def save(m: Any, f: str | os.PathLike[str] | IO[bytes], _extra_files: dict[str, Any] | None = None) -> None:
+    """Write a traced function or module to a file, as a program of ops (`ndgrad.export`). Sizes stay open where the
+    program allows it. A scripted module has no example arguments, and is refused.
+
+    >>> import io, ndgrad
+    >>> traced = ndgrad.jit.trace(lambda x: x.sin().sum(), ndgrad.zeros(2))
+    >>> file = io.BytesIO()
+    >>> ndgrad.jit.save(traced, file)
+    >>> ndgrad.jit.load(file)(ndgrad.zeros(5))
+    tensor(0.)
+    """
+    from ndgrad import export as programs  # needed for files only
+
+    program = m.__dict__.get("_program") if builtins.isinstance(m, ScriptModule) else None
+    if program is None:
+        if m not in _examples:
+            raise RuntimeError(
+                f"jit.save: {type(m).__name__} has no program: nothing says with which arguments it is called. Use "
+                "ndgrad.jit.trace(m, example_inputs) or ndgrad.export.export. [nd-export]"
+            )
+        args, kwargs = _examples[m]
+        open_sizes = tree_map(
+            lambda t: dict.fromkeys(range(t.dim()), programs.Dim.AUTO) if builtins.isinstance(t, Variable) else None,
+            (*args, *kwargs.values()),
+        )
+        function = m if builtins.isinstance(m, Module) else m.function
+        program = programs.export(function, args, kwargs, dynamic_shapes=open_sizes)
+    programs.save(program, f, extra_files=_extra_files)
+
+
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: Any = None,
+    _extra_files: dict[str, Any] | None = None,
+    _restore_shapes: bool = False,
+) -> ScriptModule:
+    """Return a traced function or module that `save` wrote, as a module. No code of the file runs."""
+    from ndgrad.export import load as load_program  # programs are needed for files only
+
+    program = load_program(f, extra_files=_extra_files)
+    made = _as_script(program.module())
+    made.__dict__["_program"] = program
+    return made if map_location is None else made.to(map_location)
 
 
 def _check(func: Any, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tolerance: float) -> None:
@@ -134,17 +241,24 @@ def trace_module(
     mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
     check_tolerance: float = 1e-5, **_: Any,
 ) -> Module:  # fmt: skip
-    """Try the methods of a module with the given inputs, and return the module itself.
+    """Try the methods of a module with the given inputs, and return it as a `ScriptModule`.
 
     >>> import ndgrad
     >>> m = ndgrad.nn.Linear(2, 1)
-    >>> ndgrad.jit.trace_module(m, {"forward": ndgrad.ones(1, 2)}) is m
+    >>> isinstance(ndgrad.jit.trace_module(m, {"forward": ndgrad.ones(1, 2)}), ndgrad.jit.ScriptModule)
     True
     """
+    made = _as_script(mod)
     for name, example in inputs.items():
-        method = mod if name == "forward" else getattr(mod, name)
-        trace(method, example, check_trace=check_trace, check_tolerance=check_tolerance)
-    return mod
+        traced = trace(
+            mod if name == "forward" else getattr(mod, name),
+            example,
+            check_trace=check_trace,
+            check_tolerance=check_tolerance,
+        )
+        if name == "forward":
+            made = traced
+    return made
 
 
 def is_scripting() -> bool:
@@ -237,8 +351,22 @@ def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = No
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Return the fusion strategy of torch's compiler, without effect."""
-    return strategy
+    """Set how many kinds of arguments each function of `script` is compiled for, and return the setting before.
+
+    Shapes are always those of the compiled kind, so "STATIC" and "DYNAMIC" entries add up.
+
+    >>> import ndgrad
+    >>> before = ndgrad.jit.set_fusion_strategy([("STATIC", 4)])
+    >>> ndgrad.jit.set_fusion_strategy(before)
+    [('STATIC', 4)]
+    """
+    for kind, count in strategy:
+        if kind not in ("STATIC", "DYNAMIC") or count < 0:
+            raise ValueError(
+                f"set_fusion_strategy: {(kind, count)!r} is not a pair of STATIC or DYNAMIC and a count. [nd-option]"
+            )
+    before, Strategy.steps = Strategy.steps, list(strategy)
+    return before
 
 
 _onednn = False
@@ -278,6 +406,8 @@ def wait(future: Future[T]) -> T:
     """Return the value of a future."""
     return future.wait()
 
+
+_fork, _wait = fork, wait  # torch's names inside scripted functions
 
 # torch's names in `torch._jit_internal`.
 _Final = Final

@@ -2,8 +2,9 @@
 
 In addition to calling `mpiexec`, it finds the `mpiexec` of this interpreter, puts the rank before each line of output,
 and forwards signals. It notices a rank that dies and tells the others, which raise errors with its rank and the waiting
-call. It limits the time until they end, and leaves no process behind. For several machines use the cluster's own
-launcher (`srun`, `mpiexec -f hosts`): the program is the same.
+call. It limits the time until they end, and leaves no process behind. With `--max-restarts` a job that fails is started
+again, and continues from its last checkpoint if the program loads one. torchrun's options are accepted. For several
+machines use the cluster's own launcher (`srun`, `mpiexec -f hosts`): the program is the same.
 """
 
 from __future__ import annotations
@@ -83,6 +84,26 @@ def _environment_number(names: Sequence[str]) -> int | None:
     return next((int(os.environ[n]) for n in names if os.environ.get(n, "").isdigit()), None)
 
 
+def tell_environment(anew: bool = False) -> None:
+    """Set the variables that torchrun sets, from those of MPI's launchers; programs read them before they initialise
+    the process group. Variables that are set stay, unless they are to be set `anew`: a rank may start another job.
+    """
+    rank, size = _environment_number(_RANKS), _environment_number(_SIZES)
+    if rank is None or size is None:
+        return
+    local = _environment_number(("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"))
+    beside = _environment_number(("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"))
+    told = {
+        "RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank if local is None else local,
+        "LOCAL_WORLD_SIZE": size if beside is None else beside, "GROUP_RANK": 0,
+    }  # fmt: skip
+    for name, value in told.items():
+        if anew or name not in os.environ:
+            os.environ[name] = str(value)
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "29500")
+
+
 def _die_with_parent() -> None:
     """Ask Linux to end this process when its parent ends, for any reason. Other systems have no such request."""
     with contextlib.suppress(Exception):
@@ -126,10 +147,7 @@ def _run_rank(arguments: list[str]) -> int:
     if rank is None or directory is None:
         _run_program(arguments)
         return 0
-    os.environ.setdefault("LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", str(rank)))
-    os.environ["RANK"] = str(rank)
-    if size is not None:
-        os.environ["WORLD_SIZE"] = str(size)
+    tell_environment(anew=True)
     if not hasattr(os, "fork"):
         try:
             _begin_rank(rank, directory)
@@ -295,19 +313,69 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["--rank"]:
         return _run_rank(given[1:])
+    found = _parse(given)
+    program = [*(["-m"] if found.module else []), found.program, *found.arguments]
+    if found.as_torch:
+        program = ["-m", "ndgrad.as_torch", *program]
+    for attempt in range(found.max_restarts + 1):
+        status, stopped = _run_job(found, program, attempt)
+        if status == 0 or stopped or attempt == found.max_restarts:
+            break
+        left = found.max_restarts - attempt
+        print(f"ndgrad.launch: the job ended with status {status}; it is started again ({left} left)", file=sys.stderr)
+    return status
+
+
+def _parse(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m ndgrad.launch", description="Run a program on several ranks of this machine."
     )
-    parser.add_argument("-n", "--nproc-per-node", type=int, default=os.cpu_count() or 1, help="how many ranks")
+    parser.add_argument(
+        "-n", "--nproc-per-node", "--nproc_per_node", default=str(os.cpu_count() or 1),
+        help="how many ranks: a number, or cpu, gpu, auto",
+    )  # fmt: skip
     parser.add_argument("--no-labels", action="store_true", help="output as it is, without the rank before each line")
     parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
+    parser.add_argument(
+        "--max-restarts", "--max_restarts", type=int, default=0,
+        help="how often a job that fails is started again, with RESTART_COUNT in its environment",
+    )  # fmt: skip
+    parser.add_argument("--as-torch", action="store_true", help="`import torch` in the program imports ndgrad")
+    parser.add_argument("--standalone", action="store_true", help="accepted as torchrun's: a job is always alone")
+    parser.add_argument("--nnodes", default="1", help="machines: 1; use the cluster's launcher for several")
+    for name in ("node-rank", "master-addr", "master-port", "rdzv-backend", "rdzv-endpoint", "rdzv-id"):
+        parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}", help="accepted as torchrun's: MPI needs none")
     parser.add_argument("program", help="a Python file, or a module with -m")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     found = parser.parse_args(given)
+    counts = {"cpu": os.cpu_count() or 1, "auto": os.cpu_count() or 1, "gpu": _gpu_count}
+    count: Any = counts.get(found.nproc_per_node, found.nproc_per_node)
+    try:
+        found.nproc_per_node = int(count() if callable(count) else count)
+    except ValueError:
+        parser.error(f"-n {count}: give a number, or cpu, gpu or auto")
     if found.nproc_per_node < 1:
         parser.error(f"-n {found.nproc_per_node}: a job has at least one rank")
-    program = [*(["-m"] if found.module else []), found.program, *found.arguments]
-    job = Job(found.nproc_per_node, program, labels=not found.no_labels)
+    if found.max_restarts < 0:
+        parser.error(f"--max-restarts {found.max_restarts}: give 0 or more")
+    if found.nnodes.partition(":")[0] != "1" or (found.node_rank or "0") != "0":
+        parser.error(
+            f"--nnodes {found.nnodes}: this launcher starts ranks on one machine. Use the cluster's own for several "
+            "(srun, mpiexec -f hosts)"
+        )
+    return found
+
+
+def _gpu_count() -> int:
+    from ndgrad import cuda  # rarely needed
+
+    return cuda.device_count()
+
+
+def _run_job(found: argparse.Namespace, program: list[str], attempt: int) -> tuple[int, bool]:
+    """Run the ranks once; return the exit status, and True if a signal stopped them."""
+    environment = {**os.environ, "RESTART_COUNT": str(attempt), "TORCHELASTIC_RESTART_COUNT": str(attempt)}
+    job = Job(found.nproc_per_node, program, labels=not found.no_labels, environment=environment)
     stopped: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
@@ -327,7 +395,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         job.close()
     for rank in dead if not stopped else ():
         print(f"ndgrad.launch: rank {rank} was killed, or crashed", file=sys.stderr)
-    return 128 + stopped[0] if stopped else status if 0 <= status < 256 else 1
+    return (128 + stopped[0], True) if stopped else (status if 0 <= status < 256 else 1, False)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import pickle
 import warnings
+import weakref
 from typing import Any
 
 import numpy as np
@@ -192,3 +194,26 @@ def test_warm_calls_leave_filters_of_warnings_alone() -> None:
     for _ in range(4):
         decorated(X)
     assert warnings.filters == before
+
+
+def test_an_object_that_a_trace_reached_dies_by_reference_counting():
+    class Holder:
+        def __init__(self):
+            self.scale = 2.0
+
+        def run(self, x):
+            return (x * self.scale).sum()
+
+    holder = Holder()
+    compiled = ndgrad.compile(holder.run)
+    x = ndgrad.ones(3, requires_grad=True)
+    compiled(x).backward()
+    ref = weakref.ref(holder)
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del holder, compiled
+        assert ref() is None
+    finally:
+        if enabled:
+            gc.enable()

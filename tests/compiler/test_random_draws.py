@@ -57,7 +57,6 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "dropout in place": lambda x: F.dropout(x * 2.0, 0.4, inplace=True) * x,
     "alpha_dropout": lambda x: F.alpha_dropout(x, 0.3),
     "dropout2d": lambda x: F.dropout2d(x.reshape(1, 3, 2, 1), 0.5),
-    "rrelu": lambda x: F.rrelu(x - 0.5, training=True),
     "gumbel_softmax": lambda x: F.gumbel_softmax(x),
     "attention": lambda x: F.scaled_dot_product_attention(*[x.reshape(1, 3, 2)] * 3, dropout_p=0.5),
     "nobody reads it": lambda x: (ndgrad.rand(3), x * ndgrad.rand(6))[1],

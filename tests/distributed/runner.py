@@ -17,8 +17,8 @@ from datetime import timedelta
 from pathlib import Path
 
 MODULES = (
-    "collectives", "derivatives", "faults", "dtensors", "placements", "training", "sharded", "tensor_parallel", "pipelines", "rings",
-    "checkpoints", "remote", "on_gpus",
+    "collectives", "derivatives", "faults", "dtensors", "placements", "wrappers", "training", "sharded",
+    "tensor_parallel", "pipelines", "rings", "checkpoints", "remote", "on_gpus",
 )  # fmt: skip
 #: Longest wait of a rank for the others, in seconds.
 PATIENCE = 20.0

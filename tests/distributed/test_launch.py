@@ -135,3 +135,50 @@ def test_an_interrupt_reaches_every_rank_and_nothing_is_left(tmp_path):
     assert job.returncode == 128 + signal.SIGINT
     assert "KeyboardInterrupt" in rest
     assert _all_gone(_pids(seen))
+
+
+RESTARTED = """
+import os
+print("environment", os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["LOCAL_RANK"])
+import torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+dist.init_process_group("gloo")
+state = {"w": torch.zeros(2), "step": 0}
+if os.path.exists("saved/metadata.json"):
+    dcp.load(state, checkpoint_id="saved")
+while state["step"] < 4:
+    state["w"] += 1
+    state["step"] += 1
+    dcp.save(state, checkpoint_id="saved")
+    if state["step"] == 2 and os.environ["RESTART_COUNT"] == "0" and dist.get_rank() == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+print("finished", state["w"].tolist(), "restarts", os.environ["RESTART_COUNT"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_job_continues_from_its_checkpoint_after_a_restart(tmp_path):
+    (tmp_path / "program.py").write_text(RESTARTED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "ndgrad.distributed.run", "--standalone", "--nnodes=1", "--nproc-per-node=2"]
+    for restarts, status in (("0", 1), ("1", 0)):
+        ended = subprocess.run(
+            [*command, "--max-restarts", restarts, "program.py"], env=environment, cwd=tmp_path, capture_output=True,
+            text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert (ended.returncode == 0) == (status == 0), ended.stdout + ended.stderr
+        if restarts == "0":
+            for path in (tmp_path / "saved").iterdir():
+                path.unlink()
+    assert "environment 1 2 1" in ended.stdout
+    assert ended.stdout.count("finished [4.0, 4.0] restarts 1") == 2
+    assert "started again" in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--nnodes=2"], ["-n", "0"], ["-n", "many"], ["--max-restarts", "-1"]])
+def test_options_that_cannot_be_met_are_refused(arguments, capsys):
+    from ndgrad.launch import main
+
+    with pytest.raises(SystemExit):
+        main([*arguments, "program.py"])
+    assert "error:" in capsys.readouterr().err

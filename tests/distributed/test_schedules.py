@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ndgrad.distributed.pipelining.schedules import Action, gpipe, interleaved, one_forward_one_backward
+from ndgrad.distributed.pipelining.schedules import (
+    Action,
+    gpipe,
+    interleaved,
+    one_forward_one_backward,
+    zero_bubble,
+)
 
 
 def _carry_out(orders, stages):
@@ -17,8 +23,10 @@ def _carry_out(orders, stages):
                 kind, stage, number = order[0]
                 if kind == "F":
                     needs = [Action("F", stage - 1, number)] if stage else []
+                elif kind == "W":
+                    needs = [Action("I", stage, number)]
                 else:
-                    after = [Action("B", stage + 1, number)] if stage + 1 < stages else []
+                    after = [Action(kind, stage + 1, number)] if stage + 1 < stages else []
                     needs = [Action("F", stage, number), *after]
                 if all(need in done for need in needs):
                     ready.append(order)
@@ -66,3 +74,34 @@ def test_interleaving_shortens_the_wait(ranks):
     work = 2 * 2 * ranks
     assert plain - work == 2 * (ranks - 1)
     assert fine / 2 - work < plain - work
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 4, 8])
+def test_divided_backward_passes_can_be_carried_out_and_fill_the_wait(ranks, count):
+    orders = [zero_bubble(rank, ranks, 2, count) for rank in range(ranks)]
+    for rank, actions in enumerate(orders):
+        assert set(actions) == {Action(k, rank + i * ranks, m) for k in "FIW" for i in range(2) for m in range(count)}
+    left, ticks = _carry_out(orders, 2 * ranks)
+    assert not any(left)
+    # A whole backward pass takes two ticks, and the next rank waits for both of them.
+    whole = [[a for x in interleaved(r, ranks, 2, count) for a in ([x] if x.kind == "F" else [x, x])] for r in range(ranks)]
+    assert ticks <= _ticks_of_doubled(whole, 2 * ranks)
+
+
+def _ticks_of_doubled(orders, stages):
+    """The time of orders whose backward passes take two ticks each."""
+    done, left, ticks = {}, [list(order) for order in orders], 0
+    while any(left):
+        ticks += 1
+        for order in left:
+            if order:
+                kind, stage, number = action = order[0]
+                if kind == "F":
+                    needs = [(Action("F", stage - 1, number), 1)] if stage else []
+                else:
+                    needs = [(Action("F", stage, number), 1), *([(Action("B", stage + 1, number), 2)] if stage + 1 < stages else [])]
+                if all(done.get(need, []) and len(done[need]) >= times and max(done[need]) < ticks for need, times in needs):
+                    done.setdefault(action, []).append(ticks)
+                    order.pop(0)
+    return ticks

@@ -13,11 +13,12 @@ __all__ = [
 ]  # fmt: skip
 
 _SUBMODULES = frozenset(
-    "anomaly_mode forward_ad function functional grad_mode graph profiler profiler_util variable".split()
+    "_functions anomaly_mode forward_ad function functional grad_mode graph profiler profiler_util variable".split()
 )
 
 _HOMES = {
     "Variable": "ndgrad.autograd.variable",
+    "_calculate_shape": "ndgrad._src.engine.roots",
     "_profiler_enabled": "ndgrad.profiler.timing",
     "kineto_available": "ndgrad.profiler.timing",
     "is_multithreading_enabled": "ndgrad._src.core.grad_mode",
@@ -73,7 +74,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*(name for name in _HOMES if not name.startswith("_")), *_SUBMODULES})
+    return sorted(name for name in {*_HOMES, *_SUBMODULES} if not name.startswith("_"))
 
 
 prefer_functions(__name__, "gradcheck")

@@ -21,9 +21,11 @@ from ndgrad._src.debug.debug_mode import debug as debug, is_debug_enabled as is_
 from ndgrad._src.debug.explanation import explain as explain
 from ndgrad._src.engine.backward_api import backward as backward, grad as grad
 from ndgrad._src.engine.callbacks import _is_checkpoint_valid as _is_checkpoint_valid
+from ndgrad._src.engine.roots import _calculate_shape as _calculate_shape
 from ndgrad.autograd import (
-    anomaly_mode as anomaly_mode, forward_ad as forward_ad, function as function, functional as functional, grad_mode as
-    grad_mode, graph as graph, profiler as profiler, profiler_util as profiler_util, variable as variable,
+    _functions as _functions, anomaly_mode as anomaly_mode, forward_ad as forward_ad, function as function, functional
+    as functional, grad_mode as grad_mode, graph as graph, profiler as profiler, profiler_util as profiler_util,
+    variable as variable,
 )
 from ndgrad.autograd.gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from ndgrad.autograd.variable import Variable as Variable

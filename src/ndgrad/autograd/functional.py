@@ -47,8 +47,8 @@ def vjp(
         single_output, outputs = _outputs("vjp", func(*args), strict)
         if v is None and not (single_output and math.prod(outputs[0].shape) == 1):
             raise RuntimeError(
-                "vjp: the vector v can only be None if the function returns one tensor with a single element. "
-                "Pass v, like the outputs. [nd-not-scalar]"
+                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
+                "element: vjp got other outputs. Pass v, like the outputs. [nd-not-scalar]"
             )
         cotangents = _vectors("vjp", v, outputs, single_output, "outputs")
         grads = _grad(outputs, args, cotangents, create_graph)
@@ -319,8 +319,8 @@ def _rows(
         for i in range(len(args)) if strict else ():
             if every[0][i] is None:
                 raise RuntimeError(
-                    f"Output {number} of the user-provided function given to {name} is independent of input {i}. This "
-                    "is not allowed in strict mode. [nd-unused]"
+                    f"Output {number} of the user-provided function is independent of input {i}. This is not allowed "
+                    f"in strict mode of {name}. [nd-unused]"
                 )
         if strict:
             _tell_constant(name, [row[i] for row in every for i in range(len(args))], strict, create_graph)
@@ -470,8 +470,8 @@ def _input_vectors(name: str, v: object, inputs: object, args: Tensors) -> Tenso
     single = not isinstance(inputs, tuple)
     if v is None and not (len(args) == 1 and math.prod(args[0].shape) == 1):
         raise RuntimeError(
-            f"{name}: the vector v can only be None if the input is a single tensor with a single element. "
-            "Pass v, like the inputs. [nd-not-scalar]"
+            "The vector v can only be None if the input to the user-provided function is a single Tensor with a single "
+            f"element: {name} got another input. Pass v, like the inputs. [nd-not-scalar]"
         )
     return _vectors(name, v, args, single, "inputs")
 
@@ -511,21 +511,21 @@ def _tell(
     for i, g in enumerate(grads):
         if g is None and second:
             raise RuntimeError(
-                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
-                f"input {i} is independent of the input, as a linear function's is ({name}): then the Hessian is zero, "
-                "which strict mode does not allow. [nd-unused]"
+                f"The output of the user-provided function is independent of input {i}, or the jacobian of the "
+                f"user-provided function with respect to input {i} is independent of input {i}, as a linear function's "
+                f"is ({name}): then the Hessian is zero, which strict mode does not allow. [nd-unused]"
             )
         if g is None:
             raise RuntimeError(
-                f"The output of the user-provided function given to {name} is independent of input {i}. This is not "
-                "allowed in strict mode. [nd-unused]"
+                f"The output of the user-provided function is independent of input {i}. This is not allowed in strict "
+                f"mode of {name}. [nd-unused]"
             )
     if not second:
         _tell_constant(name, grads, strict, create_graph)
     elif create_graph and not any(g is not None and requires_grad(g) for g in grads):
         raise RuntimeError(
-            f"While computing the hessian, found that the jacobian of the user-provided function given to {name} does "
-            "not depend on the inputs. This is not allowed in strict mode. [nd-unused]"
+            "While computing the hessian, found that the jacobian of the user-provided function is independent of the "
+            f"inputs. This is not allowed in strict mode of {name}. [nd-unused]"
         )
 
 
@@ -534,8 +534,8 @@ def _tell_constant(name: str, found: Sequence[Tensor | None], strict: bool, crea
         for i, g in enumerate(found):
             if g is not None and not requires_grad(g):
                 raise RuntimeError(
-                    f"The jacobian of the user-provided function given to {name} is independent of input {i}. This is "
-                    "not allowed in strict mode when create_graph=True: its derivative would be zero. [nd-unused]"
+                    f"The jacobian of the user-provided function is independent of input {i}. This is not allowed in "
+                    f"strict mode of {name} when create_graph=True: its derivative would be zero. [nd-unused]"
                 )
 
 

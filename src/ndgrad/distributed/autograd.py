@@ -6,11 +6,12 @@ from types import TracebackType
 from typing import Any
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad.distributed.groups import is_available
 from ndgrad.distributed.remote import contexts as _contexts
 from ndgrad.distributed.remote.agent import current_agent as _current_agent
 from ndgrad.distributed.remote.backward import backward, get_gradients
 
-__all__ = ["backward", "context", "get_gradients"]
+__all__ = ["backward", "context", "get_gradients", "is_available"]
 
 
 class context:

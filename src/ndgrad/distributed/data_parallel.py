@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,6 +106,9 @@ class DistributedDataParallel(Module):
         self.device_ids, self.output_device = _devices_of(module, device_ids, output_device)
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
         self.require_backward_grad_sync = True
+        #: The number of ranks over which gradients are averaged.
+        self._divisor = group.size()
+        self._joining: _Joining | None = None
         #: True if gradients are views of the buckets.
         self._as_views = gradient_as_bucket_view
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
@@ -137,13 +140,10 @@ class DistributedDataParallel(Module):
                 f"were there ({', '.join(self._missing())}). Pass find_unused_parameters=True, or use these parameters "
                 "in every loss. [nd-data-parallel]"
             )
-        if (
-            self.broadcast_buffers
-            and self.training
-            and self.require_backward_grad_sync
-            and self.process_group.size() > 1
-        ):
-            self._send_state(list(self.module.buffers()))
+        if self._joining is not None and recording:
+            self._joining.enter_step(self)
+        if self.training and self.require_backward_grad_sync:
+            self._send_buffers()
         if self.device_ids:
             inputs, kwargs = _move((inputs, kwargs), self.device_ids[0])
         out = self.module(*inputs, **kwargs)
@@ -172,6 +172,44 @@ class DistributedDataParallel(Module):
                     else:
                         self._fill(bucket, i, p)
                     number += 1
+
+    def _send_buffers(self) -> None:
+        if self.broadcast_buffers and self.process_group.size() > 1:
+            self._send_state(list(self.module.buffers()), 0 if self._joining is None else self._joining.first)
+
+    def join(
+        self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
+    ) -> Any:
+        """Return a context for training with different numbers of batches on the ranks. A rank that leaves the block
+        takes part in the averages of the others, with zeros, until all have left it. Every rank then has the
+        parameters of a rank that left last.
+
+        Gradients are divided by the number of all ranks, or of those that still have batches if not
+        `divide_by_initial_world_size`. With `throw_on_early_termination` all ranks raise when one has no more batches.
+
+        >>> import ndgrad
+        >>> ndgrad.distributed.init_process_group()
+        >>> net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(2, 1))
+        >>> with net.join():
+        ...     for batch in [ndgrad.ones(3, 2)]:
+        ...         net(batch).sum().backward()
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        if not enable or self.process_group.size() == 1:
+            return nullcontext()
+        return _Joining(self, divide_by_initial_world_size, throw_on_early_termination)
+
+    def _shadow_backward(self) -> None:
+        """Take part in the averages of one backward pass of the other ranks, with zeros."""
+        sent = [
+            transport.all_reduce(self.process_group, np.zeros_like(bucket.array), ReduceOp.SUM)
+            for bucket in self._buckets
+        ]
+        for pending in sent:
+            pending.wait()
+        if self.find_unused_parameters:
+            used = np.zeros(sum(len(b.params) for b in self._buckets), np.uint8)
+            transport.all_reduce(self.process_group, used, ReduceOp.MAX).wait()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -211,7 +249,7 @@ class DistributedDataParallel(Module):
         if p.grad is None:
             bucket.pieces[i][...] = 0
         else:  # divided before sending, so that the sum is the average
-            np.divide(p.grad._array, self.process_group.size(), out=bucket.pieces[i])
+            np.divide(p.grad._array, self._divisor, out=bucket.pieces[i])
         bucket.ready.add(i)
 
     def _send_full(self) -> None:
@@ -268,8 +306,8 @@ class DistributedDataParallel(Module):
 
     # ----- state -----
 
-    def _send_state(self, tensors: list[Any]) -> None:
-        """Copy the first rank's values to all ranks."""
+    def _send_state(self, tensors: list[Any], source: int = 0) -> None:
+        """Copy the values of one rank, by default the first, to all ranks."""
         if self.process_group.size() == 1:
             return
         by_dtype: dict[Any, list[Any]] = {}
@@ -278,7 +316,7 @@ class DistributedDataParallel(Module):
         with no_grad():
             for alike in by_dtype.values():
                 flat = np.concatenate([np.asarray(t.detach()._array).reshape(-1) for t in alike])
-                transport.broadcast(self.process_group, flat, 0).wait()
+                transport.broadcast(self.process_group, flat, source).wait()
                 start = 0
                 for t in alike:
                     if not isinstance(t._array, np.ndarray):
@@ -286,6 +324,52 @@ class DistributedDataParallel(Module):
                     t._array[...] = flat[start : start + t.numel()].reshape(tuple(t.shape))
                     storage_of(t).bump("broadcast")
                     start += t.numel()
+
+
+class _Joining:
+    """Block of `join`. The ranks exchange which of them have a batch before each step."""
+
+    def __init__(self, net: DistributedDataParallel, by_all: bool, raises: bool) -> None:
+        self._net, self._by_all, self._raises = net, by_all, raises
+        #: The first rank that has a batch.
+        self.first = 0
+        #: The ranks that had the last batch.
+        self._last: list[int] = list(range(net.process_group.size()))
+
+    def __enter__(self) -> None:
+        self._net._joining = self
+
+    def _exchange(self, active: bool) -> list[int]:
+        """Return the ranks that have a batch."""
+        group = self._net.process_group
+        flags = np.zeros(group.size(), np.uint8)
+        transport.all_gather(group, flags, np.array([active], np.uint8)).wait()
+        found = [int(r) for r in np.flatnonzero(flags)]
+        if self._raises and len(found) < group.size():
+            raise RuntimeError(
+                f"Detected at least one rank that exhausted inputs: ranks {found} of {group.size()} have a batch. Give "
+                "all ranks as many, or leave throw_on_early_termination out. [nd-data-parallel]"
+            )
+        return found
+
+    def enter_step(self, net: DistributedDataParallel) -> None:
+        """Begin a step of a rank that has a batch."""
+        active = self._exchange(True)
+        self.first, self._last = active[0], active
+        net._divisor = net.process_group.size() if self._by_all else len(active)
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        net = self._net
+        try:
+            if kind is None:
+                while active := self._exchange(False):
+                    self.first, self._last = active[0], active
+                    if net.training:
+                        net._send_buffers()
+                    net._shadow_backward()
+                net._send_state([*net.module.parameters(), *net.module.buffers()], self._last[0])
+        finally:
+            net._joining, net._divisor = None, net.process_group.size()
 
 
 def _devices_of(module: Module, device_ids: Any, output_device: Any) -> tuple[list[Any] | None, Any]:

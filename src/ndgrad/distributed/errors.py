@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class DistError(RuntimeError):
     """Base class of errors between processes."""
@@ -17,3 +29,31 @@ class DistNetworkError(DistError):
 
 class DistStoreError(DistError):
     """torch's name for failures of a store; never raised, since MPI needs no store."""
+
+
+def record(fn: Callable[P, T], error_handler: object = None) -> Callable[P, T]:
+    """Return a function that writes an error of `fn` to the file named by TORCHELASTIC_ERROR_FILE, and raises it.
+
+    >>> from ndgrad.distributed.errors import record
+    >>> record(lambda x: x + 1)(2)
+    3
+    """
+    if error_handler is not None:
+        raise NotImplementedError(
+            "record: handlers of errors are not called. Set TORCHELASTIC_ERROR_FILE to the file for the error. "
+            "[nd-option]"
+        )
+
+    @functools.wraps(fn)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return fn(*args, **kwargs)
+        except Exception as error:
+            path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+            if path:
+                told = {"message": f"{type(error).__name__}: {error}", "timestamp": str(int(time.time()))}
+                told["py_callstack"] = traceback.format_exc()
+                Path(path).write_text(json.dumps({"message": {"message": told["message"], "extraInfo": told}}))
+            raise
+
+    return run

@@ -19,8 +19,10 @@ from datetime import timedelta
 from typing import Any
 
 from ndgrad.distributed.notices import notices
+from ndgrad.launch import tell_environment
 
 default_pg_timeout = timedelta(minutes=30)
+tell_environment()
 
 #: Launchers set these in the environment of each process.
 _SIZES = ("WORLD_SIZE",)
@@ -288,7 +290,6 @@ def init_process_group(
             "[nd-process-group]"
         )
     _bind_device(device_id)
-    _tell_environment(here, size)
     if size > 1:
         notices.open(comm.Dup())
         comm = comm.Dup()
@@ -297,15 +298,6 @@ def init_process_group(
         f"group {name}", range(size), here, comm if size > 1 else None, _seconds(timeout), "default_pg"
     )
     _groups[world.name] = GroupMember.WORLD = world
-
-
-def _tell_environment(rank: int, size: int) -> None:
-    """Set the variables that torchrun sets, for programs that read them after plain `mpiexec`."""
-    os.environ.setdefault("RANK", str(rank))
-    os.environ.setdefault("WORLD_SIZE", str(size))
-    local = next((os.environ[n] for n in _LOCAL_RANKS if os.environ.get(n, "").isdigit()), None)
-    if local is not None:
-        os.environ.setdefault("LOCAL_RANK", local)
 
 
 def _world() -> tuple[int, int, Any]:

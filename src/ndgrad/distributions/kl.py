@@ -60,9 +60,9 @@ _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 # ----- finding a formula ----------------------------------------------------------------------------------------------
 
 
-def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Callable[[F_], F_]:
+def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[F_], F_]:
     """Return a decorator that registers the divergence of a `type_p` from a `type_q`, and of their subclasses without a
-    more specific function.
+    more specific function. Any class is accepted, such as the common base class of a library's own distributions.
 
     >>> from ndgrad.distributions import Normal, kl_divergence, register_kl
     >>> class Mine(Normal): pass
@@ -73,10 +73,10 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
     tensor(0.)
     """
     for cls in (type_p, type_q):
-        if not (isinstance(cls, type) and issubclass(cls, Distribution)):
+        if not isinstance(cls, type):
             raise TypeError(
-                f"Expected type_p and type_q to be Distribution subclasses but got {cls}: a divergence is registered "
-                "for two of those. [nd-type]"
+                f"Expected type_p and type_q to be classes of distributions, but got {cls!r}. A divergence is "
+                "registered for two of those. [nd-type]"
             )
 
     def decorator(function: F_) -> F_:
@@ -87,13 +87,19 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution]) -> Calla
     return decorator
 
 
+def _distance_from(cls: type) -> Callable[[type], int]:
+    """Return the function from a base class of `cls` to its distance in the method resolution order."""
+    order = cls.__mro__
+    return lambda base: order.index(base) if base in order else len(order)
+
+
 def _find(type_p: type, type_q: type) -> Formula | None:
     """Return the formula of the most specific pair of base classes."""
     matches = [pair for pair in _KL_REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not matches:
         return None
-    # Distance of a pair: the fewer classes lie between, the more specific.
-    far_p, far_q = type_p.__mro__.index, type_q.__mro__.index
+    # Distance of a pair: the fewer classes lie between, the more specific. Virtual base classes are the least specific.
+    far_p, far_q = (_distance_from(cls) for cls in (type_p, type_q))
     by_p = min(matches, key=lambda pair: (far_p(pair[0]), far_q(pair[1])))
     by_q = min(matches, key=lambda pair: (far_q(pair[1]), far_p(pair[0])))
     if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:

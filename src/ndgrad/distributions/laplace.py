@@ -56,11 +56,10 @@ class Laplace(Distribution):
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return an exponential number with a random sign."""
-        template = self.loc.new_empty(self._extended_shape(sample_shape))
-        size = ndgrad.empty_like(template).exponential_()
-        sign = 1 - 2 * ndgrad.empty_like(template).bernoulli_(0.5)
-        return self.loc + self.scale * (sign * size)
+        """Apply the inverse of the distribution function to a uniform number between -1 and 1."""
+        u = self.loc.new_empty(self._extended_shape(sample_shape))
+        u.uniform_(ndgrad.finfo(self.loc.dtype).eps - 1, 1)
+        return self.loc - self.scale * u.sign() * ndgrad.log1p(-u.abs())
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -54,8 +54,9 @@ class LKJCholesky(Distribution):
         with ndgrad.no_grad():
             shape, dim = self._extended_shape(sample_shape), self.dim
             concentration = self.concentration.expand(shape[:-2]).unsqueeze(-1)
-            i = ndgrad.arange(1, dim, dtype=concentration.dtype, device=concentration.device)
-            length = Beta(i / 2, concentration + (dim - 1 - i) / 2, validate_args=False).sample().unsqueeze(-1)
+            # Row 0 draws as row 1 does, without use: so the numbers are torch's.
+            i = ndgrad.arange(dim, dtype=concentration.dtype, device=concentration.device).clamp(min=1)
+            length = Beta(i / 2, concentration + (dim - 1 - i) / 2, validate_args=False).sample()[..., 1:, None]
             direction = _standard_normal(shape, concentration.dtype, concentration.device).tril(-1)[..., 1:, :]
             direction = direction / direction.norm(dim=-1, keepdim=True)
             rows = F.pad(length.sqrt() * direction, [0, 0, 1, 0], value=0.0)

@@ -24,7 +24,7 @@ from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.core.op_observers import InPlaceForm
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import devices, package_name
-from ndgrad._src.ops.table import Op
+from ndgrad._src.ops.table import Op, table
 from ndgrad._src.tensor.functions import describe
 from ndgrad._src.tensor.public import publish
 from ndgrad.fx.immutable_collections import immutable_dict, immutable_list
@@ -100,8 +100,12 @@ def _get_qualified_name(func: Any) -> str:
         return str(name)
     if hasattr(func, "overloadpacket"):
         return f"{package_name.package}.ops.{func}"
-    if isinstance(func, (Op, InPlaceForm)):
-        return f"{package_name.package}.ops.aten.{func.name}.default"
+    if isinstance(func, (Op, InPlaceForm)) or type(func).__name__ == "FunctionOverload":
+        whole = func.name.removesuffix("_all")
+        if whole != func.name and whole in table:  # a reduction over all elements
+            return f"{package_name.package}.ops.aten.{whole}.default"
+        overload = "dim" if f"{func.name}_all" in table else "default"
+        return f"{package_name.package}.ops.aten.{func.name}.{overload}"
     module = getattr(func, "__module__", None) or _find_module(func)
     if _is_own(module):
         for last in (getattr(func, "__qualname__", name), name):

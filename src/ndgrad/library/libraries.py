@@ -75,7 +75,7 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
-            raise ValueError(f"Unsupported kind: {kind} [nd-choice]")
+            raise ValueError(f"Unsupported kind: {kind} [nd-arguments]")
         if ns in ("prim", "ndgrad") or (ns == "aten" and kind != "IMPL"):
             raise ValueError(
                 f"{ns} is a reserved namespace. Please try creating a library with another name. [nd-op-block]"
@@ -99,7 +99,7 @@ class Library:
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Define an op by its schema, and return its name."""
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
-            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis} [nd-choice]")
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis} [nd-arguments]")
         if self.kind == "IMPL":
             raise RuntimeError(
                 f"Library({self.ns!r}, 'IMPL') implements ops and defines none. Use the kind 'FRAGMENT'. [nd-op-block]"

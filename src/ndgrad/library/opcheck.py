@@ -51,7 +51,8 @@ def opcheck(
     chosen = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     unknown = set(chosen) - set(_TESTS)
     if unknown:
-        raise ValueError(f"opcheck: there is no test {', '.join(sorted(unknown))}; give some of {_TESTS}. [nd-choice]")
+        names = ", ".join(sorted(unknown))
+        raise ValueError(f"opcheck: there is no test {names}; give some of {_TESTS}. [nd-arguments]")
     overload, named = as_overload(op), dict(kwargs or {})
     tests: dict[str, Callable[[], None]] = {
         "test_schema": lambda: _check_schema(overload, args, named),
@@ -94,14 +95,14 @@ def _check_schema(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
         for t, was in zip(_tensors(value), old, strict=True):
             same = t.shape == was.shape and bool(((t.detach() == was) | ((t != t) & (was != was))).all())
             if not same and not argument.is_write:
-                raise RuntimeError(f"Argument {argument.name} is not defined as mutable but was mutated")
+                raise RuntimeError(f"Argument {argument.name} is not defined as mutable but was mutated [nd-op-check]")
     inputs = {t.untyped_storage().data_ptr() for v in values for t in _tensors(v) if t.numel()}
     for result, declared in zip(out if isinstance(out, tuple) else (out,), overload._schema.returns, strict=False):
         if declared.alias_info is None and any(
             t.untyped_storage().data_ptr() in inputs for t in _tensors(result) if t.numel()
         ):
             raise RuntimeError(
-                f"{overload.name()}: a result is an alias of an argument, and the schema does not say so"
+                f"{overload.name()}: a result is an alias of an argument, and the schema does not say so [nd-op-check]"
             )
 
 
@@ -114,7 +115,7 @@ def _check_registration(overload: OpOverload, args: tuple[Any, ...], kwargs: dic
     if not known and any(t.requires_grad for t in results):
         raise AssertionError(
             f"{overload.name()}: at least one output of this op requires grad but the op has no autograd kernel. "
-            "Register one with register_autograd, or return results that do not require grad"
+            "Register one with register_autograd, or return results that do not require grad [nd-op-check]"
         )
 
 
@@ -124,12 +125,12 @@ def _check_fake(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, A
         real = _tensors(overload(*given, **named))
         fake = _tensors(overload(*_as_meta(given), **_as_meta(named)))
     if len(real) != len(fake):
-        raise AssertionError(f"the fake impl returns {len(fake)} tensors, the kernel {len(real)}")
+        raise AssertionError(f"the fake impl returns {len(fake)} tensors, the kernel {len(real)} [nd-op-check]")
     for number, (r, f) in enumerate(zip(real, fake, strict=True)):
         if r.shape != f.shape or r.dtype != f.dtype:
             raise AssertionError(
                 f"output {number}: the kernel returns {r.dtype} of shape {tuple(r.shape)}, the fake impl {f.dtype} of "
-                f"shape {tuple(f.shape)}"
+                f"shape {tuple(f.shape)} [nd-op-check]"
             )
 
 
@@ -152,6 +153,6 @@ def _check_compiled(
     for eager, other in zip(*found, strict=True):
         if eager is None or other is None:
             if eager is not other:
-                raise AssertionError("a gradient exists in only one of the eager and the compiled call")
+                raise AssertionError("a gradient exists in only one of the eager and the compiled call [nd-op-check]")
         else:
             assert_close(other, eager, atol=atol, rtol=rtol)

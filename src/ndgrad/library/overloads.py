@@ -762,7 +762,9 @@ class OpOverloadPacket:
                 continue
             return overload.run(values)
         raise RuntimeError(
-            "Overloaded torch operator invoked from Python failed to match any schema:\n" + "\n\n".join(refusals)
+            "Overloaded torch operator invoked from Python failed to match any schema:\n"
+            + "\n\n".join(refusals)
+            + " [nd-arguments]"
         )
 
     def __str__(self) -> str:

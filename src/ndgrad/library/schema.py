@@ -92,9 +92,14 @@ class SchemaType:
             if self.size is not None and not isinstance(value, (list, tuple)):
                 return [self.of.convert(value)] * self.size
             if not isinstance(value, (list, tuple)):
-                raise TypeError(f"{value!r} is no list")
+                raise _mismatch(f"{value!r} is no list")
             return [self.of.convert(v) for v in value]
         return _convert_base(self.name, value)
+
+
+def _mismatch(reason: str) -> TypeError:
+    """Return the exception for a value of another type; the error of the call quotes the reason."""
+    return TypeError(reason)
 
 
 def _convert_base(name: str, value: Any) -> Any:
@@ -102,7 +107,7 @@ def _convert_base(name: str, value: Any) -> Any:
         return operator.index(value)
     if name == "float":
         if isinstance(value, (Variable, str, bytes)) or not hasattr(type(value), "__float__"):
-            raise TypeError(f"{value!r} is no float")
+            raise _mismatch(f"{value!r} is no float")
         return float(value)
     if name == "Device" and isinstance(value, (str, int)):
         return device(value)
@@ -116,7 +121,7 @@ def _convert_base(name: str, value: Any) -> Any:
         "MemoryFormat": type(ndgrad.contiguous_format), "Generator": Generator, "Any": object,
     }  # fmt: skip
     if not isinstance(value, classes[name]):
-        raise TypeError(f"Unable to cast {value!r} to {name}")
+        raise _mismatch(f"Unable to cast {value!r} to {name}")
     return value
 
 
@@ -327,7 +332,8 @@ def _parse_type(text: str, whole: str) -> tuple[SchemaType, AliasInfo | None, st
 
 def _parse_value(text: str, kind: SchemaType) -> Any:
     text = text.strip()
-    constants: dict[str, Any] = {"None": None, "True": True, "False": False, "[]": [], "inf": float("inf"), "nan": float("nan")}
+    constants: dict[str, Any] = {"None": None, "True": True, "False": False, "[]": []}
+    constants |= {"inf": float("inf"), "nan": float("nan")}
     if text in constants:
         return constants[text]
     if text.startswith("["):

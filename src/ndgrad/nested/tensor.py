@@ -152,6 +152,10 @@ class NestedTensor(StructuredTensor):
         layout = layout_of(self)
         return wrap(Tensor, layout.size.lengths) if layout.given_lengths else None
 
+    def _nested_tensor_size(self) -> Tensor:
+        """Return the shapes of the components as the rows of a table."""
+        return wrap(Tensor, np.array([tuple(part.shape) for part in self], np.int64))
+
     def __iter__(self) -> Iterator[Any]:
         return iter(HANDLERS["unbind"](self))
 

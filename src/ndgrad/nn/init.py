@@ -1,7 +1,4 @@
-"""Initial values for parameters: each function fills a tensor in place, outside the graph, and returns it.
-
-The distributions are torch's; the random numbers are not, since the generators differ.
-"""
+"""Initial values for parameters: each function fills a tensor in place, outside the graph, and returns it."""
 
 from __future__ import annotations
 
@@ -13,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.core.grad_mode import no_grad
-from ndgrad._src.tensor.functions.creation import eye
+from ndgrad._src.tensor.functions.creation import empty_like, eye
+from ndgrad._src.tensor.functions.elementwise import where
 
 if TYPE_CHECKING:
     from ndgrad._typing import Generator, Tensor
@@ -104,11 +102,34 @@ def trunc_normal_(
     def cdf(x: float) -> float:
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
-    # Apply the inverse of the distribution function to a uniform number between its values at a and b.
-    low, high = cdf(a), cdf(b)
     with no_grad():
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator) if high > low else tensor.fill_(2 * low - 1)
-        return tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        if tensor.is_meta:
+            return tensor
+        if cdf(b) - cdf(a) > 0.3:
+            _truncate_normal(tensor, mean, std, a, b, generator)
+        else:
+            _reject_uniform(tensor, mean, std, a, b, generator)
+        return tensor
+
+
+def _truncate_normal(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None) -> None:
+    """Replace normal numbers outside of [a, b] by others, until none is left. A round draws for all elements."""
+    low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
+    tensor.normal_(mean, std, generator=generator)
+    while bool((outside := (tensor < low) | (tensor > high)).any()):
+        tensor.copy_(where(outside, empty_like(tensor).normal_(mean, std, generator=generator), tensor))
+
+
+def _reject_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Generator | None) -> None:
+    """Accept uniform numbers of [a, b] with the ratio of their density to the largest one: for ranges in a tail."""
+    log_peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    rejected = None
+    while rejected is None or bool(rejected.any()):
+        candidates = empty_like(tensor).uniform_(a, b, generator=generator)
+        tensor.copy_(candidates if rejected is None else where(rejected, candidates, tensor))
+        log_ratio = candidates.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(log_peak)
+        now = empty_like(tensor).uniform_(generator=generator).log_() > log_ratio
+        rejected = now if rejected is None else rejected & now
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -171,7 +192,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     >>> bool((ndgrad.nn.init.xavier_uniform_(ndgrad.empty(3, 3)).abs() <= 1.0).all())
     True
     """
-    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
+    bound = math.sqrt(3.0) * (gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))))
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -317,7 +338,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     with no_grad():
         tensor.normal_(0, std, generator=generator)
         for column in range(columns):
-            places = randperm(rows, generator=generator)[:zeros]
+            places = randperm(rows)[:zeros]  # by the default generator, as in torch
             tensor[np.asarray(places), column] = 0
         return tensor
 

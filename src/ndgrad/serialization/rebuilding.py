@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 NOT_HERE = {
     **{
         f"torch.{name}": f"tensors of torch.{name}"
-        for name in "complex32 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu "
-        "float4_e2m1fn_x2 quint8 qint8 qint32 quint4x2 quint2x4 "
+        for name in "complex32 float4_e2m1fn_x2 quint8 qint8 qint32 quint4x2 quint2x4 "
         "ComplexHalfStorage QUInt8Storage QInt8Storage QInt32Storage".split()
     },
     "torch._utils._rebuild_qtensor": "quantized tensors",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays import host_draws
 from ndgrad._src.arrays.dtypes import as_dtype, as_numpy_dtype
-from ndgrad._src.arrays.generator import default_generator
 from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.ops.random import source_of
 from ndgrad._src.tensor.arguments import as_shape
 from ndgrad._src.tensor.functions.data import tensor
 
@@ -57,14 +58,14 @@ def make_tensor(
         raise ValueError(
             "make_tensor: noncontiguous and memory_format exclude each other. Give one of them. [nd-exclusive]"
         )
-    drawn = (*sizes, 2) if noncontiguous and math.prod(sizes) > 1 else sizes
-    values = _draw(kind, drawn, start, stop)
+    with_gaps = noncontiguous and math.prod(sizes) > 1
+    values = _draw(kind, (*sizes[:-1], 2 * sizes[-1]) if with_gaps else sizes, start, stop)
     if exclude_zero:
         smallest = 1 if discrete else float(finfo(kind).tiny)
         values = np.where(values == 0, np.asarray(smallest).astype(kind), values)
     made = tensor(values, dtype=as_dtype(dtype), device=device)
-    if drawn != sizes:
-        made = made[..., 0]
+    if with_gaps:
+        made = made[..., 1::2]
     elif memory_format is not None:
         made = made.contiguous(memory_format=memory_format)
     return made.requires_grad_(requires_grad)
@@ -100,18 +101,14 @@ def _interval(
 
 
 def _draw(kind: np.dtype[Any], shape: tuple[int, ...], start: float, stop: float) -> npt.NDArray[Any]:
-    random = default_generator.numpy
-    if kind.kind in "iu":
-        return random.integers(int(start), int(stop), shape, dtype=kind)
-    if kind.kind == "b":
-        return random.integers(int(start), int(stop), shape).astype(bool)
-
-    def uniform() -> npt.NDArray[Any]:
-        middle, half = start / 2 + stop / 2, stop / 2 - start / 2  # stop - start may overflow
-        return middle + half * random.uniform(-1.0, 1.0, shape)
-
-    values = uniform() + 1j * uniform() if kind.kind == "c" else uniform()
-    return np.asarray(values).astype(kind)
+    source = source_of(None)
+    if kind.kind in "iub":
+        drawn = host_draws.random(source, shape, kind, low=int(start), high=int(stop))
+    elif stop - start >= float(finfo(kind).max):  # the difference may overflow
+        drawn = host_draws.uniform(source, shape, kind, low=start / 2, high=stop / 2) * kind.type(2)
+    else:
+        drawn = host_draws.uniform(source, shape, kind, low=start, high=stop)
+    return np.asarray(drawn).astype(kind)
 
 
 __all__ = ["make_tensor"]

@@ -238,3 +238,59 @@ def layers_that_are_divided_twice_come_back_on_one_process():
     for name, t in net.state_dict().items():
         close(_whole(t), want[name])
     _remove(folder)
+
+
+def _make_spread():
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    return distribute_tensor(ndgrad.tensor(values(0, 5, 2)), mesh, [Shard(0)])
+
+
+@on_ranks(1, 2, 3)
+def a_save_removes_the_files_of_one_that_was_killed():
+    folder = _folder()
+    x = _make_spread()
+    dcp.save({"x": x}, checkpoint_id=folder)
+    if dist.get_rank() == 0:
+        for name in (".shard-0123abcd-00001.safetensors.k3j2.part", "shard-0123abcd-00000.safetensors", ".metadata.json.9x.part"):
+            (Path(folder) / name).write_bytes(b"half")
+        (Path(folder) / "notes.txt").write_text("mine")
+    dist.barrier()
+    dcp.load({"x": x}, checkpoint_id=folder)  # the checkpoint before is whole
+    dcp.save({"x": x}, checkpoint_id=folder)
+    dist.barrier()
+    left = sorted(p.name for p in Path(folder).iterdir())
+    assert [n for n in left if "0123abcd" in n or n.endswith(".part")] == []
+    assert "notes.txt" in left
+    _remove(folder)
+
+
+@on_ranks(1, 2, 3)
+def writers_and_readers_name_the_folder():
+    folder = _folder()
+    dcp.save({"x": _make_spread(), "epoch": 2}, storage_writer=dcp.FileSystemWriter(folder))
+    state = {"x": _make_spread().zero_(), "epoch": 0}
+    dcp.load(state, storage_reader=dcp.FileSystemReader(folder))
+    close(state["x"].full_tensor(), values(0, 5, 2))
+    assert state["epoch"] == 2
+    assert dcp.FileSystemReader(folder).read_metadata().ranks == dist.get_world_size()
+    with pytest.raises(RuntimeError, match="overwrite=False"):
+        dcp.save({"x": _make_spread()}, storage_writer=dcp.FileSystemWriter(folder, overwrite=False))
+    with pytest.raises(NotImplementedError, match="planners"):
+        dcp.save({"x": _make_spread()}, checkpoint_id=folder, planner=object())
+    _remove(folder)
+
+
+@on_ranks(1, 2, 3)
+def a_save_runs_while_the_program_changes_and_sends_tensors():
+    folder, x = _folder(), _make_spread()
+    futures = [dcp.async_save({"x": x, "step": i}, checkpoint_id=f"{folder}/{i}") for i in range(2)]
+    x.zero_()
+    for _ in range(20):
+        dist.all_reduce(ndgrad.ones(3))
+    for i, future in enumerate(futures):
+        future.result(timeout=20)
+        state = {"x": _make_spread().zero_(), "step": -1}
+        dcp.load(state, checkpoint_id=f"{folder}/{i}")
+        close(state["x"].full_tensor(), values(0, 5, 2))
+        assert state["step"] == i
+    _remove(folder)

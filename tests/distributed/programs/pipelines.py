@@ -13,7 +13,10 @@ from ndgrad.distributed.pipelining import (
     Schedule1F1B,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
+    SplitPoint,
+    pipeline,
 )
 from ndgrad.distributed.tensor.debug import CommDebugMode
 
@@ -55,7 +58,7 @@ def pipelines_train_as_one_process():
     n, rank = dist.get_world_size(), dist.get_rank()
     for schedule_class, per_rank, count in (
         (ScheduleGPipe, 1, 4), (Schedule1F1B, 1, 6), (Schedule1F1B, 1, 2),
-        (ScheduleInterleaved1F1B, 2, 12), (ScheduleLoopedBFS, 2, 3),
+        (ScheduleInterleaved1F1B, 2, 12), (ScheduleLoopedBFS, 2, 3), (ScheduleInterleavedZeroBubble, 2, 6),
     ):  # fmt: skip
         alone, want = _train_alone(n * per_rank, 2)
         stages = _stages(per_rank)
@@ -169,3 +172,57 @@ def a_pipeline_of_data_parallel_stages():
             assert mean.item() == pytest.approx(want[step], rel=1e-12)
     for p, q in zip(stage.submod.parameters(), alone[pipe].parameters(), strict=True):
         close(p, q.detach().numpy(), 1e-10)
+
+
+class Skipping(nn.Module):
+    """A network whose first layer is used again by its last stage."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.middle, self.end = nn.Linear(4, 4), nn.Sequential(nn.Tanh(), nn.Linear(4, 4)), nn.Linear(4, 4)
+        self.scale = nn.Parameter(ndgrad.ones(4))
+
+    def forward(self, x):
+        first = self.begin(x) * self.scale
+        return self.end(self.middle(first).relu() + first) * self.scale
+
+
+@on_ranks(1, 2, 3)
+def a_traced_module_is_divided_where_the_program_says():
+    n, rank = dist.get_world_size(), dist.get_rank()
+    ndgrad.manual_seed(0)
+    net = Skipping().double()
+    x, y = _batch(0)
+    loss_fn(net(x), y).backward()
+    want = {name: p.grad.numpy().copy() for name, p in net.named_parameters()}
+    net.zero_grad()
+    cuts = dict([("middle.1", SplitPoint.BEGINNING), ("end", SplitPoint.BEGINNING)][: n - 1])
+    pipe = pipeline(net, (x[:3],), split_spec=cuts)
+    assert pipe.num_stages == n
+    stage = pipe.build_stage(rank)
+    losses = []
+    Schedule1F1B(stage, 4, loss_fn=loss_fn).step(*([x] if rank == 0 else []), target=y, losses=losses)
+    total = {name: np.zeros_like(g) for name, g in want.items()}
+    for name, p in stage.submod.named_parameters():
+        total[name] = np.zeros_like(want[name]) if p.grad is None else p.grad.numpy()
+    for name, mine in total.items():
+        found = ndgrad.tensor(mine)
+        dist.all_reduce(found)  # a parameter that two stages use has a term on each
+        close(found, want[name], 1e-10)
+
+
+@on_ranks(1, 2)
+def gradients_of_weights_follow_those_of_inputs():
+    from ndgrad.distributed.pipelining.split_backward import SplitBackward
+
+    shared = nn.Linear(4, 4).double()
+    for net in (nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)).double(), nn.Sequential(shared, nn.Tanh(), shared)):
+        x, y = (ndgrad.tensor(values(i, 3, 4), requires_grad=not i) for i in (0, 1))
+        wanted = ndgrad.autograd.grad(loss_fn(net(x), y), [x, *net.parameters()])
+        parts = SplitBackward([loss_fn(net(x), y)], [None], [x])
+        close(parts.run_inputs()[0], wanted[0].numpy())
+        assert all(p.grad is None for p in net.parameters())
+        parts.run_weights(list(net.parameters()))
+        for p, g in zip(net.parameters(), wanted[1:], strict=True):
+            close(p.grad, g.numpy())
+        net.zero_grad()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from ndgrad._src.arrays.precision import INEXACT
+from ndgrad._src.arrays.precision import INEXACT, refuse_float8
 
 #: The number of terms in a partial sum, up to a factor of two. NumPy computes sums with fewer terms.
 _BLOCK = 32
@@ -38,6 +38,8 @@ def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = F
     total: Any
     if x.__class__ is not numpy.ndarray or x.dtype.kind not in INEXACT:
         return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
+    if x.itemsize == 1:
+        refuse_float8(x.dtype)
     shape = x.shape
     ndim = len(shape)
     axes = tuple(range(ndim)) if axes is None else axes if len(axes) < 2 else tuple(sorted(axes))

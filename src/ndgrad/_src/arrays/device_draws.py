@@ -103,7 +103,7 @@ def _normal(source: Source, shape: Any, dtype: Any, *, mean: Any, std: float) ->
     return source.normal(shape, dtype, mean, std)
 
 
-def _random(source: Source, shape: Any, dtype: Any, *, low: int, high: int) -> Any:
+def _random(source: Source, shape: Any, dtype: Any, *, low: int, high: int, whole: bool = False) -> Any:
     """Return low + word (high - low) / 2^64, for ranges of up to 2^64. The parts of 32 bits are multiplied
     separately.
     """
@@ -149,12 +149,18 @@ def _normal_of(source: Source, mean: Any, std: Any) -> Any:
     return mean + std * _normal(source, shape, dtype, mean=0.0, std=1.0)
 
 
+def _rrelu_slopes(source: Source, x: Any, *, lower: float, upper: float) -> Any:
+    u = source.uniform(x.shape, x.dtype, lower, upper)
+    return source.np.where(x > 0, source.np.ones((), x.dtype), u)
+
+
 #: Maps op names to draw(source, *arrays, **settings).
 FROM_ARRAYS: dict[str, Callable[..., Any]] = {
     "bernoulli": lambda s, p: s.uniform(p.shape, _DOUBLE) < p,
     "normal_tensor": _normal_of,
     "normal_mean": lambda s, mean, *, std: _normal_of(s, mean, std),
     "normal_std": lambda s, std, *, mean: _normal_of(s, mean, std),
+    "rrelu_slopes": _rrelu_slopes,
 }
 
 

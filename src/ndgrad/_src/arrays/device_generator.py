@@ -2,7 +2,7 @@
 
 A generator is a seed and the number of draws so far. So its state is two words, nothing is stored on the device, and a
 CUDA graph that draws receives the next number before each replay. The same seed draws the same numbers on every GPU,
-but different ones than the CPU's generator, which is NumPy's.
+but different ones than the CPU's generator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DeviceGenerator(Generator):
         return draw
 
     @property
-    def numpy(self) -> np.random.Generator:  # type: ignore[override]  # one per draw, not per generator
+    def numpy(self) -> np.random.Generator:
         """A NumPy generator for the next draw, for distributions that are drawn on the host."""
         draw = self.next()
         return np.random.Generator(np.random.Philox(key=draw.seed | draw.number << 64))
@@ -49,7 +49,10 @@ class DeviceGenerator(Generator):
         with self.lock:
             return _STATE.pack(_MARK, self._seed, self._draws)
 
-    def _check(self, packed: bytes) -> bytes:
+    def _exported_state(self) -> bytes:
+        return self._packed_state()
+
+    def _import_state(self, packed: bytes) -> bytes:
         if len(packed) != _STATE.size or not packed.startswith(_MARK):
             raise RuntimeError(
                 f"Generator.set_state() got {len(packed)} bytes that are not a state of a GPU's generator, "

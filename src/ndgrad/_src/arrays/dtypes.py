@@ -40,6 +40,11 @@ __all__ = [
     "finfo",
     "float16",
     "float32",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
     "float64",
     "get_default_complex_dtype",
     "get_default_dtype",
@@ -151,7 +156,7 @@ class dtype:
         # np.dtype would also compare itself with arrays and with None, which it reads as float64.
         if not isinstance(other, (np.dtype, type, str)):
             return NotImplemented
-        if self is bfloat16 and sys.modules.get("ml_dtypes") is None:
+        if self.name in _FOREIGN_NAMES and sys.modules.get("ml_dtypes") is None:
             return other == self.name
         return bool(self.numpy == other)
 
@@ -168,10 +173,10 @@ class dtype:
     if not TYPE_CHECKING:
 
         def __getattr__(self, attribute: str) -> Any:
-            # Reached only for an empty slot, which only bfloat16 has. The object exists without ml_dtypes, so that
+            # Reached only for an empty slot, which only types of ml_dtypes have. They exist without ml_dtypes, so that
             # `x.dtype in (float16, bfloat16)` works everywhere; only data needs ml_dtypes.
             if attribute == "numpy":
-                self.numpy = _load_bfloat16()
+                self.numpy = _load_foreign(self.name)
                 return self.numpy
             if attribute == "_hash":
                 try:
@@ -190,7 +195,7 @@ def _make(name: str, category: int, *, itemsize: int | None = None) -> dtype:
     made._category = category
     made.is_floating_point = category == _FLOATING
     made.is_complex = category == _COMPLEX
-    made.is_signed = category >= _INTEGER and not name.startswith("uint")
+    made.is_signed = category >= _INTEGER and not name.startswith("uint") and name != "float8_e8m0fnu"
     if itemsize is None:
         made.numpy = np.dtype(name)
         made.itemsize = made.numpy.itemsize
@@ -200,16 +205,21 @@ def _make(name: str, category: int, *, itemsize: int | None = None) -> dtype:
     return made
 
 
-def _load_bfloat16() -> np.dtype[Any]:
+def _load_foreign(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError as error:
         raise ImportError(
-            "ndgrad.bfloat16 needs the package ml_dtypes, which could not be imported: NumPy itself lacks the type. "
+            f"ndgrad.{name} needs the package ml_dtypes, which could not be imported: NumPy itself lacks the type. "
             "Install it with `pip install ndgrad[bfloat16]`, or use "
             "ndgrad.float16 or ndgrad.float32. [nd-install]"
         ) from error
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    if not hasattr(ml_dtypes, name):
+        raise ImportError(
+            f"ndgrad.{name} needs a newer version of the package ml_dtypes than {ml_dtypes.__version__}. Update it "
+            "with `pip install --upgrade ml_dtypes`. [nd-install]"
+        )
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return found
 
 
@@ -226,8 +236,19 @@ float16 = _make("float16", _FLOATING)
 bfloat16 = _make("bfloat16", _FLOATING, itemsize=2)
 float32 = _make("float32", _FLOATING)
 float64 = _make("float64", _FLOATING)
+float8_e4m3fn = _make("float8_e4m3fn", _FLOATING, itemsize=1)
+float8_e4m3fnuz = _make("float8_e4m3fnuz", _FLOATING, itemsize=1)
+float8_e5m2 = _make("float8_e5m2", _FLOATING, itemsize=1)
+float8_e5m2fnuz = _make("float8_e5m2fnuz", _FLOATING, itemsize=1)
+float8_e8m0fnu = _make("float8_e8m0fnu", _FLOATING, itemsize=1)
 complex64 = _make("complex64", _COMPLEX)
 complex128 = _make("complex128", _COMPLEX)
+
+#: Types of one byte. They are stored and cast, but not computed with.
+FLOAT8 = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+_FLOAT8_NAMES = frozenset(d.name for d in FLOAT8)
+#: Names of types that come from ml_dtypes.
+_FOREIGN_NAMES = _FLOAT8_NAMES | {"bfloat16"}
 
 ALIASES: dict[str, dtype] = {
     "bool": bool_,
@@ -246,13 +267,13 @@ _BY_NAME: dict[str, dtype] = {
     d.name: d
     for d in (
         bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
-        float16, bfloat16, float32, float64, complex64, complex128,
+        float16, bfloat16, float32, float64, *FLOAT8, complex64, complex128,
     )
 }  # fmt: skip
-_BY_KIND_AND_SIZE = {(d.numpy.kind, d.itemsize): d for d in _BY_NAME.values() if d is not bfloat16}
+_BY_KIND_AND_SIZE = {(d.numpy.kind, d.itemsize): d for d in _BY_NAME.values() if d.name not in _FOREIGN_NAMES}
 #: Maps the identity of NumPy's own dtype objects to dtypes. Each type has one such object, which lives as long as
 #: NumPy.
-BY_IDENTITY: dict[int, dtype] = {id(d.numpy): d for d in _BY_NAME.values() if d is not bfloat16}
+BY_IDENTITY: dict[int, dtype] = {id(d.numpy): d for d in _BY_NAME.values() if d.name not in _FOREIGN_NAMES}
 _REAL_OF = {"complex64": float32, "complex128": float64}
 _COMPLEX_OF = {
     "float16": complex64,
@@ -321,8 +342,8 @@ def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
         except (TypeError, ValueError):
             pass
         else:
-            if as_numpy.name == "bfloat16":
-                found = bfloat16
+            if as_numpy.name in _FOREIGN_NAMES:
+                found = _BY_NAME[as_numpy.name]
             else:
                 found = _BY_KIND_AND_SIZE.get((as_numpy.kind, as_numpy.itemsize))
     if found is None or as_numpy is None:
@@ -342,8 +363,8 @@ def _parse_name(x: Any) -> dtype | None:
         if type(x).__name__ != "dtype":
             return None
         x = str(x)
-    elif x == "bfloat16":
-        return bfloat16
+    elif x in _FOREIGN_NAMES:
+        return _BY_NAME[x]
     library, _, name = x.partition(".")
     if library not in ("torch", "ndgrad"):
         return None
@@ -389,6 +410,11 @@ def set_default_dtype(d: DTypeLike) -> None:
     """
     global _default_dtype, _default_complex_dtype
     new = as_dtype(d)
+    if new.name in _FLOAT8_NAMES:
+        raise TypeError(
+            f"couldn't find storage object {_torch_name(new)}Storage: {new!r} cannot be the default dtype. Pass "
+            "another floating-point type. [nd-dtype]"
+        )
     if not new.is_floating_point:
         raise TypeError(
             f"the default dtype cannot be {new!r}, as given to set_default_dtype(): it is the type of Python "
@@ -424,10 +450,23 @@ def _promote(a: dtype, b: dtype) -> dtype:
     return found
 
 
+_TORCH_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long"}
+
+
+def _torch_name(d: dtype) -> str:
+    """Return torch's name for a type in messages."""
+    return _TORCH_NAMES.get(d.name, d.name.capitalize())
+
+
 def _find_promoted(a: dtype, b: dtype) -> dtype:
     low, high = (a, b) if a._category <= b._category else (b, a)
     if low is high:
         return high
+    if _FLOAT8_NAMES & {a.name, b.name}:
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {_torch_name(a)} and {_torch_name(b)}. "
+            "Convert one of the tensors: x.float(). [nd-dtype]"
+        )
     if low._category < high._category:
         if low._category < _FLOATING:
             return high
@@ -508,7 +547,7 @@ def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
     (True, False)
     """
     a, b = as_dtype(from_), as_dtype(to)
-    if bfloat16 in (a, b):
+    if _FOREIGN_NAMES & {a.name, b.name}:
         return a._category <= b._category
     return np.can_cast(a.numpy, b.numpy, "same_kind")
 
@@ -537,12 +576,12 @@ tiny=1.17549e-38, dtype=float32)
         limits = precision.finfo(real.numpy)
         self.bits: int = 8 * real.itemsize
         self.dtype: str = real.name
-        self.eps = float(limits.eps)
+        self.eps = 0.125 if real.name == "float8_e5m2fnuz" else float(limits.eps)  # torch's value, half of its step
         self.max = float(limits.max)
         self.min = float(limits.min)
         self.smallest_normal = self.tiny = float(limits.tiny)
         # The power of ten itself; NumPy reports it rounded to the narrow type.
-        self.resolution = 10.0 ** -int(limits.precision)
+        self.resolution = 1.0 if real.itemsize == 1 else 10.0 ** -int(limits.precision)
 
     def __eq__(self, other: object) -> bool:
         return self.dtype == other.dtype if isinstance(other, finfo) else NotImplemented

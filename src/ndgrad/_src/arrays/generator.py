@@ -1,13 +1,13 @@
-"""Random number generators with torch's interface over NumPy's PCG64.
+"""Random number generators with torch's interface and torch's numbers: on the CPU a Mersenne twister.
 
 The constraint that shaped this file: `import ndgrad` must not pay for `numpy.random` (15 ms, a fifth of NumPy's own
-import), so a generator is only a seed until its first draw. From then on it uses one `numpy.random.Generator` for life.
-Seeding and restoring change that object's state in place, so code that holds it sees the change.
+import), so a generator is only a seed until its first draw. From then on it has a twister (mersenne_twister).
+`host_draws` makes numbers of its words.
 
 Note: generators and fork
 A forked child starts with its parent's state and so draws the same numbers. This is torch's behaviour too, and is left
-unchanged: call `manual_seed` in the child, with a different seed. The default generator's locks are held across the
-fork, so the child never finds them locked by a thread that no longer exists. This does not cover other generators from
+unchanged: call `manual_seed` in the child, with a different seed. The default generator's lock is held across the
+fork, so the child never finds it locked by a thread that no longer exists. This does not cover other generators from
 which another thread draws during the fork.
 """
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,6 +30,7 @@ from ndgrad._src.foundations.public_path import set_module
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ndgrad._src.arrays.mersenne_twister import Twister
     from ndgrad._typing import Tensor
 
 __all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "seed"]
@@ -38,29 +38,36 @@ __all__ = ["Generator", "default_generator", "initial_seed", "manual_seed", "see
 # The initial seed of an unseeded generator: torch's constant, so that initial_seed() agrees.
 _UNSEEDED = 67280421310721
 
-# Marker and version of the layout; seed; state and increment of PCG64, low word first; the unused half of a 64-bit
-# draw, kept for the next 32-bit draw, and a flag for it.
-_STATE = struct.Struct("<8sQQQQQIB3x")
-_MARK = b"ndgPCG64"
 _WORD = (1 << 64) - 1
+
+# torch's layout of a state: seed; number of words until the next block of 624, plus one; a flag; number of words drawn
+# of this block; the block, in words of 64 bits (not in these formats); two unused numbers around a normal number kept
+# for the next draw; a flag for it; the same in single precision.
+_HEAD = struct.Struct("<QiiQ")
+_TAIL = struct.Struct("<dddi4xfB3x")
+_STATE_SIZE = _HEAD.size + 8 * 624 + _TAIL.size
+
+# Layout of a state inside the package, which is shorter: seed; flags for the two normal numbers, and the numbers, the
+# one in single precision first; then the twister's state.
+_PACKED = struct.Struct("<QBB2xfd")
 
 
 class Generator:
-    """A source of random numbers with its own state.
+    """A source of random numbers with its own state. A seed gives torch's numbers.
 
-    Draw from `.numpy`, a NumPy generator, whose single draws are thread-safe. Hold `.lock` around several draws that
-    belong together.
-
-    >>> g = Generator().manual_seed(7)
+    >>> import ndgrad
+    >>> g = ndgrad.Generator().manual_seed(7)
     >>> state = g.get_state()
-    >>> first = g.numpy.random()
-    >>> g.set_state(state).numpy.random() == first
+    >>> first = ndgrad.rand(2, generator=g)
+    >>> first
+    tensor([0.5349, 0.1988])
+    >>> ndgrad.equal(ndgrad.rand(2, generator=g.set_state(state)), first)
     True
     """
 
     __module__ = "ndgrad"  # public path, shown in messages and stored in pickles
 
-    __slots__ = ("__weakref__", "_seed", "device", "lock", "numpy")
+    __slots__ = ("__weakref__", "_seed", "device", "float_normal", "lock", "normal", "twister")
 
     def __new__(cls, device: DeviceLike = "cpu") -> Self:
         made: Any = cls
@@ -71,27 +78,44 @@ class Generator:
 
     if TYPE_CHECKING:  # `typing.get_type_hints` could not resolve these
         device: device
+        #: Held around draws that belong together.
         lock: threading.RLock
-        numpy: np.random.Generator
+        twister: Twister
+        #: The second number of the last pair of normal numbers, if the next draw begins with it.
+        normal: float | None
+        #: The same in single precision; only other programs' states have it.
+        float_normal: float | None
         _seed: int
 
     def __init__(self, device: DeviceLike = "cpu") -> None:
         self.device = _cpu(device)
         self.lock = make_lock()
         self._seed = _UNSEEDED
+        self.normal = self.float_normal = None
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
             # Reached only while the slot is empty, that is, before the first draw.
-            if name != "numpy":
+            if name != "twister":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             with self.lock:
                 try:
-                    return object.__getattribute__(self, "numpy")  # another thread was first
+                    return object.__getattribute__(self, "twister")  # another thread was first
                 except AttributeError:
-                    self.numpy = np.random.Generator(np.random.PCG64(self._seed))
-                    return self.numpy
+                    from ndgrad._src.arrays.mersenne_twister import take  # loads numpy.random
+
+                    twister = take()
+                    twister.seed(self._seed)
+                    self.twister = twister
+                    return twister
+
+    def __del__(self) -> None:
+        try:
+            twister = object.__getattribute__(self, "twister")
+        except AttributeError:  # it has not drawn
+            return
+        twister.give_back()
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from a seed, any integer of 64 bits; negative ones count from 2**64.
@@ -116,8 +140,9 @@ class Generator:
 
     def _start(self, seed: int) -> None:
         self._seed = seed & _WORD
+        self.normal = self.float_normal = None
         if self._has_drawn():
-            self._restore(np.random.PCG64(self._seed).state)
+            self.twister.seed(seed)
 
     def seed(self) -> int:
         """Restart from a random seed of the operating system, and return it.
@@ -141,26 +166,36 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """Return the whole state, including the initial seed, as a tensor of bytes.
+        """Return the whole state, including the initial seed, as a tensor of bytes, in torch's format.
 
         >>> import ndgrad
-        >>> ndgrad.Generator().get_state().dtype
-        ndgrad.uint8
+        >>> ndgrad.Generator().get_state().shape
+        ndgrad.Size([5056])
         """
-        made: Tensor = registry.data.fresh(np.frombuffer(self._packed_state(), np.uint8).copy())
+        made: Tensor = registry.data.fresh(np.frombuffer(self._exported_state(), np.uint8).copy())
         return made
 
+    def _exported_state(self) -> bytes:
+        """Return the state in the format of `get_state`."""
+        seed, has_float, has_normal, float_normal, normal = _PACKED.unpack_from(packed := self._packed_state())
+        words = np.frombuffer(packed, np.uint32, offset=_PACKED.size)
+        drawn = int(words[-1])
+        # A seed leaves a block that is used up, of which no word was drawn. Its first word is the seed.
+        following = 0 if drawn == 624 and words[0] == seed & 0xFFFFFFFF else drawn
+        head = _HEAD.pack(seed, 625 - drawn, 1, following)
+        tail = _TAIL.pack(0.0, normal, 0.0, has_normal, float_normal, has_float)
+        return head + words[:-1].astype("<u8").tobytes() + tail
+
     def _packed_state(self) -> bytes:
+        """Return the state in the shorter format of the package."""
         with self.lock:
-            bits = self.numpy.bit_generator
-            with bits.lock:
-                state = bits.state
-            position, increment = state["state"]["state"], state["state"]["inc"]
-            words = position & _WORD, position >> 64, increment & _WORD, increment >> 64
-            return _STATE.pack(_MARK, self._seed, *words, state["uinteger"], state["has_uint32"])
+            normal, single = self.normal, self.float_normal
+            flags = single is not None, normal is not None
+            return _PACKED.pack(self._seed, *flags, single or 0.0, normal or 0.0) + self.twister.state()
 
     def set_state(self, new_state: Tensor | npt.ArrayLike) -> Generator:
-        """Continue from a state that `get_state` of this or another generator returned.
+        """Continue from a state that `get_state` of this or another generator returned. States of torch's CPU
+        generators are the same.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator()
@@ -171,33 +206,38 @@ class Generator:
         state = np.asarray(new_state)
         if state.dtype != np.uint8:
             raise TypeError(
-                f"Generator.set_state() got an array of {state.dtype}, where a state is an array of uint8. "
-                "Pass the result of get_state(). [nd-type]"
+                f"RNG state must be a torch.ByteTensor: Generator.set_state() got an array of {state.dtype}. "
+                "Pass the result of get_state(), which has dtype uint8. [nd-type]"
             )
-        return self._resume_from(self._check(state.tobytes()))
+        return self._resume_from(self._import_state(state.tobytes()))
 
-    def _check(self, packed: bytes) -> bytes:
-        """Return the bytes of a state after checking them."""
-        if len(packed) != _STATE.size or not packed.startswith(_MARK):
+    def _import_state(self, state: bytes) -> bytes:
+        """Check a state in the format of `get_state`, and return it in the shorter one."""
+        if len(state) != _STATE_SIZE:
             raise RuntimeError(
-                f"Generator.set_state() got {len(packed)} bytes that are not a state of this generator, "
-                f"{_STATE.size} bytes with a mark in front. Pass the result of get_state(); the state of a "
-                "torch generator will not do. [nd-values]"
+                f"Expected a CPUGeneratorImplState of size {_STATE_SIZE} but found the input RNG state size to be "
+                f"{len(state)}. Pass the result of get_state() of a CPU generator. [nd-values]"
             )
-        return packed
+        seed, left, seeded, following = _HEAD.unpack_from(state)
+        _, normal, _, has_normal, float_normal, has_float = _TAIL.unpack_from(state, _STATE_SIZE - _TAIL.size)
+        if seeded != 1 or not 0 < left <= 624 or following > 624:
+            raise RuntimeError(
+                "Invalid mt19937 state: its counters are out of range. Pass the result of get_state() of a CPU "
+                "generator. [nd-values]"
+            )
+        words = np.empty(625, np.uint32)
+        words[:-1] = np.frombuffer(state, "<u8", 624, _HEAD.size)
+        words[-1] = 624 if left == 1 else following
+        return _PACKED.pack(seed, has_float != 0, has_normal != 0, float_normal, normal) + words.tobytes()
 
     def _resume_from(self, packed: bytes) -> Generator:
-        _, seed, low, high, inc_low, inc_high, uinteger, has_uint32 = _STATE.unpack(packed)
+        """Continue from a result of `_packed_state`."""
+        seed, has_float, has_normal, float_normal, normal = _PACKED.unpack_from(packed)
         with self.lock:
             self._seed = seed
-            self._restore(
-                {
-                    "bit_generator": "PCG64",
-                    "state": {"state": high << 64 | low, "inc": inc_high << 64 | inc_low},
-                    "has_uint32": has_uint32,
-                    "uinteger": uinteger,
-                }
-            )
+            self.normal = normal if has_normal else None
+            self.float_normal = float_normal if has_float else None
+            self.twister.set_state(packed[_PACKED.size :])
         return self
 
     def clone_state(self) -> Generator:
@@ -213,17 +253,10 @@ class Generator:
 
     def _has_drawn(self) -> bool:
         try:
-            object.__getattribute__(self, "numpy")
+            object.__getattribute__(self, "twister")
         except AttributeError:
             return False
         return True
-
-    def _restore(self, state: Mapping[str, Any]) -> None:
-        # NumPy's draws hold the bit generator's lock, but assigning its state does not. The lock is held here, so that
-        # no thread draws from a half-written state.
-        bits = self.numpy.bit_generator
-        with bits.lock:
-            bits.state = state
 
     def __repr__(self) -> str:
         return f"<ndgrad.Generator device='{self.device}' initial_seed={self._seed}>"
@@ -257,20 +290,12 @@ default_generator = Generator()
 default_generator.seed()
 
 
-def _hold_default() -> None:
-    default_generator.lock.acquire()
-    if default_generator._has_drawn():
-        default_generator.numpy.bit_generator.lock.acquire()
-
-
-def _release_default() -> None:
-    if default_generator._has_drawn():
-        default_generator.numpy.bit_generator.lock.release()
-    default_generator.lock.release()
-
-
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_hold_default, after_in_parent=_release_default, after_in_child=_release_default)
+    os.register_at_fork(
+        before=default_generator.lock.acquire,
+        after_in_parent=default_generator.lock.release,
+        after_in_child=default_generator.lock.release,
+    )
 
 
 #: The default generators of GPUs by device number, made on demand. `_seed_of_devices` is the seed of those made later,

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.precision import is_float8, refuse_float8
+
 INT64 = np.dtype(np.int64)
 _UINT64 = np.dtype(np.uint64)
 #: True if NumPy's platform integer is narrower than int64.
@@ -39,6 +41,8 @@ def choose_sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
     On 64-bit platforms NumPy uses int64 or uint64 for all integers. This function does so on every platform.
     """
+    if is_float8(dtype):
+        refuse_float8(dtype)
     if not IS_NARROW or dtype.kind not in "biu":
         return None
     return _UINT64 if dtype.kind == "u" else INT64

@@ -19,7 +19,7 @@ that formulas need not:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -30,13 +30,17 @@ NUMBERS = "biufcV"
 #: Letters of the two-byte floats: float16, bfloat16.
 HALF = "eE"
 
+#: Names of the one-byte floats, and letters of all floats of less than four bytes.
+FLOAT8 = frozenset(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"))
+NARROW = HALF + "45GCW"
+
 FLOAT32 = np.dtype(np.float32)
 _NUMBERS = (bool, int, float, complex)
 
 
 def is_number(dtype: np.dtype[Any]) -> bool:
     """True if tensors may hold the dtype: booleans, integers, floats, complex numbers, and bfloat16."""
-    return (dtype.kind in "biufc" and dtype.isbuiltin != 2) or dtype.name == "bfloat16"
+    return (dtype.kind in "biufc" and dtype.isbuiltin != 2) or dtype.name == "bfloat16" or dtype.name in FLOAT8
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
@@ -52,8 +56,42 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.char in HALF
 
 
+def is_float8(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize == 1 and dtype.kind in FLOATING
+
+
+def refuse_float8(dtype: np.dtype[Any]) -> NoReturn:
+    """Refuse to compute with one-byte floats: they are stored, cast, compared and moved only."""
+    raise NotImplementedError(
+        f"the op is not implemented for '{dtype.name.capitalize()}'. Convert the tensor, x.float(), and cast the "
+        "result. [nd-dtype]"
+    )
+
+
+def convert(array: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an array as another dtype. One-byte floats are rounded as in torch: float8_e4m3fn stays finite, and
+    float8_e8m0fnu drops the sign.
+    """
+    if not is_float8(dtype) or not isinstance(array, (np.ndarray, np.generic)) or array.dtype == dtype:
+        return array.astype(dtype)
+    values = np.asarray(array).astype(FLOAT32)
+    with np.errstate(all="ignore"):
+        if dtype.name == "float8_e4m3fn":
+            values = np.where(np.isnan(values), values, np.clip(values, -448, 448))
+            return values.astype(dtype)
+        if dtype.name == "float8_e8m0fnu":
+            size = np.abs(values)
+            return np.where(size == 0, np.float32(2.0**-127), size).astype(dtype)
+        out = values.astype(dtype)
+        if dtype.name == "float8_e5m2":
+            out = np.where(np.isnan(values), np.uint8(127), out.view(np.uint8)).view(dtype)
+    return out
+
+
 def computing_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which a kernel computes: float32 for halves, else the dtype itself."""
+    if is_float8(dtype):
+        refuse_float8(dtype)
     return FLOAT32 if dtype.char in HALF else dtype
 
 
@@ -77,7 +115,7 @@ def fits(have: np.dtype[Any], want: np.dtype[Any]) -> bool:
 def finfo(dtype: Any) -> Any:
     """Return the limits of a floating-point dtype; for a complex one, of its parts."""
     dtype = np.dtype(dtype)
-    if dtype.kind != "V":
+    if dtype.kind != "V" and dtype.isbuiltin != 2:
         return np.finfo(dtype)
     import ml_dtypes  # installed, because the dtype exists
 
@@ -133,13 +171,29 @@ def has_half(arrays: Any) -> bool:
     return False
 
 
+def has_narrow(arrays: Any) -> bool:
+    """True if an array is of half precision, or of one-byte floats."""
+    return any(getattr(getattr(a, "dtype", None), "char", " ") in NARROW for a in arrays)
+
+
 def run_in_single(forward: Callable[..., Any], arrays: Any, settings: dict[str, Any], elementwise: bool = False) -> Any:
-    """Run a forward function with halves as float32, and round its float32 results."""
+    """Run a forward function with halves as float32, and round its float32 results; one-byte floats are refused."""
+    for a in arrays:
+        dtype = getattr(a, "dtype", None)
+        if dtype is not None and is_float8(dtype):
+            refuse_float8(dtype)
     target = None if settings.get("dtype") is not None else half_of(arrays, elementwise)
     out = forward(*[widen(a) for a in arrays], **settings)
     if isinstance(out, (tuple, list)):
         return type(out)([round_to(o, target) for o in out])
     return round_to(out, target)
+
+
+def run_moving(forward: Callable[..., Any], arrays: Any, settings: dict[str, Any], elementwise: bool = False) -> Any:
+    """Same as `run_in_single` for an op that moves values: one-byte floats pass unchanged."""
+    if any(getattr(a, "dtype", None) is not None and is_float8(a.dtype) for a in arrays):
+        return forward(*arrays, **settings)
+    return run_in_single(forward, arrays, settings, elementwise)
 
 
 def widen(a: Any) -> Any:

@@ -196,6 +196,12 @@ class Frame:
                 values = self.values[owner] = {}
                 wanted = {i for i, ref in enumerate(self.holders) if ref() is not None}
             else:
+                if number not in values and GraphExecGroup.current() is owner:
+                    raise RuntimeError(
+                        "Performing two backward calls that overlap (i.e. require the same saved activation in order "
+                        "to compute gradients) is not allowed while under the GraphExecGroup context: "
+                        f"{self.saved[number]}. Leave the context between the two calls. [nd-checkpoint]"
+                    )
                 wanted = {number}  # A second request: the other values have been used.
             if number not in values:
                 try:

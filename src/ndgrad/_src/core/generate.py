@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.precision import HALF, INEXACT, has_half, run_in_single
+from ndgrad._src.arrays.precision import INEXACT, NARROW, has_narrow, run_in_single, run_moving
 from ndgrad._src.arrays.streams import streams
 from ndgrad._src.core.detach_checks import as_number, with_numbers
 from ndgrad._src.core.modes import process
@@ -71,12 +71,13 @@ def compile_source(name: str, source: str, scope: dict[str, Any]) -> Callable[..
 
 def make_widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return a forward function that computes half-precision arrays in float32 (Note [Half precision])."""
+    in_single = run_moving if op.moves_values else run_in_single
     if op.variadic:
 
         def run(*arrays: Any, **settings: Any) -> Payload:
             return (
-                run_in_single(forward, arrays, settings, op.elementwise)
-                if has_half(arrays)
+                in_single(forward, arrays, settings, op.elementwise)
+                if has_narrow(arrays)
                 else forward(*arrays, **settings)
             )
 
@@ -87,17 +88,17 @@ def make_widening(op: Op, forward: Callable[..., Any]) -> Callable[..., Any]:
     parameters = arrays + (", *" if op.settings else "") + "".join(f", {s}=default_{s}" for s in op.settings)
     body = [
         "try:",
-        f"    half = {' or '.join(f'{a}.dtype.char in {HALF!r}' for a in op.args)}",
+        f"    half = {' or '.join(f'{a}.dtype.char in {NARROW!r}' for a in op.args)}",
         "except AttributeError:  # a number, or None",
-        f"    half = has_half(({arrays},))",
+        f"    half = has_narrow(({arrays},))",
         "if half:",
         f"    return in_single(forward, ({arrays},), {settings}, {op.elementwise})",
         f"return forward({arrays}{named})",
     ]
     source = f"def {op.name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     scope = {
-        "has_half": has_half,
-        "in_single": run_in_single,
+        "has_narrow": has_narrow,
+        "in_single": in_single,
         "forward": forward,
         **{f"default_{s}": d for s, d in op.settings.items()},
     }
@@ -275,7 +276,7 @@ class FunctionTemplate:
             ]
             body += [f"        {self.leave}", "    a = x._array", *indent(self.place("a", first=False))]
             if not self.op.halves and not self.on_device:
-                body += [f"    if {_has_dtype('a', HALF)}:", f"        {self.leave}"]
+                body += [f"    if {_has_dtype('a', NARROW)}:", f"        {self.leave}"]
             body += ["    arrays.append(a)"]
             if self.joins():
                 body += ["    edges.append(x._node if x._meta is None else edge(x))"]
@@ -296,7 +297,7 @@ class FunctionTemplate:
         op = self.op
         take, number = self.take(arg, name), [f"a_{arg} = {name}"]
         if not self.level and not op.halves and not self.on_device:
-            take += [f"if {_has_dtype(f'a_{arg}', HALF)}:", f"    {self.leave}"]
+            take += [f"if {_has_dtype(f'a_{arg}', NARROW)}:", f"    {self.leave}"]
         number += [f"e_{arg} = None"] if arg in self.differentiable else []
         number += [f"s_{arg} = None"] if self.saves(arg) else []
         if name == self.first:

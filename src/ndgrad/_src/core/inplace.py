@@ -240,9 +240,9 @@ def _write_part(target: Variable, part: Part, value: Variable, recording: bool) 
         refuse_loss_in_lent("copy", target, (value,))
     storage = target._storage or storage_of(target)
     array = target._array
-    check_memory("copy_", array)
     (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)
     found = view.forward_for(library)(array, **named)
+    check_memory("copy_", found)  # of the part: one element of an expanded tensor may be written
     # The part covers the whole tensor.
     if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
         return write_level(copy, target, (value,), {}, 0, recording)

@@ -204,6 +204,12 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """Run only this node, on tensors, as `grad_fn(g)` does in torch."""
+        count = 1 if self.outputs == 1 else len(self.metadata_of_outputs)
+        if len(grads) != count:
+            raise TypeError(
+                f"{self.name()}: expected {count} arguments, got {len(grads)} instead: a node takes one gradient, or "
+                "None, per output. [nd-arguments]"
+            )
         out = self.apply_tensors(grads[0] if self.outputs == 1 else list(grads))
         return out[0] if len(out) == 1 else out
 

@@ -251,6 +251,10 @@ class InPlaceForm:
         self.name = self.__name__ = op.name + "_"
 
     def __call__(self, target: Variable, *args: Any, **settings: Any) -> Variable:
+        torch_form = type(self.op).torch_form
+        if torch_form is not None and not self.op.has_own_form((target, *args), settings):
+            found: Variable = torch_form(self, (target, *args), settings)
+            return found
         return write(self.op, target, args, {**self.op.settings, **settings})
 
     def forward_for(self, library: Library) -> Callable[..., Any]:

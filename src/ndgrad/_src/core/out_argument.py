@@ -35,7 +35,7 @@ def refuse_out(name: str, *arguments: Any) -> None:
         kind = NotImplementedError
         what = f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
     raise kind(
-        f"{what}, but one of the arguments (shape {tuple(t.shape)}) {lost}. Call it without out=, or on a detached "
+        f"{what}, but one of the arguments {lost} (shape {tuple(t.shape)}). Call it without out=, or on a detached "
         "tensor. [nd-out]"
     )
 

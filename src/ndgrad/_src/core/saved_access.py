@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.core.node import GENERAL
 from ndgrad._src.core.saved import lift, unpack_tensor
 from ndgrad._src.core.saved_errors import freed_error
 from ndgrad._src.core.stored_tensors import FREED, Packed
@@ -217,7 +218,7 @@ class SavedTensor:
         value = self._slot.read_value()
         return None if value is None else self._slot.unpack()
 
-    def register_hooks(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
+    def register_hooks(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any] | None = None) -> None:
         """Pack the saved value now with `pack_hook`, and unpack it with `unpack_hook` at every use."""
         from ndgrad._src.core.saved_hooks import run_pack  # rarely needed
 
@@ -249,6 +250,7 @@ class SavedTensor:
         made = Packed(run_pack(pack_hook, bare, None), unpack_hook, is_output=self._slot.is_output())
         made.watch(bare, self._slot.node.level)
         self._slot.write_value(made)
+        self._slot.node.route = max(self._slot.node.route, GENERAL)
 
     @property
     def data(self) -> Any:

@@ -7,9 +7,10 @@ the user's code if the forward ran in a mode that remembers them (Note [What is 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.core.node import Node, edge_node
+from ndgrad._src.core.node import Node, edge_node, edge_number
 from ndgrad._src.core.versions import Version
 from ndgrad._src.foundations import registry
 
@@ -76,7 +77,10 @@ def origin(node: Node, name: str) -> str:
     if e is None:
         return ""
     producer = edge_node(e)
-    return ", a leaf" if not producer.next else f", computed by {producer.name()}"
+    if not producer.next:
+        return ", a leaf"
+    name = re.sub(r"Backward0?$", "", producer.name())  # the forward op, as in torch: Add, Sum1
+    return f", which is output {edge_number(e)} of {name},"
 
 
 def remedy(writer: str | None) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Block, Modes, SavedHooks, restore, scope, thread
+from ndgrad._src.core.node import GENERAL
 from ndgrad._src.core.saved import is_differentiable_output
 from ndgrad._src.core.stored_tensors import Packed, keep_array, keep_lent
 from ndgrad._src.core.variable import Variable, meta_of, wrap
@@ -52,6 +53,8 @@ def pack(
         if node is not None:
             value._node = None
     made.watch(value, saving[0].level)
+    # An unpack hook may ask for the running node, and register hooks on it.
+    saving[0].route = max(saving[0].route, GENERAL)
     return made
 
 

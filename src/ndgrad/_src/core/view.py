@@ -37,12 +37,12 @@ WRAPPED = "wrapped"
 
 # torch's text for a write that cannot be recorded, and the reason; {n} and {op} name the output.
 _REASONS = {
-    NO_GRAD: "A view was created in no_grad mode and {what}: the write could not be recorded in its base's history",
+    NO_GRAD: "{a_view} was created in no_grad mode and {what}: the write could not be recorded in its base's history",
     MULTI_OUTPUT: (
         "Output {n} of {op} is a view and {what}. This view is the output of a function that returns multiple views. "
         "Such functions do not allow the output views to be modified inplace: it is torch's rule"
     ),
-    INFERENCE: "A view was created in inference mode and {what} in normal mode: the write could not be recorded",
+    INFERENCE: "{a_view} was created in inference mode and {what} in normal mode: the write could not be recorded",
     CUSTOM: (
         "Output {n} of {op} is a view and {what}. This view was created inside a custom Function (or because an input "
         "was returned as-is), whose backward does not know of the write"
@@ -53,9 +53,9 @@ _REASONS = {
     ),
 }
 _REMEDIES = {
-    NO_GRAD: "Make the view outside no_grad, or do the write under no_grad too.",
+    NO_GRAD: "Move both the view and the write inside the no_grad block, or both outside.",
     MULTI_OUTPUT: "Use the out-of-place op, index the tensor instead (x[i] gives a writable view), or clone() first.",
-    INFERENCE: "Make the view outside inference mode, or clone() it first.",
+    INFERENCE: "Move both the view and the write inside the inference_mode block, or both outside, or clone() first.",
     CUSTOM: "clone() the result of the Function first.",
     WRAPPED: "Write to the tensor itself, by an index, or clone() the reshaped one first.",
 }
@@ -237,7 +237,8 @@ def write_error(t: Any, creation: str, after_the_fact: bool = False) -> RuntimeE
         name = op.name.title().replace("_", "")
     if creation == NO_GRAD and not after_the_fact:
         what += " with grad mode enabled"
-    reason = _REASONS[creation].format(n=number, op=name, what=what)
+    a_view = "A view" if t._meta.view.depth == 1 else "One of the steps of a view of a view"
+    reason = _REASONS[creation].format(n=number, op=name, what=what, a_view=a_view)
     return RuntimeError(f"{reason} (shape {tuple(t.shape)}). {_REMEDIES[creation]} [nd-view-write]")
 
 

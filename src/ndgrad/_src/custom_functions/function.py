@@ -227,6 +227,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         it by hand."""
         if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
+            if self.function.boxed_grads_call:
+                return self._user_backward()(Context(self), list(by_hand))
             return self._user_backward()(Context(self), *by_hand)
         keep = rest[0] if rest else True
         given = [grads] if self.outputs == 1 else grads
@@ -234,7 +236,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         try:
             restore(outside.recording(False))
             out = self._run(
-                *(None if g is None else wrap_gradient(self._numpy_tensor_type or registry.Tensor, g) for g in given)
+                [None if g is None else wrap_gradient(self._numpy_tensor_type or registry.Tensor, g) for g in given]
             )
         finally:
             restore(outside)
@@ -244,7 +246,7 @@ class FunctionNode(MultiNode, FunctionCtx):
         return tuple(None if t is None else t._array for t in out)
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        return self._run(*([grads] if self.outputs == 1 else grads))
+        return self._run([grads] if self.outputs == 1 else list(grads))
 
     def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
         self._on_payloads = True
@@ -253,12 +255,13 @@ class FunctionNode(MultiNode, FunctionCtx):
         finally:
             self._on_payloads = False
 
-    def _run(self, *grads: Any) -> tuple[Any, ...]:
-        """Run the user's backward and check its result: one gradient per tensor input."""
+    def _run(self, grads: list[Any]) -> tuple[Any, ...]:
+        """Run the user's backward and check its result: one gradient per tensor input.
+
+        A backward that takes its gradients boxed gets this very list, and may empty it to free them.
+        """
         backward = self._user_backward()
-        out = (
-            backward(Context(self), list(grads)) if self.function.boxed_grads_call else backward(Context(self), *grads)
-        )
+        out = backward(Context(self), grads) if self.function.boxed_grads_call else backward(Context(self), *grads)
         answer = out if isinstance(out, tuple) else (out,)
         count = len(self.needs_input_grad)
         if len(answer) < count or any(g is not None for g in answer[count:]):
@@ -289,8 +292,8 @@ class FunctionNode(MultiNode, FunctionCtx):
         function = self.function
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
             raise RuntimeError(
-                f"{function.__name__} implements both backward and vjp, which are two names for one "
-                "thing. Implement one of them. [nd-function]"
+                f"Implementing both 'backward' and 'vjp' for a custom Function is not allowed: {function.__name__} has "
+                "both, which are two names for one thing. Implement one of them. [nd-function]"
             )
         return function.vjp if function.backward is Function.backward else function.backward
 
@@ -460,6 +463,11 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     inputs = tuple(a for a in args if isinstance(a, Variable))
     for d in node._dirty:
         if not any(d is i for i in inputs):
+            if d._meta is not None and d._meta.view is not None:
+                raise RuntimeError(
+                    f"ctx.mark_dirty() received a tensor that was not an input. It is a view (in {node.name()}), whose "
+                    "base would not learn of the write. Mark only inputs that forward changed in place. [nd-function]"
+                )
             warnings.warn(
                 f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that "
                 "forward changed in place.",

@@ -14,6 +14,7 @@ stored and reported with the NaN.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -234,32 +235,30 @@ def forward_state(task: Any) -> str:
 # ----- failures -------------------------------------------------------------------------------------------------------
 
 
+def _warn(text: str) -> None:
+    """Warn about a pass that is failing. A warning that a filter turns into an error must not replace the failure."""
+    try:
+        warnings.warn(text, UserWarning, stacklevel=3)
+    except UserWarning as raised:
+        print(f"{type(raised).__name__}: {raised}", file=sys.stderr)
+
+
 def report(node: Any, error: BaseException) -> None:
     """Show the forward calls behind a failed node: in full as warnings, as torch does, and by their lines on the
     error itself."""
     trace = trace_of(node)
     if trace is None or not trace.frames:
-        warnings.warn(
-            (
-                f"Error detected in {node.name()}. Nothing is known of the forward call that made it. "
-                "Run the forward inside detect_anomaly() as well to see its traceback."
-            ),
-            UserWarning,
-            stacklevel=2,
+        _warn(
+            f"Error detected in {node.name()}. No forward pass information is available. "
+            "Run the forward inside detect_anomaly() as well to see its traceback."
         )
         return
-    warnings.warn(
-        f"Error detected in {node.name()}. Traceback of the forward call that made it:\n{format_stack(trace.frames)}",
-        UserWarning,
-        stacklevel=2,
-    )
+    _warn(f"Error detected in {node.name()}. Traceback of the forward call that made it:\n{format_stack(trace.frames)}")
     error.add_note(f"in {node.name()}, made by the forward call at {innermost(trace.frames)}")
     for parent in parents(trace):
-        warnings.warn(
+        _warn(
             f"That call was part of the backward of {parent.name}. Traceback of the forward call that made that one:\n"
-            f"{format_stack(parent.frames)}",
-            UserWarning,
-            stacklevel=2,
+            f"{format_stack(parent.frames)}"
         )
         error.add_note(
             f"which was made by the backward of {parent.name}, made by the forward call at {innermost(parent.frames)}"

@@ -197,6 +197,8 @@ def grad(
                 raise RuntimeError(_unused(t, position))
             if materialize_grads:
                 g = _zeros_like(t)
+                if create_graph:
+                    g.requires_grad_()
         elif not isinstance(g, Variable):
             tensor_type = t.tensor_type if isinstance(t, Variable) else _tensor_class()
             g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))

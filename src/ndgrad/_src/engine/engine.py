@@ -458,6 +458,9 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tup
     outs = apply(task, node, g, task.keep)
     if len(outs) != len(node.next):
         raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs [nd-op-block]")
+    if node.extra is not None and node.extra.post_hooks:  # registered meanwhile, by a hook that unpacks a saved value
+        unknown = None if node.outputs == 1 else [None] * output_count(node)
+        return run_post_hooks(task, node, _round_gradients(node, outs), unknown), False
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
@@ -515,7 +518,9 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         return
     if extra is not None and extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
-    received = g if extra is not None and extra.post_hooks else None
+    has_post_hooks = extra is not None and bool(extra.post_hooks)
+    becomes_grad = g is not None and has_post_hooks and node.variable._meta.grad is None
+    received = g if has_post_hooks and not becomes_grad else None
     if g is not None:
         if task.path == "arrays":
             accumulate_array(node, g)
@@ -524,7 +529,9 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         g = None
         if after:
             run_post_accumulate_hooks(task, node)
-    if extra is not None and extra.post_hooks:
+    if has_post_hooks:
+        if becomes_grad:  # Hooks of the node see the first gradient where it lies now: in `.grad`.
+            received = node.variable._meta.grad
         run_post_hooks(task, node, (), received)
 
 

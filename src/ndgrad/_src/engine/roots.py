@@ -107,6 +107,20 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
     return out
 
 
+def _calculate_shape(output: Any, grad: Any, is_grads_batched: bool) -> tuple[Any, Any]:
+    """Return the shapes of a root (a tensor or an edge) and of its gradient, without the batch of the gradients.
+
+    A nested tensor's shape is the table of its parts' shapes.
+    """
+    if isinstance(output, Variable):
+        if getattr(output, "is_nested", False) or getattr(grad, "is_nested", False):
+            return output._nested_tensor_size(), grad._nested_tensor_size()
+        shape = output.shape
+    else:
+        shape = output.node.output_metadata(output.input_nr)[0]
+    return shape, grad.shape[1:] if is_grads_batched else grad.shape
+
+
 def implicit_gradient(t: Any) -> Any:
     """Return the gradient of a real scalar with respect to itself. All other outputs need an explicit gradient."""
     tensor_type: Any = TENSOR_TYPES.get(t.__class__)

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
+#: The end of a temporary file's name. A process that is killed may leave such a file.
+PART = ".part"
+
 
 @contextmanager
 def open_replacement(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
@@ -28,7 +31,7 @@ def open_replacement(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield file
         return
     folder, name = os.path.split(target)
-    handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=".part", dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", suffix=PART, dir=folder)
     try:
         with open(handle, "wb") as file:
             yield file

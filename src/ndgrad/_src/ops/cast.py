@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ndgrad._src.arrays.placement import move_to
+from ndgrad._src.arrays.precision import convert
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 # The engine converts a gradient back to the dtype of its input, so the reverse rule is the identity.
 cast = op(
     "cast", "x",
-    lambda np, x, *, dtype: x.astype(dtype),
+    lambda np, x, *, dtype: convert(x, dtype) if dtype.itemsize == 1 else x.astype(dtype),
     settings={"dtype": None},
     vjp={"x": lambda g: g},
     jvp="linear",

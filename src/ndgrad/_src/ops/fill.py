@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.meta import zeros_like_array, zeros_on_same_device
+from ndgrad._src.arrays.precision import convert
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def assign(np: Library, target: Payload, source: Payload) -> None:
             f"the value of shape {list(have)} cannot be broadcast to the shape {list(want)} of the target. "
             "Give a value of that shape, or one that broadcasts to it. [nd-broadcast]"
         )
-    target[...] = source
+    target[...] = convert(source, target.dtype) if target.itemsize == 1 else source
 
 
 def _copy_batch(x: Payload, y: Payload, ops: Vocabulary) -> Payload:

@@ -38,3 +38,11 @@ def _added_product(shapes: Shapes, out: tuple[int, ...]) -> int:
 def _convolution(shapes: Shapes, out: tuple[int, ...]) -> int:
     """Count a convolution: every element of the result is a sum over the weights of its channel."""
     return 2 * math.prod(out) * math.prod(shapes[1][1:])
+
+
+@flops("attention", "attention_with_logs")
+def _attention(shapes: Shapes, out: tuple[int, ...]) -> int:
+    """Count attention: the products of queries with keys, and of weights with values."""
+    query, key, value = shapes[:3]
+    batch = math.prod(query[:-2])
+    return 2 * batch * query[-2] * key[-2] * (query[-1] + value[-1])

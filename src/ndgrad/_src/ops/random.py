@@ -1,6 +1,6 @@
 """Random numbers.
 
-Every op draws from an `ndgrad.Generator`. On the CPU this is the NumPy generator inside it. On a device it is the
+Every op draws from an `ndgrad.Generator`. On the CPU its numbers are torch's (arrays/host_draws). On a device it is the
 device's own generator (arrays/device_draws); numbers from a CPU generator are copied to the device.
 
 There are two kinds of ops. The first take a tensor only for its shape and dtype (`uniform`, `normal`, ...): the
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import graph_recording
+from ndgrad._src.arrays import graph_recording, host_draws
 from ndgrad._src.arrays.device_draws import DRAWS, FROM_ARRAYS, Source, first_arrivals
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on
+from ndgrad._src.arrays.host_draws import HostSource
 from ndgrad._src.arrays.host_fallback import to_host
 from ndgrad._src.arrays.precision import finfo, result_dtype, widen
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
@@ -32,16 +33,16 @@ if TYPE_CHECKING:
 SHAPE_ONLY: dict[str, Callable[..., Any]] = {}
 
 
-def source_of(generator: Generator | None) -> numpy.random.Generator:
-    """Return the NumPy generator for arrays on the CPU."""
+def source_of(generator: Generator | None) -> HostSource:
+    """Return the numbers of a generator for arrays on the CPU."""
     if generator is None:
-        return default_generator.numpy
+        return HostSource(default_generator)
     if generator.device.type != "cpu":
         raise RuntimeError(
             f"Expected a 'cpu' device type for generator but found '{generator.device}': a tensor on the CPU is filled "
             "by a generator of the CPU. Make it with ndgrad.Generator(). [nd-device]"
         )
-    return generator.numpy
+    return HostSource(generator) if isinstance(generator, Generator) else generator.source
 
 
 def _device_source(np: Library, like: Payload, generator: Generator | None) -> Source | None:
@@ -59,32 +60,97 @@ def _device_source(np: Library, like: Payload, generator: Generator | None) -> S
     return Source(np, generator)
 
 
-def _host_source(np: Library, like: Payload, generator: Generator | None) -> numpy.random.Generator:
-    """Return the NumPy generator that draws on the host for an array on any device."""
-    if np is numpy:
-        return source_of(generator)
-    source = _device_source(np, like, generator)
-    return source_of(generator) if source is None else source.generator.numpy
+def _draw_on_host(
+    np: Library, like: Payload, generator: Generator | None, name: str, *arrays: Any, **settings: Any
+) -> Any:
+    """Draw from a distribution given by arrays, on the host for an array on any device: with the function `name` of
+    `host_draws`, or for a device's generator by NumPy.
+    """
+    source = None if np is numpy else _device_source(np, like, generator)
+    if source is None:
+        return getattr(host_draws, name)(source_of(generator), *arrays, **settings)
+    return _WITH_NUMPY[name](source.generator.numpy, *arrays, **settings)
+
+
+def _dirichlet_with_numpy(source: Any, alpha: Any) -> Any:
+    """Divide gamma samples by their sum, using logarithms, because samples with small shapes underflow.
+
+    A sample of shape a is a sample of shape a + 1 times u^(1/a).
+    """
+    alpha = numpy.asarray(alpha, numpy.float64)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        logs = numpy.log(source.standard_gamma(alpha + 1)) - source.standard_exponential(alpha.shape) / alpha
+        parts = numpy.exp(logs - numpy.max(logs, -1, keepdims=True, initial=-numpy.inf))
+        return parts / parts.sum(-1, keepdims=True)
+
+
+def _multinomial_with_numpy(source: Any, weights: Any, dtype: Any, *, num_samples: int, replacement: bool) -> Any:
+    edges = numpy.cumsum(weights, -1, dtype=numpy.float64)
+    points = source.random((*weights.shape[:-1], num_samples)) * edges[..., -1:]
+    below = numpy.empty(points.shape, numpy.int64)
+    for row in numpy.ndindex(weights.shape[:-1]):
+        below[row] = numpy.searchsorted(edges[row], points[row], side="right")
+    # Rounding may put a point on the last edge. The last index that can be drawn is the last one with positive weight.
+    last = weights.shape[-1] - 1 - numpy.argmax((weights > 0)[..., ::-1], -1)
+    return numpy.minimum(below, last[..., None])
+
+
+#: Distributions that a device's generator draws on the host: name -> draw(source, *arrays), with a NumPy generator.
+_WITH_NUMPY: dict[str, Callable[..., Any]] = {
+    "poisson": lambda source, x: source.poisson(x),
+    "binomial": lambda source, count, prob: source.binomial(numpy.asarray(count).astype(numpy.int64), prob),
+    "gamma": lambda source, alpha: source.standard_gamma(alpha),
+    "dirichlet": _dirichlet_with_numpy,
+    "multinomial": _multinomial_with_numpy,
+    "von_mises": lambda source, loc, concentration: source.vonmises(loc, concentration),
+}
 
 
 def _place(np: Library, values: Payload, dtype: Any) -> Payload:
     """Convert drawn numbers to an array of the op's library."""
     if np is numpy:
-        return numpy.asarray(values).astype(dtype, copy=False)
+        return host_draws.cast(values, dtype)
     if not isinstance(values, (numpy.ndarray, numpy.generic)):
         return values if values.dtype == dtype else values.astype(dtype)
     graph_recording.refuse(
         "a draw of random numbers on the host", "draw before, and write them into a tensor by copy_()."
     )
-    return np.asarray(numpy.asarray(values).astype(dtype, copy=False))
+    return np.asarray(host_draws.cast(values, dtype))
 
 
 # ----- numbers in the shape of a tensor ------------------------------------------------------------------------------
 
 
-def _define_fill(name: str, draw: Callable[..., Any], settings: dict[str, Any], backward_name: str | None = None) -> Op:
-    """Define an op that fills the shape of `x` with `draw(source, shape, dtype, **settings)`."""
-    SHAPE_ONLY[name] = draw
+def layout_of(x: Any) -> tuple[int, ...] | None:
+    """Return the dimensions of an array in the order of its memory; None if it is contiguous, or if elements share
+    memory.
+    """
+    if x.flags.c_contiguous or 0 in x.strides:
+        return None
+    # Dimensions of one element may have any stride; they come last.
+    return tuple(sorted(range(x.ndim), key=lambda dim: (x.shape[dim] == 1, -abs(x.strides[dim]))))
+
+
+def empty_like(x: Any, dtype: Any) -> Any:
+    """Return memory without gaps, in the order of the memory of `x`."""
+    if x.flags.c_contiguous or 0 in x.strides:
+        return numpy.empty(x.shape, dtype)
+    return numpy.empty_like(x, dtype)
+
+
+def draw_in_layout(
+    draw: Callable[..., Any], source: HostSource, shape: Any, dtype: Any, layout: tuple[int, ...] | None, settings: Any
+) -> Any:
+    """Draw numbers in a shape. They fill memory of the given layout from the beginning to the end."""
+    if layout is None:
+        return draw(source, shape, dtype, **settings)
+    made = draw(source, tuple([shape[dim] for dim in layout]), dtype, contiguous=False, **settings)
+    return made.transpose(numpy.argsort(layout))
+
+
+def _define_fill(name: str, settings: dict[str, Any], backward_name: str | None = None) -> Op:
+    """Define an op that fills the shape of `x` by the function of `host_draws` with its name."""
+    draw = SHAPE_ONLY[name] = getattr(host_draws, name)
 
     def forward(np: Library, x: Payload, *, generator: Any, **given: Any) -> Payload:
         if getattr(x, "is_meta", False):
@@ -92,7 +158,8 @@ def _define_fill(name: str, draw: Callable[..., Any], settings: dict[str, Any], 
         source = None if np is numpy else _device_source(np, x, generator)
         if source is not None:
             return _place(np, DRAWS[name](source, x.shape, x.dtype, **given), x.dtype)
-        return _place(np, draw(source_of(generator), x.shape, x.dtype, **given), x.dtype)
+        layout = layout_of(x) if np is numpy else None
+        return _place(np, draw_in_layout(draw, source_of(generator), x.shape, x.dtype, layout, given), x.dtype)
 
     return op(
         name, "x",
@@ -106,88 +173,22 @@ def _define_fill(name: str, draw: Callable[..., Any], settings: dict[str, Any], 
     )  # fmt: skip
 
 
-# In narrow dtypes 1 - eps/2 would round to 1, which is excluded. They get as many random bits as they have digits.
-_DIGITS = {"float16": 11, "bfloat16": 8}
-
-
-def _unit(source: Any, shape: Any, dtype: Any) -> Any:
-    """Return uniform numbers on [0, 1)."""
-    if dtype.kind == "c":
-        parts = source.random((2, *shape), numpy.float32 if dtype.itemsize == 8 else numpy.float64)
-        return parts[0] + 1j * parts[1]
-    digits = _DIGITS.get(dtype.name)
-    if digits is not None:
-        return source.integers(0, 1 << digits, shape) / (1 << digits)
-    return source.random(shape, dtype if dtype.name in ("float32", "float64") else numpy.float64)
-
-
-def _standard_normal(source: Any, shape: Any, dtype: Any) -> Any:
-    if dtype.kind == "c":  # total variance 1, half of it in each part
-        parts = source.standard_normal((2, *shape), numpy.float32 if dtype.itemsize == 8 else numpy.float64)
-        return (parts[0] + 1j * parts[1]) * 0.5**0.5
-    return source.standard_normal(shape, dtype if dtype.name in ("float32", "float64") else numpy.float64)
-
-
-def _uniform(source: Any, shape: Any, dtype: Any, *, low: float, high: float) -> Any:
-    u = _unit(source, shape, dtype)
-    if low == 0 and high == 1:
-        return u
-    return (complex(low, low) if dtype.kind == "c" else low) + (high - low) * u  # the same bounds for both parts
-
-
-def _normal(source: Any, shape: Any, dtype: Any, *, mean: Any, std: float) -> Any:
-    z = _standard_normal(source, shape, dtype)
-    return z if mean == 0 and std == 1 else mean + std * z
-
-
-def _random(source: Any, shape: Any, dtype: Any, *, low: int, high: int) -> Any:
-    if high <= 2**63:
-        return source.integers(low, high, shape)
-    return source.integers(low, high, shape, numpy.uint64)
-
-
-uniform = _define_fill("uniform", _uniform, {"low": 0.0, "high": 1.0})
-
-normal = _define_fill("normal", _normal, {"mean": 0.0, "std": 1.0})
-
-log_normal = _define_fill(
-    "log_normal", lambda source, shape, dtype, *, mean, std: source.lognormal(mean, std, shape),
-    {"mean": 1.0, "std": 2.0}
-)  # fmt: skip
-
-exponential = _define_fill(
-    "exponential", lambda source, shape, dtype, *, rate: source.standard_exponential(shape) / rate, {"rate": 1.0}
-)  # fmt: skip
-
-cauchy = _define_fill(
-    "cauchy",
-    lambda source, shape, dtype, *, median, sigma: median + sigma * source.standard_cauchy(shape),
-    {"median": 0.0, "sigma": 1.0},
-)
-
-# The number of trials with success probability p until the first success, at least one.
-geometric = _define_fill("geometric", lambda source, shape, dtype, *, p: source.geometric(p, shape), {"p": 0.5})
-
-# Integers in [low, high), in any dtype.
-random = _define_fill("random", _random, {"low": 0, "high": 1}, "RandomBackward0")
-
-bernoulli_scalar = _define_fill(
-    "bernoulli_scalar", lambda source, shape, dtype, *, p: source.random(shape) < p, {"p": 0.5}, "BernoulliBackward2"
-)  # fmt: skip
-
-# The numbers 0 ... n-1 along the last dimension, in random order.
-permutation = _define_fill(
-    "permutation",
-    lambda source, shape, dtype: source.permuted(numpy.broadcast_to(numpy.arange(shape[-1]), shape), axis=-1),
-    {},
-)
+uniform = _define_fill("uniform", {"low": 0.0, "high": 1.0})
+normal = _define_fill("normal", {"mean": 0.0, "std": 1.0})
+log_normal = _define_fill("log_normal", {"mean": 1.0, "std": 2.0})
+exponential = _define_fill("exponential", {"rate": 1.0})
+cauchy = _define_fill("cauchy", {"median": 0.0, "sigma": 1.0})
+geometric = _define_fill("geometric", {"p": 0.5})
+random = _define_fill("random", {"low": 0, "high": 1, "whole": False}, "RandomBackward0")
+bernoulli_scalar = _define_fill("bernoulli_scalar", {"p": 0.5}, "BernoulliBackward2")
+permutation = _define_fill("permutation", {})
 
 
 # ----- numbers from distributions given by tensors -------------------------------------------------------------------
 
 
-def _define_sampler(name: str, args: str, draw: Callable[..., Any], backward_name: str, **settings: Any) -> Op:
-    """Define an op that draws `draw(source, *arrays, **settings)`, in the dtype of the arrays."""
+def _define_sampler(name: str, args: str, host_name: str, backward_name: str, **settings: Any) -> Op:
+    """Define an op that draws by the function of `host_draws` with a name, in the dtype of the arrays."""
 
     def forward(np: Library, *arrays: Any, generator: Any, **given: Any) -> Payload:
         dtype = result_dtype(*(a.dtype for a in arrays if hasattr(a, "dtype")))
@@ -197,8 +198,8 @@ def _define_sampler(name: str, args: str, draw: Callable[..., Any], backward_nam
         source = None if np is numpy or name not in FROM_ARRAYS else _device_source(np, first, generator)
         if source is not None:
             return _place(np, FROM_ARRAYS[name](source, *map(widen, arrays), **given), dtype)
-        arrays = tuple([widen(to_host(a)) for a in arrays])
-        return _place(np, draw(_host_source(np, first, generator), *arrays, **given), dtype)
+        arrays = tuple([to_host(a) if "normal" in host_name else widen(to_host(a)) for a in arrays])
+        return _place(np, _draw_on_host(np, first, generator, host_name, *arrays, **given), dtype)
 
     return op(
         name, args,
@@ -212,36 +213,17 @@ def _define_sampler(name: str, args: str, draw: Callable[..., Any], backward_nam
     )  # fmt: skip
 
 
-bernoulli = _define_sampler("bernoulli", "p", lambda source, p: source.random(p.shape) < p, "BernoulliBackward0")
+bernoulli = _define_sampler("bernoulli", "p", "bernoulli", "BernoulliBackward0")
+normal_tensor = _define_sampler("normal_tensor", "mean std", "normal_of", "NormalBackward3")
+normal_mean = _define_sampler("normal_mean", "mean", "normal_of", "NormalBackward1", std=1.0)
+normal_std = _define_sampler("normal_std", "std", "normal_of_std", "NormalBackward2", mean=0.0)
+poisson = _define_sampler("poisson", "x", "poisson", "PoissonBackward0")
+binomial = _define_sampler("binomial", "count prob", "binomial", "BinomialBackward0")
 
-
-def _normal_tensor(source: Any, mean: Any, std: Any) -> Any:
-    dtype = numpy.result_type(mean, std)
-    z = _standard_normal(source, numpy.broadcast_shapes(numpy.shape(mean), numpy.shape(std)), dtype)
-    return mean + std * z
-
-
-normal_tensor = _define_sampler("normal_tensor", "mean std", _normal_tensor, "NormalBackward3")
-normal_mean = _define_sampler("normal_mean", "mean", _normal_tensor, "NormalBackward1", std=1.0)
-normal_std = _define_sampler(
-    "normal_std", "std", lambda source, std, *, mean: _normal_tensor(source, mean, std), "NormalBackward2", mean=0.0
-)  # fmt: skip
-
-poisson = _define_sampler("poisson", "x", lambda source, x: source.poisson(x), "PoissonBackward0")
-
-binomial = _define_sampler(
-    "binomial", "count prob",
-    lambda source, count, prob: source.binomial(numpy.asarray(count).astype(numpy.int64), prob),
-    "BinomialBackward0",
-)  # fmt: skip
-
-
+# Random slopes of leaky_relu for the elements of x that are not positive, and one for the others.
+rrelu_slopes = _define_sampler("rrelu_slopes", "x", "rrelu_slopes", "RreluSlopesBackward0", lower=0.125, upper=1 / 3)
 # Angles around `loc`, in [-pi, pi].
-von_mises = _define_sampler(
-    "von_mises", "loc concentration",
-    lambda source, loc, concentration: source.vonmises(loc, concentration),
-    "VonMisesBackward0",
-)  # fmt: skip
+von_mises = _define_sampler("von_mises", "loc concentration", "von_mises", "VonMisesBackward0")
 
 
 def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Payload:
@@ -250,7 +232,12 @@ def _bernoulli_tensor(np: Library, x: Payload, p: Any, *, generator: Any) -> Pay
     source = None if np is numpy else _device_source(np, x, generator)
     if source is not None:
         return _place(np, source.uniform(x.shape, numpy.dtype(numpy.float64)) < widen(p), x.dtype)
-    return _place(np, source_of(generator).random(x.shape) < to_host(p), x.dtype)
+    p = widen(to_host(p))
+    if p.dtype.kind != "f":
+        p = p.astype(numpy.float32)
+    layout, given = layout_of(x) if np is numpy else None, {"like": p.dtype}
+    u = draw_in_layout(host_draws.unit_like, source_of(generator), x.shape, x.dtype, layout, given)
+    return _place(np, u < p, x.dtype)
 
 
 # As bernoulli, in the shape and dtype of x, which is overwritten.
@@ -267,30 +254,12 @@ bernoulli_tensor = op(
 
 
 def _multinomial(np: Library, x: Payload, *, num_samples: int, replacement: bool, generator: Any) -> Payload:
-    """Draw indices with probabilities proportional to the last dimension.
-
-    Without replacement, these are the `num_samples` smallest of independent exponential times with these rates. Their
-    order is that of successive draws without replacement.
-    """
     on_device = None if np is numpy or (replacement and num_samples > 1) else _device_source(np, x, generator)
     if on_device is not None:
         return _place(np, first_arrivals(on_device, widen(x), num_samples), numpy.int64)
-    weights = numpy.asarray(to_host(x))
-    source = _host_source(np, x, generator)
-    if replacement:
-        edges = numpy.cumsum(weights, -1, dtype=numpy.float64)
-        points = source.random((*weights.shape[:-1], num_samples)) * edges[..., -1:]
-        below = numpy.empty(points.shape, numpy.int64)
-        for row in numpy.ndindex(weights.shape[:-1]):
-            below[row] = numpy.searchsorted(edges[row], points[row], side="right")
-        # Rounding may put a point on the last edge. The last index that can be drawn is the last one with positive
-        # weight.
-        last = weights.shape[-1] - 1 - numpy.argmax((weights > 0)[..., ::-1], -1)
-        return _place(np, numpy.minimum(below, last[..., None]), numpy.int64)
-    with numpy.errstate(divide="ignore"):
-        times = source.standard_exponential(weights.shape) / weights
-    first = numpy.ascontiguousarray(numpy.argsort(times, -1, kind="stable")[..., :num_samples])
-    return _place(np, first, numpy.int64)
+    weights = widen(numpy.asarray(to_host(x)))
+    given = {"num_samples": num_samples, "replacement": replacement}
+    return _place(np, _draw_on_host(np, x, generator, "multinomial", weights, x.dtype, **given), numpy.int64)
 
 
 multinomial = op(
@@ -313,9 +282,9 @@ multinomial = op(
 def _standard_gamma(np: Library, x: Payload, *, generator: Any) -> Payload:
     if getattr(x, "is_meta", False):
         return x.copy()
-    tiny = float(finfo(x.dtype).tiny)  # samples with small shapes may underflow, but need a finite logarithm
-    alpha = widen(to_host(x))
-    return _place(np, numpy.maximum(_host_source(np, x, generator).standard_gamma(alpha), tiny), x.dtype)
+    samples = _draw_on_host(np, x, generator, "gamma", widen(to_host(x)))
+    # Samples with small shapes may underflow, but need a finite logarithm.
+    return _place(np, numpy.maximum(samples, float(finfo(x.dtype).tiny)), x.dtype)
 
 
 standard_gamma = op(
@@ -330,18 +299,11 @@ standard_gamma = op(
 
 
 def _sample_dirichlet(np: Library, x: Payload, *, generator: Any) -> Payload:
-    """Divide gamma samples by their sum, using logarithms, because samples with small shapes underflow.
-
-    A sample of shape a is a sample of shape a + 1 times u^(1/a).
-    """
     if getattr(x, "is_meta", False):
         return x.copy()
-    source, alpha = _host_source(np, x, generator), numpy.asarray(widen(to_host(x)), numpy.float64)
-    with numpy.errstate(over="ignore", invalid="ignore"):
-        logs = numpy.log(source.standard_gamma(alpha + 1)) - source.standard_exponential(alpha.shape) / alpha
-        parts = numpy.exp(logs - numpy.max(logs, -1, keepdims=True, initial=-numpy.inf))
-        samples = parts / parts.sum(-1, keepdims=True)
-    return _place(np, numpy.maximum(samples, float(finfo(x.dtype).tiny)), x.dtype)
+    samples = _draw_on_host(np, x, generator, "dirichlet", widen(to_host(x)))
+    limits = finfo(x.dtype)  # samples lie inside of the interval, so that logarithms are finite
+    return _place(np, numpy.clip(samples, float(limits.tiny), 1 - float(limits.epsneg)), x.dtype)
 
 
 def _dirichlet_speed(x: Payload, out: Payload, ops: Any) -> Any:

@@ -477,8 +477,22 @@ class Op(OpFacts):
     def __reduce__(self) -> Any:
         return _lookup, (self.name,)
 
-    def __call__(self, *args: Any, **settings: Any) -> Any:
-        return self.eager(*args, **settings)
+    def __call__(self, /, *args: Any, **settings: Any) -> Any:
+        try:
+            return self.eager(*args, **settings)
+        except TypeError:
+            if Op.torch_form is None or self.has_own_form(args, settings):
+                raise
+        return Op.torch_form(self, args, settings)
+
+    #: Calls an op with the arguments of torch's schema; set by `ndgrad.ops.aten`, where such programs get their ops.
+    torch_form: ClassVar[Callable[..., Any] | None] = None
+
+    def has_own_form(self, args: tuple[Any, ...], settings: Mapping[str, Any]) -> bool:
+        """True if a call has the op's own form: tensors, and settings by name. torch's schemas have other ones."""
+        if not settings.keys() <= self.settings.keys() or any(isinstance(a, (list, tuple)) for a in args):
+            return False
+        return self.variadic or len(args) <= len(self.args)
 
     @functools.cached_property
     def ufunc(self) -> numpy.ufunc | None:

@@ -171,13 +171,18 @@ def push_function(
             tensor_ops.zeros_like(p) if t is None and isinstance(p, Variable) and is_inexact(np_dtype(p)) else t
             for p, t in zip(primals, tangents, strict=True)
         )
+    versions = {
+        id(t): t._version
+        for p, t in zip(primals, tangents, strict=True)
+        if isinstance(t, Variable) and any(p is o for o in _as_tuple(out))
+    }
     node._at_hand = node._to_save_forward
     try:
         made = cls.jvp(Context(node), *tangents)
     finally:
         node._at_hand = None
     outs = _as_tuple(out)
-    checked = _check_jvp(cls.__name__, node, primals, tangents, outs, _as_tuple(made))
+    checked = _check_jvp(cls.__name__, node, primals, tangents, outs, _as_tuple(made), versions)
     if number is not None:
         _keep_tangents(node, primals, tangents, outs, checked, number)
     return out, checked
@@ -216,9 +221,10 @@ def _check_jvp(
     tangents: tuple[Any, ...],
     outs: tuple[Any, ...],
     made: tuple[Any, ...],
+    versions: dict[int, int],
 ) -> tuple[Any, ...]:
     """Check the result of a jvp: one tangent per differentiable output, of its shape. It must be in place, or a
-    view, if the output is."""
+    view, if the output is. `versions` are the versions of changed inputs' tangents before jvp, by identity."""
     if len(made) != len(outs):
         raise RuntimeError(
             f"{name}: function's jvp returned an invalid number of forward gradients (expected {len(outs)} but got "
@@ -231,7 +237,7 @@ def _check_jvp(
             if t is not None:
                 raise RuntimeError(
                     f"{name}: jvp returned a tangent for output {number}, which is not a differentiable tensor. "
-                    "Return None. [nd-function-transform]"
+                    "You should return None at that position instead. [nd-function-transform]"
                 )
             continue
         if not isinstance(t, Variable):
@@ -246,17 +252,18 @@ def _check_jvp(
                 f"{tuple(o.shape)}. They must agree. [nd-grad-mismatch]"
             )
         for p, pt in zip(primals, tangents, strict=True):
-            if o is p and t is not pt:
+            if o is p and (t is not pt or t._version == versions.get(id(t))):
                 raise RuntimeError(
-                    f"{name}: forward changes an input in place and returns it as output {number}, and jvp does "
-                    "not change its tangent in place. Write to the tangent that jvp was given, and return it. "
+                    f"{name}: an inplace custom Function is not modifying the forward mode gradients inplace. If the "
+                    "forward is modifying an input inplace, then the jvp function must modify the corresponding "
+                    f"gradient inplace: write to the tangent for output {number} that jvp was given, and return it. "
                     "[nd-function-transform]"
                 )
             if o is not p and isinstance(pt, Variable) and _is_view_of(o, p) and not _is_view_of(t, pt):
                 raise RuntimeError(
-                    f"{name}: output {number} of forward is a view of an input, and jvp does not return a view of its "
-                    "tangent. Return the same view of the tangent (of the tangent itself: t.view_as(t)). "
-                    "[nd-function-transform]"
+                    f"{name}: A custom Function's forward is returning a view (or an input as-is) as output {number}, "
+                    "but its jvp is not returning a view of the given tangent. Return the same view of the tangent "
+                    "(of the tangent itself: t.view_as(t)). [nd-function-transform]"
                 )
     return made
 

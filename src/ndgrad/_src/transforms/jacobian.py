@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ndgrad._src.arrays.library import library_of
@@ -313,7 +313,7 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
 # ----- bases and chunks -----------------------------------------------------------------------------------------------
 
 
-def _basis(tensors: list[Any]) -> list[Any]:
+def _basis(tensors: Sequence[Any]) -> list[Any]:
     """Return, for each tensor, its part of a basis of the joint space: shape (total, *shape)."""
     sizes = [math.prod(t.shape) for t in tensors]
     total, start, out = sum(sizes), 0, []

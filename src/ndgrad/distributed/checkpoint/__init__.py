@@ -6,7 +6,11 @@ from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absen
 from ndgrad.distributed.checkpoint.layout import CheckpointException, Metadata
 from ndgrad.distributed.checkpoint.loading import load, read_metadata
 from ndgrad.distributed.checkpoint.saving import save
+from ndgrad.distributed.checkpoint.storage import FileSystemReader, FileSystemWriter, async_save
 
-__all__ = ["CheckpointException", "Metadata", "load", "read_metadata", "save"]
+__all__ = [
+    "CheckpointException", "FileSystemReader", "FileSystemWriter", "Metadata", "async_save", "load", "read_metadata",
+    "save",
+]  # fmt: skip
 
 _refuse_absent(__name__)

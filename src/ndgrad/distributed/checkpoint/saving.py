@@ -2,7 +2,8 @@
 
 A checkpoint exists once its metadata exists. The metadata is written last, by an atomic rename. Each save uses new file
 names, so a save over an older checkpoint leaves that one intact until the new metadata replaces the old. Files that are
-then unreferenced are removed. A rank that cannot write tells the others, and all raise.
+then unreferenced are removed, among them those of a save that was killed. A rank that cannot write tells the others,
+and all raise.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from ndgrad import safetensors
 from ndgrad._src.core.variable import wrap
-from ndgrad._src.foundations.atomic_files import open_replacement
+from ndgrad._src.foundations.atomic_files import PART, open_replacement
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.checkpoint.layout import (
     METADATA,
@@ -131,15 +132,20 @@ def save(
 
 
 def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> FilePath:
-    """Return the folder of a checkpoint."""
-    if storage is not None or planner is not None:
+    """Return the folder of a checkpoint, given as a path, or by a reader or writer of files."""
+    path = getattr(storage, "path", None)
+    if planner is not None or (storage is not None and not isinstance(path, FilePath)):
         raise NotImplementedError(
             f"checkpoint.{name}: checkpoints are folders of safetensors files; other storage and planners are not "
-            "here. Give checkpoint_id, a path. [nd-unsupported]"
+            "here. Give checkpoint_id, a path, or a FileSystemWriter or FileSystemReader. [nd-unsupported]"
         )
-    if checkpoint_id is None:
+    if checkpoint_id is None and path is None:
         raise ValueError(f"checkpoint.{name}: give checkpoint_id, the path of a folder. [nd-arguments]")
-    return FilePath(checkpoint_id)
+    folder = FilePath(checkpoint_id if checkpoint_id is not None else str(path))
+    if storage is not None and hasattr(storage, "check"):
+        storage.path = folder
+        storage.check()
+    return folder
 
 
 def _merge_plans(plans: list[Any]) -> Metadata:
@@ -204,11 +210,17 @@ def _publish(folder: FilePath, made: Metadata) -> None:
         file.flush()
         os.fsync(file.fileno())
     _to_disk(folder)
-    current = made.files()
-    for path in folder.glob("shard-*.safetensors"):
-        if path.name not in current:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    _remove_others(folder, made.files())
+
+
+def _remove_others(folder: FilePath, current: set[str]) -> None:
+    """Remove the files of earlier checkpoints, and those of a save that was killed."""
+    unfinished = (f".shard-*{PART}", f".{METADATA}.*{PART}")
+    for pattern in ("shard-*.safetensors", *unfinished):
+        for path in folder.glob(pattern):
+            if path.name not in current:
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def _to_disk(path: FilePath) -> None:

@@ -7,10 +7,15 @@ from ndgrad.distributed.pipelining.schedules import (
     Schedule1F1B,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
     ScheduleLoopedBFS,
 )
 from ndgrad.distributed.pipelining.stage import PipelineStage
+from ndgrad.distributed.pipelining.tracing import Pipe, SplitPoint, pipeline
 
-__all__ = ["PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS"]
+__all__ = [
+    "Pipe", "PipelineStage", "Schedule1F1B", "ScheduleGPipe", "ScheduleInterleaved1F1B",
+    "ScheduleInterleavedZeroBubble", "ScheduleLoopedBFS", "SplitPoint", "pipeline",
+]  # fmt: skip
 
 _refuse_absent(__name__)

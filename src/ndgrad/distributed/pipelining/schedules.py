@@ -19,7 +19,9 @@ from ndgrad.distributed.pipelining.stage import PipelineStage
 
 
 class Action(NamedTuple):
-    """A forward ("F") or backward ("B") pass of a micro-batch through a stage."""
+    """A forward ("F") or backward ("B") pass of a micro-batch through a stage. A backward pass may be divided into the
+    gradients of inputs ("I") and of weights ("W").
+    """
 
     kind: str
     stage: int
@@ -84,6 +86,27 @@ def interleaved(rank: int, ranks: int, stages_per_rank: int, count: int) -> list
     for step in range(total - ahead):
         found += [action_at(step + ahead, "F"), action_at(step, "B")]
     return found + [action_at(step, "B") for step in range(total - ahead, total)]
+
+
+def zero_bubble(rank: int, ranks: int, stages_per_rank: int, count: int) -> list[Action]:
+    """Return `interleaved` with divided backward passes: gradients of inputs come first, since the rank before waits
+    for them. Those of weights follow `rank` passes later and fill the time in which the rank would wait.
+
+    >>> from ndgrad.distributed.pipelining.schedules import zero_bubble
+    >>> zero_bubble(1, 2, 1, 3)
+    [1F0, 1I0, 1F1, 1I1, 1W0, 1F2, 1I2, 1W1, 1W2]
+    """
+    found: list[Action] = []
+    waiting: list[Action] = []
+    for action in interleaved(rank, ranks, stages_per_rank, count):
+        if action.kind == "F":
+            found.append(action)
+            continue
+        found.append(action._replace(kind="I"))
+        waiting.append(action._replace(kind="W"))
+        if len(waiting) > rank:
+            found.append(waiting.pop(0))
+    return found + waiting
 
 
 # ----- running them ---------------------------------------------------------------------------------------------------
@@ -179,9 +202,12 @@ class _Schedule(ABC):
                     outs[action.number] = out
                     if self._loss_fn is not None:
                         found[action.number] = self._loss_fn(out, targets[action.number])
+            elif recording and action.kind == "W":
+                stage.backward_weights(action.number)
             elif recording:
                 divisor = self._count if self._scale_grads else 1  # for a mean over micro-batches
-                stage.backward_one(action.number, found[action.number] if stage.is_last else None, divisor)
+                loss = found[action.number] if stage.is_last else None
+                stage.backward_one(action.number, loss, divisor, divided=action.kind == "I")
             stage.go_on()
         for stage in self._stages.values():
             stage.finish()
@@ -291,6 +317,11 @@ class PipelineScheduleMulti(_Schedule):
         use_full_backward: bool | None = None,
         scale_grads: bool = True,
     ) -> None:
+        if use_full_backward is not None and use_full_backward == (type(self)._order is zero_bubble):
+            raise ValueError(
+                f"{type(self).__name__}(use_full_backward={use_full_backward}): the schedule decides this. Leave it "
+                "out. [nd-arguments]"
+            )
         if args_chunk_spec is not None or kwargs_chunk_spec is not None:
             raise NotImplementedError(
                 "chunk specs are not here: tensors are divided along their first dimension. [nd-unsupported]"
@@ -322,3 +353,19 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
     """Run GPipe on ranks with several stages each: all micro-batches go through a stage before the next one."""
 
     _order = staticmethod(gpipe)
+
+
+class ScheduleInterleavedZeroBubble(PipelineScheduleMulti):
+    """Run interleaved 1F1B with divided backward passes: ranks compute gradients of weights while they would wait.
+
+    >>> import ndgrad
+    >>> from ndgrad.distributed.pipelining import PipelineStage, ScheduleInterleavedZeroBubble
+    >>> ndgrad.distributed.init_process_group()
+    >>> stages = [PipelineStage(ndgrad.nn.Linear(2, 2), i, 2) for i in range(2)]
+    >>> schedule = ScheduleInterleavedZeroBubble(stages, 2, loss_fn=lambda out, target: (out - target).square().mean())
+    >>> schedule.step(ndgrad.ones(4, 2), target=ndgrad.zeros(4, 2)).shape
+    ndgrad.Size([4, 2])
+    >>> ndgrad.distributed.destroy_process_group()
+    """
+
+    _order = staticmethod(zero_bubble)

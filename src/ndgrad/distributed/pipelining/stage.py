@@ -22,6 +22,7 @@ from ndgrad._src.tensor.functions.creation import zeros_like
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.groups import ProcessGroup, group_of, twin_group
+from ndgrad.distributed.pipelining.split_backward import SplitBackward
 
 if TYPE_CHECKING:
     from ndgrad.distributed.agreement import Pending
@@ -90,6 +91,8 @@ class PipelineStage:
         self._goes: list[tuple[tuple[int, ...], str, bool]] | None = None
         self._taken: dict[int, tuple[list[Any], list[Any]]] = {}
         self._sending: list[Pending] = []
+        #: Micro-batches whose backward pass has run for inputs, and not yet for parameters.
+        self._divided: dict[int, SplitBackward] = {}
         #: Tensors handed over between stages on the same rank.
         self.beside: dict[tuple[int, int, str], list[Any]] = {}
 
@@ -129,6 +132,7 @@ class PipelineStage:
     def begin(self) -> None:
         """Begin a step: forget micro-batches and their shapes, which may change."""
         self._taken.clear()
+        self._divided.clear()
         self.beside.clear()
         self._sending = []
         self._comes = self._goes = None
@@ -207,27 +211,44 @@ class PipelineStage:
             )
         self._send([np.array(t.detach()._array, order="C") for t in outs], self.stage_index + 1, number, 0)
 
-    def backward_one(self, number: int, loss: Any = None, divisor: int = 1) -> None:
+    def backward_one(self, number: int, loss: Any = None, divisor: int = 1, divided: bool = False) -> None:
         """Run the backward pass of a micro-batch, of its loss divided by `divisor` on the last stage. Send the
-        gradients of the inputs to the previous stage.
+        gradients of the inputs to the previous stage. If `divided`, leave the gradients of parameters to
+        `backward_weights`.
         """
         received, outs = self._taken.pop(number)
+        starts: list[Any] = []
+        grads: list[Any] = []
         if self.is_last:
-            run_backward(loss / divisor if divisor != 1 else loss)
+            starts = [loss / divisor if divisor != 1 else loss]
+            grads = [None]
         else:
             assert self._goes is not None
             wanted = [(i, t) for i, t in enumerate(outs) if t.requires_grad]
             if wanted:
-                grads = self._receive([self._goes[i] for i, _ in wanted], number, 1)
-                run_backward([t for _, t in wanted], [wrap(Tensor, g) for g in grads])
+                arrays = self._receive([self._goes[i] for i, _ in wanted], number, 1)
+                starts, grads = [t for _, t in wanted], [wrap(Tensor, g) for g in arrays]
+        if divided and starts:
+            parts = self._divided[number] = SplitBackward(starts, grads, received)
+            found = iter(parts.run_inputs())
+            inputs = [next(found) if t.requires_grad else None for t in received]
+        else:
+            if starts:
+                run_backward(starts, grads)
+            inputs = [t.grad for t in received]
         if self.is_first:
             return
         sent = []
-        for t in received:
+        for t, grad in zip(received, inputs, strict=True):
             if t.requires_grad:
-                grad = t.grad if t.grad is not None else zeros_like(t)
-                sent.append(np.array(grad.detach()._array, order="C"))
+                sent.append(np.array((zeros_like(t) if grad is None else grad).detach()._array, order="C"))
         self._send(sent, self.stage_index - 1, number, 1)
+
+    def backward_weights(self, number: int) -> None:
+        """Add the gradients of parameters of a micro-batch whose inputs have theirs."""
+        parts = self._divided.pop(number, None)
+        if parts is not None:
+            parts.run_weights(list(self.submod.parameters()))
 
     def finish(self) -> None:
         """End a step: wait until all sends have completed."""

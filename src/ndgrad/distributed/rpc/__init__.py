@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
-from ndgrad.distributed.groups import destroy_process_group, init_process_group, is_initialized, world_group
+from ndgrad.distributed.groups import (
+    destroy_process_group,
+    init_process_group,
+    is_available,
+    is_initialized,
+    world_group,
+)
 from ndgrad.distributed.objects import all_gather_object
 from ndgrad.distributed.remote import contexts as _contexts
 from ndgrad.distributed.remote.agent import Agent, WorkerInfo, _current, current_agent, set_agent
@@ -19,8 +25,8 @@ from ndgrad.distributed.rpc import functions as functions
 from ndgrad.futures import Future
 
 __all__ = [
-    "RRef", "RpcBackendOptions", "WorkerInfo", "functions", "get_worker_info", "init_rpc", "remote", "rpc_async",
-    "rpc_sync", "shutdown",
+    "RRef", "RpcBackendOptions", "WorkerInfo", "functions", "get_worker_info", "init_rpc", "is_available", "remote",
+    "rpc_async", "rpc_sync", "shutdown",
 ]  # fmt: skip
 
 T = TypeVar("T")

@@ -11,21 +11,14 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ndgrad._src.arrays.generator import default_generator
+from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.arrays.host_draws import HostSource
 from ndgrad._src.ops.random import source_of
 from ndgrad._src.ops.table import Op
 from ndgrad.distributed.agreement import Call, Pending
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.errors import DistBackendError
 from ndgrad.distributed.tensor.signatures import Labels, Shape, Signature, elementwise, signature_rule
-
-#: Methods of NumPy's generators, and the position of their shape argument.
-_SHAPES = {
-    "random": 0, "standard_normal": 0, "integers": 2, "lognormal": 2, "standard_exponential": 0, "standard_cauchy": 0,
-    "geometric": 1,
-}  # fmt: skip
 
 
 class Piece:
@@ -38,34 +31,42 @@ class Piece:
 
     def whole(self, shape: Shape) -> tuple[Shape, tuple[slice, ...]]:
         """Return the shape of the whole, and the index of the piece in it, for draws in the shape of a piece. Complex
-        numbers have their two parts in front.
+        numbers have one more dimension, for their two parts.
         """
-        lead = 1 if len(shape) == self.ndim + 1 else 0
         full, index = list(shape), [slice(None)] * len(shape)
         for dim, (start, stop, length) in self.bounds.items():
-            full[lead + dim], index[lead + dim] = length, slice(start, stop)
+            full[dim], index[dim] = length, slice(start, stop)
         return tuple(full), tuple(index)
 
 
-class _Source:
-    """A NumPy generator that draws for the whole and returns a piece."""
+class _PieceSource(HostSource):
+    """Numbers of a generator that draws for the whole and returns a piece."""
 
-    def __init__(self, source: Any, piece: Piece) -> None:
-        self._source, self._piece = source, piece
+    __slots__ = ("_piece",)
 
-    def __getattr__(self, name: str) -> Any:
-        draw, at = getattr(self._source, name), _SHAPES[name]
+    def __init__(self, generator: Generator, piece: Piece) -> None:
+        super().__init__(generator)
+        self._piece = piece
 
-        def draw_piece(*args: Any, **kwargs: Any) -> Any:
-            whole, index = self._piece.whole(args[at])
-            return draw(*args[:at], whole, *args[at + 1 :], **kwargs)[index]
+    def words(self, shape: Any) -> Any:
+        whole, index = self._piece.whole(shape)
+        return super().words(whole)[index]
 
-        return draw_piece
+    def word_pairs(self, shape: Any) -> Any:
+        whole, index = self._piece.whole(shape)
+        return super().word_pairs(whole)[index]
 
-    def permuted(self, array: Any, axis: int) -> Any:
-        whole, index = self._piece.whole(array.shape)
-        line = array[(0,) * (array.ndim - 1)] if array.size else np.arange(array.shape[-1])
-        return self._source.permuted(np.broadcast_to(line, whole), axis=axis)[index]
+    def normal(self, shape: Any, dtype: Any, mean: float, std: float, contiguous: bool = True) -> Any:
+        whole, index = self._piece.whole(shape)
+        return HostSource(self.generator).normal(whole, dtype, mean, std, contiguous)[index]
+
+    def serial_normal(self, shape: Any) -> Any:
+        whole, index = self._piece.whole(shape)
+        return HostSource(self.generator).serial_normal(whole)[index]
+
+    def permutation(self, shape: Any) -> Any:
+        whole, index = self._piece.whole(shape)
+        return HostSource(self.generator).permutation(whole)[index]
 
 
 class PieceGenerator:
@@ -73,7 +74,7 @@ class PieceGenerator:
 
     def __init__(self, generator: Any, piece: Piece) -> None:
         # Numbers are drawn on the host; a GPU generator raises an error.
-        self.numpy, self.device = _Source(source_of(generator), piece), default_generator.device
+        self.source, self.device = _PieceSource(source_of(generator).generator, piece), default_generator.device
 
 
 def agree_on_state(op: Op, mesh: DeviceMesh, generator: Any) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ndgrad
+from ndgrad._src.compiler.capture.graph_break import current_tracer
 from ndgrad._src.core.op_observers import in_place_form
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations import pytree
@@ -23,7 +24,17 @@ from ndgrad.fx.node import Node
 from ndgrad.fx.programs import _add_instructions, _describe, trace_program
 from ndgrad.nn.parameter import Parameter
 
-__all__ = ["make_fx"]
+__all__ = ["get_proxy_mode", "make_fx"]
+
+
+def get_proxy_mode() -> Any:
+    """Return the tracer that records the calling code, or None.
+
+    >>> from ndgrad.fx.experimental.proxy_tensor import get_proxy_mode
+    >>> get_proxy_mode() is None
+    True
+    """
+    return current_tracer.get()
 
 
 def make_fx(

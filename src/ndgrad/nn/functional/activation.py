@@ -9,12 +9,13 @@ from ndgrad._src.arrays.dtypes import as_numpy_dtype
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import activation, trigonometric
+from ndgrad._src.ops import random as random_ops
 from ndgrad._src.ops import softmax as softmax_ops
 from ndgrad._src.ops.arithmetic import mul
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.reduce import deliver
-from ndgrad.nn.functional.noise import exponential_like, uniform_like
+from ndgrad.nn.functional.noise import exponential_like
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -130,7 +131,7 @@ def rrelu(
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = ops.where(input > 0, 1.0, uniform_like(input) * (upper - lower) + lower)
+    slopes = random_ops.rrelu_slopes(ops.detach(input), lower=lower, upper=upper)
     return write(mul, input, (slopes,), {}) if inplace else input * slopes
 
 

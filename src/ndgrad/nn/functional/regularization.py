@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.inplace import write
@@ -13,7 +15,7 @@ from ndgrad._src.ops.arithmetic import mul
 from ndgrad._src.ops.dropout import native_dropout
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad.nn.functional.noise import kept_like, uniform_like
+from ndgrad.nn.functional.noise import kept_like
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -34,12 +36,19 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor |
     if p == 1.0:
         return write(mul, input, (0.0,), {}) if inplace else input * 0.0
     mask = kept_like(input if like is None else like, p)
-    scale = 1.0 / (1.0 - p)
+    scale = _divide_one(1.0 - p, np_dtype(input))
     return (
         write(native_dropout, input, (mask,), {"scale": scale})
         if inplace
         else native_dropout.eager(input, mask, scale=scale)
     )
+
+
+def _divide_one(by: float, dtype: np.dtype[Any]) -> float:
+    """Return the quotient 1 / by, rounded as in a dtype."""
+    if dtype.kind not in "fV" or dtype.itemsize == 8:
+        return 1.0 / by
+    return float((np.float32(1) / np.float32(by)).astype(dtype))
 
 
 def _channels(input: Tensor) -> Tensor:
@@ -134,9 +143,10 @@ def _alpha(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor)
         return input
     if p == 1.0:
         return write(mul, input, (0.0,), {}) if inplace else input * 0.0
-    a = ((1 - p) * (1 + p * _SATURATED**2)) ** -0.5
-    kept = ops.cast(uniform_like(like) >= p, dtype=np_dtype(input))
-    out = input * (kept * a) + ((1.0 - kept) * (a * _SATURATED) - a * p * _SATURATED)
+    a = 1.0 / math.sqrt((_SATURATED * _SATURATED * p + 1) * (1 - p))
+    kept = ops.cast(kept_like(like, p), dtype=np_dtype(input))
+    shift = (kept - 1.0) * (-_SATURATED * a) + -_SATURATED * a * p
+    out = input * (kept * a) + shift
     return write(copy, input, (out,), {}) if inplace else out
 
 

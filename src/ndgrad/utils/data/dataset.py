@@ -9,6 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Generic, TypeVar
 
 from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.ops.random import source_of
 from ndgrad._src.tensor.tensor_class import Tensor
 
 T_co = TypeVar("T_co", covariant=True)
@@ -213,6 +214,6 @@ def random_split(
             "the length of the input dataset: give lengths that add up to it, or fractions that add up to one. "
             "[nd-shape]"
         )
-    order = (generator or default_generator).numpy.permutation(count).tolist()
+    order = source_of(generator).permutation((count,)).tolist()
     ends = [0, *accumulate(sizes)]
     return [Subset(dataset, order[start:stop]) for start, stop in pairwise(ends)]

@@ -20,11 +20,11 @@ from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, Self, TypeVar
 
-from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.arrays.generator import Generator
 from ndgrad.utils.data.collate import default_collate, default_convert
 from ndgrad.utils.data.dataset import IterableDataset
 from ndgrad.utils.data.fetch import END, Fetch
-from ndgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
+from ndgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from ndgrad.utils.data.transport import forget, has_shared_memory, sweep, unpack
 from ndgrad.utils.data.worker import Epoch, Failure, Setup, run
 
@@ -101,7 +101,7 @@ class DataLoader(Generic[T_co]):
         self._kept: _Workers | None = None
 
     def __iter__(self) -> Iterator[T_co]:
-        seed = int((self.generator or default_generator).numpy.integers(0, 2**63 - 1)) if self.num_workers else 0
+        seed = draw_seed(self.generator)  # without workers too, as in torch
         if not self.num_workers:
             return _SingleProcessDataLoaderIter(self)
         if not self.persistent_workers:

@@ -7,9 +7,18 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ndgrad._src.arrays.generator import Generator, default_generator
+from ndgrad._src.arrays.generator import Generator
+from ndgrad._src.arrays.host_draws import multinomial, random
+from ndgrad._src.ops.random import source_of
 
 T_co = TypeVar("T_co", covariant=True)
+
+INT64 = np.dtype(np.int64)
+
+
+def draw_seed(generator: Generator | None = None) -> int:
+    """Return a random seed of 63 bits."""
+    return int(random(source_of(generator), (), INT64, low=0, high=1 << 63))
 
 
 class Sampler(Generic[T_co]):
@@ -78,13 +87,19 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        draw, count, left = (self.generator or default_generator).numpy, len(self.data_source), self.num_samples
+        generator, count, left = self.generator, len(self.data_source), self.num_samples
+        if generator is None:
+            generator = Generator().manual_seed(draw_seed())
+        source = source_of(generator)
         if self.replacement:
-            yield from draw.integers(0, count, left).tolist()
+            while left > 0:  # in torch's portions
+                yield from random(source, (min(left, 32),), INT64, low=0, high=count).tolist()
+                left -= 32
             return
-        while left > 0 and count:
-            yield from draw.permutation(count)[:left].tolist()
-            left -= count
+        for _ in range(left // count if count else 0):
+            yield from source.permutation((count,)).tolist()
+        if count:  # drawn even if nothing is left, as in torch
+            yield from source.permutation((count,))[: left % count].tolist()
 
     def __len__(self) -> int:
         return self.num_samples
@@ -103,7 +118,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for i in (self.generator or default_generator).numpy.permutation(len(self.indices)).tolist():
+        for i in source_of(self.generator).permutation((len(self.indices),)).tolist():
             yield self.indices[i]
 
     def __len__(self) -> int:
@@ -139,9 +154,9 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        draw = (self.generator or default_generator).numpy
-        chances = self.weights / self.weights.sum()
-        yield from draw.choice(len(chances), self.num_samples, replace=self.replacement, p=chances).tolist()
+        source, weights = source_of(self.generator), self.weights
+        given = {"num_samples": self.num_samples, "replacement": self.replacement}
+        yield from multinomial(source, weights, weights.dtype, **given).tolist()
 
     def __len__(self) -> int:
         return self.num_samples

@@ -102,6 +102,11 @@ class Setup:
     prefix: str | None
 
 
+def make_numpy_seed(seed: int, number: int) -> Any:
+    """Return the seed of NumPy's global generator in a worker, from the seed of the pass and the worker's number."""
+    return np.random.SeedSequence([number, seed & 0xFFFFFFFF, seed >> 32, 0]).generate_state(4)
+
+
 def run(setup: Setup, connection: Connection, parent: int) -> None:
     """Run the loop of a worker: it answers `(number, task)` by `(number, message)`, and an Epoch by nothing."""
     global _info
@@ -128,7 +133,8 @@ def run(setup: Setup, connection: Connection, parent: int) -> None:
             _info = WorkerInfo(setup.number, setup.count, seed, setup.dataset)
             random.seed(seed)
             manual_seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002  # users' code draws from it
+            # Users' code draws from it. The seed is torch's.
+            np.random.seed(make_numpy_seed(task.seed, setup.number))  # noqa: NPY002
             fetch, failed = None, None
             try:
                 if not started and setup.init is not None:

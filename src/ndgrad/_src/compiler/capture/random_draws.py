@@ -25,8 +25,10 @@ import numpy as np
 from ndgrad._src.arrays import library
 from ndgrad._src.arrays.device_draws import DRAWS, Source
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on, defaults_of_devices
+from ndgrad._src.arrays.host_draws import cast
 from ndgrad._src.arrays.placement import device_of
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.memory_order import MOST_OF_RESULT, settle_array
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray
 from ndgrad._src.compiler.program.program import Value
 from ndgrad._src.core.variable import wrap
@@ -46,13 +48,16 @@ class Draw(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     settings: tuple[tuple[str, Any], ...] = ()
+    #: Order of dimensions in the memory that the numbers fill; None if it is contiguous.
+    layout: tuple[int, ...] | None = None
 
     def take(self) -> Any:
         """Draw the numbers."""
         settings, where = dict(self.settings), self.generator.device
         if where.type == "cpu":
-            drawn = random.SHAPE_ONLY[self.name](self.generator.numpy, self.shape, self.dtype, **settings)
-            return np.asarray(drawn).astype(self.dtype, copy=False)
+            draw, source = random.SHAPE_ONLY[self.name], random.source_of(self.generator)
+            drawn = random.draw_in_layout(draw, source, self.shape, self.dtype, self.layout, settings)
+            return cast(drawn, self.dtype)
         found = library.device_library
         with found.cuda.Device(where.index or 0):  # on the device itself, by the kernels of eager draws
             drawn = DRAWS[self.name](Source(found, self.generator), self.shape, self.dtype, **settings)
@@ -206,41 +211,61 @@ def trace_draw(tracer: Tracer, op: Any, arrays: Sequence[Any], settings: dict[st
         generator = default_generator if where.type != "cuda" else default_on(where.index or 0)
     if op.name in random.SHAPE_ONLY:
         shape, dtype = tuple(arrays[0].shape), arrays[0].dtype
-        return tracer.add_draw(Draw(generator, op.name, shape, dtype, tuple(settings.items())))
+        layout = _find_layout(generator, arrays[0])
+        return tracer.add_draw(Draw(generator, op.name, shape, dtype, tuple(settings.items()), layout))
     formula = _FORMULAS.get(op.name)
     if formula is None:
         raise GraphBreak(f"{op.name} draws random numbers, and how many depends on values")
+    if op.name == "bernoulli_tensor":
+        settings["layout"] = _find_layout(generator, arrays[0])
     return formula(tracer, generator, [tracer.argument(a) for a in arrays], settings)
+
+
+def _find_layout(generator: Generator, array: Any) -> tuple[int, ...] | None:
+    """Return the layout of an array that a generator fills. A device's generator draws independently of it."""
+    if generator.device.type != "cpu":
+        return None
+    if isinstance(array, TracedArray) and array.ndim > 1:
+        settle_array(array, MOST_OF_RESULT)
+    return random.layout_of(array)
 
 
 def _bernoulli(tracer: Tracer, generator: Generator, arguments: list[Any], settings: dict[str, Any]) -> Value:
     (p,) = arguments
-    return _less(tracer, generator, p.shape, p, p.dtype)
+    return _less(tracer, generator, p.shape, p, p.dtype, None)
 
 
 def _bernoulli_tensor(tracer: Tracer, generator: Generator, arguments: list[Any], settings: dict[str, Any]) -> Value:
     x, p = arguments
-    return _less(tracer, generator, x.shape, p, x.dtype)
+    return _less(tracer, generator, x.shape, p, x.dtype, settings["layout"])
 
 
-def _less(tracer: Tracer, generator: Generator, shape: tuple[int, ...], p: Any, dtype: Any) -> Value:
+def _less(
+    tracer: Tracer, generator: Generator, shape: tuple[int, ...], p: Any, dtype: Any, layout: tuple[int, ...] | None
+) -> Value:
     """Return 1 for uniform numbers in [0, 1) that are less than a probability, else 0."""
-    u = tracer.add_draw(Draw(generator, "uniform", shape, np.dtype(np.float64), (("low", 0.0), ("high", 1.0))))
+    single = generator.device.type == "cpu" and p.dtype != np.float64
+    precision = np.dtype(np.float32 if single else np.float64)
+    if single and p.dtype != precision:
+        (p,) = tracer.emit(find("cast"), (p,), {"dtype": precision})
+    u = tracer.add_draw(Draw(generator, "uniform", shape, precision, (("low", 0.0), ("high", 1.0)), layout))
     (less,) = tracer.emit(find("lt"), (u, p), {})
     return tracer.emit(find("cast"), (less,), {"dtype": dtype})[0]
 
 
 def _normal(tracer: Tracer, generator: Generator, arguments: list[Any], settings: dict[str, Any]) -> Value:
-    """Return mean + std z. One of both may be a number."""
+    """Return mean + std z. One of both may be a number. A number for std is a setting of the draw."""
     mean = settings["mean"] if "mean" in settings else arguments[0]
     std = settings["std"] if "std" in settings else arguments[-1]
     shape = np.broadcast_shapes(*[a.shape for a in arguments])
     dtype = np.result_type(*[a.dtype for a in arguments])
     if dtype.kind != "f" or dtype.itemsize < 4:
         raise GraphBreak(f"normal numbers are drawn as {dtype}")
-    z = tracer.add_draw(Draw(generator, "normal", shape, dtype, (("mean", 0.0), ("std", 1.0))))
-    (scaled,) = tracer.emit(find("mul"), (std, z), {})
-    return tracer.emit(find("add"), (mean, scaled), {})[0]
+    is_setting = "std" in settings and generator.device.type == "cpu"
+    z = tracer.add_draw(Draw(generator, "normal", shape, dtype, (("mean", 0.0), ("std", std if is_setting else 1.0))))
+    if not is_setting:
+        (z,) = tracer.emit(find("mul"), (z, std), {})
+    return tracer.emit(find("add"), (z, mean), {})[0]
 
 
 _FORMULAS: dict[str, Callable[..., Value]] = {

@@ -15,6 +15,7 @@ import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device, is_raw_array
 from ndgrad._src.arrays.placement import CPU, device_of
+from ndgrad._src.arrays.precision import is_float8
 from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIONS
 from ndgrad._src.compiler.capture.captured_state import same_bits
 from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, payload_of, refuse_tensor
@@ -157,6 +158,8 @@ class Tracer:
 
     def input(self, array: Any, source: Any = None) -> TracedArray:
         """Return a traced array for a captured array: a new input of the program."""
+        if is_float8(array.dtype):
+            raise GraphBreak(f"a tensor of {array.dtype} takes part")
         value = Value(tuple(array.shape), array.dtype)
         self.program.inputs.append(value)
         return TracedArray(value, Memory(self, value, source, place=device_of(array)), strides=tuple(array.strides))
@@ -318,6 +321,8 @@ class Tracer:
             ):  # a program must be valid for any number, and this one would be a constant
                 given.refuse(f"a number that is read of a tensor is an argument or a setting of {op.name}")
         _, types = infer(op, arguments, settings)
+        if types and is_float8(types[0][1]):
+            raise GraphBreak(f"{op.name} gives {types[0][1]}")
         note_op(op, types[0][1] if types else None)
         results = tuple([Value(shape, dtype) for shape, dtype in types])
         instruction = Instruction(op, tuple(arguments), settings, results, self.place or where())

@@ -39,7 +39,7 @@ _GRAIN, _SHARED = 1024, 32768
 class _Combined(NamedTuple):
     """A tap of all axes: its index as i32, the mask of points inside, its weight, and its slope for each axis."""
 
-    index: str
+    place: str
     inside: Mask
     weight: Real
     slopes: list[Real]
@@ -83,7 +83,8 @@ class _Kernel:
             poison.append(w.real(poison_of(taps, self.axes)))
             along.append(taps)
         found = []
-        for taps in product(*along):
+        for some in product(*along):
+            taps = list(some)
             inside = flat = None
             for tap, size, count in zip(taps, sizes, self.sizes, strict=True):
                 here = (tap.index >= 0.0) & (tap.index <= size - 1.0)
@@ -127,7 +128,7 @@ def _write_values(element: str, axes: int, how: tuple[str, str, bool]) -> target
             image = f.address(element, x, f.mul(line, k.plane))
             total = poison[0] + poison[1]
             for tap in taps:
-                value = tap.inside.choose(w.real(read_at(f, type, image, tap.index)), w.real(0.0))
+                value = tap.inside.choose(w.real(read_at(f, type, image, tap.place)), w.real(0.0))
                 total = total + value * tap.weight
             f.store_masked(type, total.name, f.address(element, out, f.add(f.mul(line, k.points), p)), mask)
     return k.code()
@@ -148,9 +149,9 @@ def _write_gradient(element: str, axes: int, how: tuple[str, str, bool]) -> targ
             image, back = (f.address(element, a, f.mul(line, k.plane)) for a in (x, grad_x))
             given = w.real(f.load_masked(type, f.address(element, g, f.add(f.mul(line, k.points), p)), mask))
             for tap, total in zip(taps, sums, strict=True):
-                value = tap.inside.choose(given * w.real(read_at(f, type, image, tap.index)), w.real(0.0))
+                value = tap.inside.choose(given * w.real(read_at(f, type, image, tap.place)), w.real(0.0))
                 total.next = (w.real(total.name) + value).name
-                _add_lanes(k, tap.inside.choose(given * tap.weight, w.real(0.0)), tap.index, back)
+                _add_lanes(k, tap.inside.choose(given * tap.weight, w.real(0.0)), tap.place, back)
         for a in range(axes):
             moved = gradient_poison(poison, a, how[0])
             for tap, total in zip(taps, sums, strict=True):

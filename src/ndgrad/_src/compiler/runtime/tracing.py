@@ -20,6 +20,7 @@ from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
+from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.patched_functions import patching
 from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import original_of
@@ -62,13 +63,15 @@ def trace_function(
 
 def _trace_once(traced: TracedFunction, arguments: Sequence[Any], strict: bool) -> tuple[TraceResult, TracedProgram]:
     environment, slots = traced.environment, traced.slots
-    sources = _Sources(environment, arguments)
-    tracer = sources.tracer = Tracer(traced.name, sources.admit, environment.reached.generator_state)
+    tape = traced.number_tape(arguments)
+    sources = _Sources(environment, arguments, tape)
+    tracer = Tracer(traced.name, sources.admit, environment.reached.generator_state)
+    sources.drawn_tensors = tracer.drawn_tensors  # not the tracer, which refers to `sources`
+    tracer.numbers = tape
     tracer.reads_numbers = not environment.reached.may_ask_for_types
     tracer.outcomes = traced.given_outcomes
     tracer.note_attribute = sources.note_attribute  # type: ignore[method-assign]
     tracer.watch = environment.watch
-    tape = tracer.numbers = traced.number_tape(arguments)
     try:
         found, program = _run(traced, tracer, arguments, sources.found, strict)
     except GraphBreak as broken:
@@ -93,10 +96,12 @@ def _trace_once(traced: TracedFunction, arguments: Sequence[Any], strict: bool) 
 class _Sources:
     """Origins of the inputs of a program, in the order in which a trace meets them."""
 
-    tracer: Tracer
+    #: Input tensors of random draws, by identity.
+    drawn_tensors: dict[int, Any]
 
-    def __init__(self, environment: Environment, arguments: Sequence[Any]) -> None:
+    def __init__(self, environment: Environment, arguments: Sequence[Any], tape: NumberTape) -> None:
         self._environment = environment
+        self._tape = tape
         self._arguments = {id(t): i for i, t in enumerate(arguments)}
         #: Inputs by the identity of their gradient.
         self._gradients: dict[int, int] = {}
@@ -121,9 +126,9 @@ class _Sources:
             return "environment", entry
         if id(t) in self._gradients:
             return "grad", self._gradients[id(t)]
-        if id(t) in self.tracer.drawn_tensors:
-            return "draw", len(self.tracer.drawn_tensors) - 1
-        number = self.tracer.numbers.number_of(t)
+        if id(t) in self.drawn_tensors:
+            return "draw", len(self.drawn_tensors) - 1
+        number = self._tape.number_of(t)
         return None if number is None else ("number", number)
 
     def note_attribute(self, t: Any, name: str) -> None:

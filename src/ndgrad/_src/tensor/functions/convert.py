@@ -104,8 +104,9 @@ def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
         )
     if not force and (lost := stake_of(self)) is not None:
         raise RuntimeError(
-            f"Can't call numpy() on Tensor that {lost} (shape {tuple(self.shape)}): the derivative would be lost. Use "
-            f"tensor.detach().numpy() instead, or ndgrad.numpy, whose functions record.{advice()} [nd-drops-gradient]"
+            f"Can't call numpy() on Tensor that {lost}. Use tensor.detach().numpy() instead, or ndgrad.numpy, whose "
+            f"functions record: the derivative of the tensor (shape {tuple(self.shape)}) would be lost.{advice()} "
+            "[nd-drops-gradient]"
         )
     if is_wrapper(self):
         raise RuntimeError(

@@ -17,7 +17,7 @@ import numpy as np
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.placement import library_for, move_to
-from ndgrad._src.arrays.precision import is_inexact, is_number
+from ndgrad._src.arrays.precision import convert, is_float8, is_inexact, is_number
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import as_number, stake_of
 from ndgrad._src.core.modes import process, thread
@@ -254,7 +254,8 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
         if any(issubclass(leaf, Variable) for leaf in types):
             data = _replace_tensors(data)
     try:
-        array = np.array(data) if wanted is None else np.array(data, wanted)
+        is_narrow = wanted is not None and is_float8(wanted)
+        array = convert(np.array(data, np.float64), wanted) if is_narrow else np.array(data, wanted)
     except OverflowError as error:
         raise RuntimeError(
             f"Overflow: a Python int in the data does not fit into {wanted}: {error}. Pass a wider dtype=. "
@@ -411,6 +412,8 @@ def construct(
         )
     if len(args) == 1 and isinstance(args[0], Size):
         args = tuple(args[0])
+        if not args:  # the size of a number, unlike a call without arguments
+            return fresh(library_for(where).empty((), dtype), tensor_type=tensor_type)
     if len(args) == 1 and isinstance(args[0], Variable):
         source: Any = args[0]
         if typed and np_dtype(source) != dtype:

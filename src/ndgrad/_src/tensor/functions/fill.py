@@ -14,7 +14,7 @@ from ndgrad._src.arrays.addresses import contiguous_strides, flat_bytes, owner_o
 from ndgrad._src.core.detach_checks import TANGENT, stake_of
 from ndgrad._src.core.inplace import check_writable, write
 from ndgrad._src.core.variable import Variable, innermost_array, meta_of, np_dtype, wrap
-from ndgrad._src.core.versions import storage_of
+from ndgrad._src.core.versions import is_inference, storage_of
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops import fill as ops
 from ndgrad._src.ops.window import geometry_of
@@ -208,7 +208,7 @@ def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> 
             [2, 3]])
     """
     _check_plain(self, "resize_")
-    if self.requires_grad or stake_of(self) == TANGENT:
+    if (self.requires_grad and not is_inference(self)) or stake_of(self) == TANGENT:
         raise RuntimeError(
             f"cannot resize variables that require grad or carry a tangent (shape {tuple(self.shape)}). "
             "Use reshape(), or resize a detach()ed clone(). [nd-shared-memory]"

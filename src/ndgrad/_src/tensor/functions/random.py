@@ -1,7 +1,7 @@
-"""Random factories, samplers and in-place fillers under torch's names, over NumPy's generators.
+"""Random factories, samplers and in-place fillers under torch's names. On the CPU a seed gives torch's numbers.
 
 A factory is an op on a template tensor without memory. So vmap decides whether samples share their numbers, and
-observers of ops see the factory. A seed gives NumPy's numbers, not torch's.
+observers of ops see the factory.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.generator import Generator, default_generator, initial_seed, manual_seed, seed
+from ndgrad._src.arrays.host_draws import cast
 from ndgrad._src.arrays.placement import library_for
 from ndgrad._src.arrays.precision import finfo, is_floating, is_inexact
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.out_argument import copy_into
@@ -93,7 +95,7 @@ def _draw_continuous(name: str, op: Op, size: tuple[int | Sequence[int], ...], o
     if not options and can_skip_options():
         settings = {k: v for k, v in op.settings.items() if k != "generator"}
         drawn = ops.SHAPE_ONLY[op.name](ops.source_of(generator), shape, dtypes.get_default_dtype().numpy, **settings)
-        return wrap(Tensor, np.asarray(drawn))
+        return wrap(Tensor, cast(drawn, dtypes.get_default_dtype().numpy))
     given = Options(name, options)
     dtype = given.dtype or dtypes.get_default_dtype().numpy
     _require_continuous(name, dtype)
@@ -153,9 +155,13 @@ def _like(
     assert given.dtype is not None
     if continuous:
         _require_continuous(name, given.dtype)
-    template = input.detach()
-    if given.dtype != np_dtype(input) or given.device is not input.device:
-        template = template.to(given.device, given.dtype)
+    array = input._array if input.__class__ in TENSOR_TYPES and given.device.type == "cpu" else None
+    if array.__class__ is np.ndarray:
+        template = fresh(ops.empty_like(array, given.dtype))
+    else:
+        template = input.detach()
+        if given.dtype != np_dtype(input) or given.device is not input.device:
+            template = template.to(given.device, given.dtype)
     made = _draw(name, op, template, given, {**op.settings, **settings, "generator": generator})
     if memory_format in (None, devices.preserve_format):
         return made
@@ -664,12 +670,12 @@ def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **na
         low, high = 0, bounds[0]
     else:
         low, high = _read_from_to("random_", bounds, named, 0, None)
+    whole = not bounds and not named and dtype.itemsize <= 4
     if high is None:
         high = _integer_limit(dtype)
     low, high = _bounds("random_", low, high, dtype)
-    return _overwrite(
-        ops.random, self, (), {"low": low, "high": high, "generator": _check_generator("random_", generator)}
-    )
+    settings = {"low": low, "high": high, "whole": whole, "generator": _check_generator("random_", generator)}
+    return _overwrite(ops.random, self, (), settings)
 
 
 def _integer_limit(dtype: np.dtype[Any]) -> int:

@@ -459,7 +459,7 @@ def _values_outside_vmap(x: Any) -> Any:
 
 
 def _block_size(layout: str, block: Any, x: Any, batch: int) -> tuple[int, int]:
-    height, width = int(block[0]), int(block[1])
+    height, width = (int(block[0]), int(block[1])) if isinstance(block, (tuple, list)) else (int(block),) * 2
     rows, columns = x.shape[batch], x.shape[batch + 1]
     if height < 1 or width < 1 or rows % height or columns % width:
         raise RuntimeError(
