@@ -235,7 +235,7 @@ def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any])
         result = ask_classes(op, overriding_types(args), args, settings)
         if result is not NotImplemented:
             return result
-    if op.name in _OF_NUMBERS and all(isinstance(a, (bool, int, float, complex)) for a in args):
+    if op.takes_numbers and all(isinstance(a, (bool, int, float, complex)) for a in args):
         return dispatch(op, (_wrap_number(args[0]), *args[1:]), settings)
     kinds = ", ".join(_kind(a) for a in args)
     raise TypeError(
@@ -244,20 +244,16 @@ def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any])
     )
 
 
-#: Ops that take plain numbers alone, as in torch.
-_OF_NUMBERS = frozenset(("add", "sub", "mul", "div", "floor_divide", "trunc_divide"))
-
-
 def _wrap_number(number: complex) -> Any:
     """Return a number as a tensor, of torch's class and default dtype."""
-    face = next(cls for cls in TENSOR_TYPES.values() if not cls.on_numpy_face)
+    tensor_type = next(cls for cls in TENSOR_TYPES.values() if not cls.is_numpy_type)
     array = np.asarray(number)
     default = get_default_dtype().numpy
     if array.dtype.kind == "f":
         array = array.astype(default)
     elif array.dtype.kind == "c":
         array = array.astype(np.result_type(default, np.complex64))
-    return wrap(face, array)
+    return wrap(tensor_type, array)
 
 
 def _kind(a: object) -> str:
