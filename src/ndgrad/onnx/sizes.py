@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndgrad._src.ops.resample import Taps
+from ndgrad._src.arrays.taps import Taps
 
 
 @dataclass(frozen=True)

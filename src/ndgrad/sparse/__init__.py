@@ -41,7 +41,7 @@ class _TypedSparse(type):
     dtype: Any
 
     def __instancecheck__(cls, value: object) -> bool:
-        return is_sparse(value) and value.dtype is cls.dtype and value.layout is ndgrad.sparse_coo  # type: ignore[attr-defined]
+        return is_sparse(value) and value.dtype is cls.dtype and value.layout is ndgrad.sparse_coo
 
     def __call__(cls, indices: Tensor, values: Tensor, size: Any = None) -> Tensor:
         made = values.to(cls.dtype)

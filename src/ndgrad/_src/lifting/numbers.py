@@ -241,7 +241,7 @@ def _value(t: Any) -> Any:
     )
 
 
-_ARRAYS = frozenset((np.ndarray, np.float64, np.float32, np.complex128, np.complex64, np.int64))
+_ARRAYS: frozenset[type[Any]] = frozenset((np.ndarray, np.float64, np.float32, np.complex128, np.complex64, np.int64))
 
 
 def round_number(number: Any, ndigits: int | None = None) -> Any:
