@@ -498,6 +498,16 @@ def get_backend(group: Any = None) -> str:
     return "mpi"
 
 
+def get_default_backend_for_device(device: Any) -> str:
+    """Return the backend that carries messages of a device: "nccl" for GPUs, else "mpi".
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.get_default_backend_for_device("cpu")
+    'mpi'
+    """
+    return "nccl" if str(getattr(device, "type", device)).partition(":")[0] == "cuda" else "mpi"
+
+
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     """Return the rank in a group of a rank of the world."""
     if global_rank not in group.ranks:

@@ -150,10 +150,12 @@ class HostSource:
         """Context with functions that return the next uniform and the next normal number, in double precision."""
         generator = self.generator
         with generator.lock:
-            start, total, left = generator.twister.state(), 0, iter(())
+            start, total = generator.twister.state(), 0
+            left: Any = iter(())
 
             def uniform() -> float:
                 nonlocal total, left
+                u: float
                 for u in left:
                     return u
                 size = max(64, min(total, 1 << 16))
@@ -257,10 +259,10 @@ def uniform(source: HostSource, shape: Any, dtype: Any, *, low: float, high: flo
         if dtype == wide:
             return made
     else:
-        low, high = wide.type(low), wide.type(high)
-        made = multiply_add(made, high - low, low)
+        start = wide.type(low)
+        made = multiply_add(made, wide.type(high) - start, start)
     made = cast(made, dtype)
-    end = dtype.type(high)
+    end = dtype.type(wide.type(high))
     if (made == end).any() and low < high:  # rounding has reached the end, which is excluded
         made = np.where(made == end, dtype.type(low), made)
     return made
