@@ -329,7 +329,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(ndgrad.tensor([1.0, 0.0]))
     (tensor([3., 0.]), tensor([1., 0.]))
     """
-    is_plain, given_primals = convert_to_arrays(*primals)
+    is_plain, given_primals = convert_to_arrays(*primals, numbers=False)
     if is_plain:
         out, pull_arrays, *rest = vjp(func, *given_primals, has_aux=has_aux)
 
@@ -489,7 +489,7 @@ def jvp(
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
-    is_plain, (given, directions) = convert_to_arrays(primals, tangents)
+    is_plain, (given, directions) = convert_to_arrays(primals, tangents, numbers=False)
     if is_plain:
         return tuple(map(convert_to_numpy, jvp(func, given, directions, strict=strict, has_aux=has_aux)))
     compiled = getattr(func, "__transformed__", None)
