@@ -214,20 +214,3 @@ def test_plain_arguments_of_transforms():
         found = ndgrad.func.grad(lambda x: (x * x).sum())(value)
         np.testing.assert_array_equal(found, 2 * np.asarray(value))
         assert isinstance(found, (float, np.ndarray))
-
-
-def test_a_write_through_a_transposed_view_of_real_numbers_has_its_gradient():
-    deliberate("cross-dtype-transposes")
-    found = []
-    for m in (torch, ndgrad):
-        x = m.tensor([[1 + 2j, 3 - 1j], [0.5j, 2.0]], requires_grad=True)
-        y = x.clone()
-        parts = m.view_as_real(y)
-        parts.transpose_(0, 1)
-        parts.mul_(m.tensor([2.0, 3.0]))
-        (m.view_as_real(y) * m.arange(8.0).reshape(2, 2, 2)).sum().backward()
-        found.append(np.asarray(x.grad.detach().numpy()))
-    # Each part is multiplied by its factor, wherever it lies.
-    numbers = np.arange(8.0).reshape(2, 2, 2) * np.array([2.0, 3.0])
-    np.testing.assert_allclose(found[1], numbers[..., 0] + 1j * numbers[..., 1])
-    assert not np.allclose(found[0], found[1])

@@ -135,7 +135,8 @@ class HostSource:
                 np.multiply(radius, np.cos(angle), out=both[:, 0])
                 np.multiply(radius, np.sin(angle), out=both[:, 1])
             generator.normal = float(made[-1]) if made.size > count else None
-        return made[:count].reshape(shape)
+        # The result keeps no number of the next call.
+        return (made[:count].copy() if made.size > count else made).reshape(shape)
 
     def permutation(self, shape: Any) -> Any:
         """Return the numbers 0 ... n-1 in random order, along the last dimension."""

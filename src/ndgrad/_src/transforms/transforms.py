@@ -624,8 +624,10 @@ def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_si
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         is_plain, args = convert_mapped(args)
-        if is_plain:
-            return convert_to_numpy(wrapper(*args, **kwargs))
+        found = map_arrays(args, kwargs)
+        return convert_to_numpy(found) if is_plain else found
+
+    def map_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat, spec = tree_flatten(args)
         dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)
