@@ -135,7 +135,8 @@ class HostSource:
                 np.multiply(radius, np.cos(angle), out=both[:, 0])
                 np.multiply(radius, np.sin(angle), out=both[:, 1])
             generator.normal = float(made[-1]) if made.size > count else None
-        return made[:count].reshape(shape)
+        # The result keeps no number of the next call.
+        return (made[:count].copy() if made.size > count else made).reshape(shape)
 
     def permutation(self, shape: Any) -> Any:
         """Return the numbers 0 ... n-1 in random order, along the last dimension."""
@@ -383,9 +384,21 @@ def gamma(source: HostSource, alpha: Any) -> Any:
 
 
 def dirichlet(source: HostSource, alpha: Any) -> Any:
-    """Gamma numbers divided by their sum along the last dimension."""
-    samples = gamma(source, alpha.astype(np.float64))
-    return samples / samples.sum(-1, keepdims=True)
+    """Gamma numbers divided by their sum along the last dimension.
+
+    If all of them underflow, the concentrations are tiny, and a sample lies in a corner, with probabilities in proportion
+    to the concentrations. torch returns equal parts there.
+    """
+    alpha = alpha.astype(np.float64)
+    samples = gamma(source, alpha)
+    total = samples.sum(-1, keepdims=True)
+    if (is_lost := total[..., 0] == 0).any():
+        shares = np.cumsum(alpha[is_lost], -1)
+        drawn = source.unit(shares.shape[:1], _DOUBLE)[:, None] * shares[:, -1:]
+        corners = np.minimum((shares <= drawn).sum(-1), alpha.shape[-1] - 1)
+        samples[is_lost] = corners[:, None] == np.arange(alpha.shape[-1])
+        total = samples.sum(-1, keepdims=True)
+    return samples / total
 
 
 def von_mises(source: HostSource, loc: Any, concentration: Any) -> Any:
