@@ -63,7 +63,9 @@ def _import_folder(function: str, repo: str | os.PathLike[str], source: str) -> 
         raise ValueError(f"Unknown source: {source!r}. Allowed values: 'github' | 'local'. [nd-option]")
     path = folder / _CONFIG
     if not path.is_file():
-        raise FileNotFoundError(f"hub.{function}: there is no {_CONFIG} in {folder}. Give the folder that has it. [nd-path]")
+        raise FileNotFoundError(
+            f"hub.{function}: there is no {_CONFIG} in {folder}. Give the folder that has it. [nd-path]"
+        )
     spec = importlib.util.spec_from_file_location(_CONFIG, path)
     assert spec is not None
     assert spec.loader is not None

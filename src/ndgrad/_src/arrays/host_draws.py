@@ -386,8 +386,8 @@ def gamma(source: HostSource, alpha: Any) -> Any:
 def dirichlet(source: HostSource, alpha: Any) -> Any:
     """Gamma numbers divided by their sum along the last dimension.
 
-    If all of them underflow, the concentrations are tiny, and a sample lies in a corner, with probabilities in proportion
-    to the concentrations. torch returns equal parts there.
+    If all of them underflow, the concentrations are tiny, and a sample lies in a corner, with probabilities in
+    proportion to the concentrations. torch returns equal parts there.
     """
     alpha = alpha.astype(np.float64)
     samples = gamma(source, alpha)

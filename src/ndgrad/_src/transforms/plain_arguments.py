@@ -43,8 +43,8 @@ def accept_plain_arrays(argnums: Any, wrapper: Callable[..., Any]) -> Callable[.
 
 
 def convert_to_arrays(*trees: Any, numbers: bool = True) -> tuple[bool, tuple[Any, ...]]:
-    """Return True and trees of Arrays if all leaves are plain arrays and numbers; else False and the same trees. Without
-    `numbers`, there must be an array among them."""
+    """Return True and trees of Arrays if all leaves are plain arrays and numbers; else False and the same trees.
+    Without `numbers`, there must be an array among them."""
     first = trees[0] if trees else None
     if isinstance(first[0] if isinstance(first, tuple) and first else first, Variable):
         return False, trees  # the common case
