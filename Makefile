@@ -57,6 +57,7 @@ $(VENV)/.repobook: repobook/pyproject.toml | $(VENV)/bin/pip
 test test-torch test-long test-arrayapi run-minimal: export OPENBLAS_NUM_THREADS = 1
 test test-torch test-long test-arrayapi run-minimal: export OMP_NUM_THREADS = 1
 
+.PHONY: test-ecosystem
 .PHONY: test test-torch test-long test-arrayapi test-browser test-minimal test-matrix test-all
 test: $(VENV)/.extra-test $(VENV)/.repobook ## the test suites, less the comparison with torch and what is slow
 # Both suites run, and a failure of either is a failure of the target.
@@ -75,6 +76,9 @@ test-gpu: $(VENV)/.extra-test $(VENV)/.extra-cuda ## the tests of GPUs on a mach
 
 test-long: $(VENV)/.extra-test ## slow and stress tests too, and 500 examples per property
 	@$(PYTEST) $(SUITE) --hypothesis-profile=long $(ARGS)
+
+test-ecosystem: ## libraries built on torch, on ndgrad, against values written by torch; writes docs/what-runs.md
+	@$(PYTHON) -m tests.ecosystem --python $(PYTHON) $(ARGS)
 
 test-arrayapi: $(VENV)/.extra-test $(VENV)/.extra-arrayapi ## the public array API suite, its checkout given by ARRAY_API_TESTS
 	@$(PYTEST) tests/array_api

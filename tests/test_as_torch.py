@@ -53,9 +53,8 @@ def test_a_script_runs_by_the_command(tmp_path):
     assert lines[:4] == [
         "True True 7 ['--flag', '2']", "True torch True __main__", "[3.0, 3.0] True True", "[] ndgrad.nn ndgrad.nn",
     ]  # fmt: skip
-    assert "ndgrad.fx" in lines[4]
-    assert "tensorboardX" in lines[5]
-    assert lines[6] == "No module named 'torch.nonsense' in ndgrad. docs/absent.md lists what is not here [nd-absent]"
+    assert "tensorboardX" in lines[4]
+    assert lines[5] == "No module named 'torch.nonsense' in ndgrad. docs/absent.md lists what is not here [nd-absent]"
     module = run("", "-m", "ndgrad.as_torch", "-m", "script", "--flag", "2", folder=tmp_path)
     assert module.stdout.splitlines()[0] == lines[0]
 

@@ -265,26 +265,32 @@ def foreign(source: str) -> Any:
     return module
 
 
-def test_code_of_another_package_is_named_and_can_be_included() -> None:
+def test_code_of_another_package_runs_lifted_if_a_derivative_reaches_it() -> None:
     other = foreign("def fill(t):\n    b = np.zeros(2)\n    b[0] = t\n    return b\n")
+    fill = other.fill
+    t = dnp.array(1.0).requires_grad_()
+    ndgrad.lift(lambda t: other.fill(t) + np.zeros(2))(t).sum().backward()
+    ndgrad.lift(lambda t: fill(t) + np.zeros(2))(t).sum().backward()
+    assert t.grad.item() == 2.0
+    assert type(other.fill(1.0)) is np.ndarray
+
+
+def test_an_error_in_code_that_ran_unchanged_names_the_line_to_write() -> None:
+    other = foreign(
+        "class Filter:\n    def run(self, t):\n        b = np.zeros(2)\n        b[0] = t\n        return b.sum()\nfixed = Filter()\n"
+    )
+    fixed = other.fixed
 
     def f(t: Any) -> Any:
-        return other.fill(t) + np.zeros(2)
+        return fixed.run(t)
 
     t = dnp.array(1.0).requires_grad_()
-    with pytest.raises(ValueError, match="sequence"):
-        ndgrad.lift(f)(t)
-    fill = other.fill
-
-    def g(t: Any) -> Any:
-        return fill(t) + np.zeros(2)
-
     with pytest.raises(ValueError, match="sequence") as caught:
-        ndgrad.lift(g)(t)
-    assert "another_package.fill (of another package)" in "".join(caught.value.__notes__)
-    ndgrad.lift(g, also="another_package")(t).sum().backward()
-    ndgrad.lift(f, also=(other,))(t).sum().backward()
-    assert t.grad.item() == 2.0
+        ndgrad.lift(f)(t)
+    assert "ndgrad.lift(f, also='another_package')" in "".join(caught.value.__notes__)
+    for also in ("another_package", other, "*"):
+        ndgrad.lift(f, also=also)(t).backward()
+    assert t.grad.item() == 3.0
 
 
 def test_a_plain_argument_that_receives_gradients_is_refused() -> None:

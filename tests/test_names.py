@@ -63,7 +63,6 @@ def test_pages_are_as_the_names_say():
         ("ndgrad.distributed", "TCPStore", "MPI"),
         ("ndgrad", "quint8", "Quantised"),
         ("ndgrad.utils", "cpp_extension", "C\\+\\+"),
-        ("ndgrad.jit", "save", "state_dict"),
         ("ndgrad.cuda", "temperature", "nvidia-smi"),
         ("ndgrad.compiler", "set_default_backend", "guards"),
         ("ndgrad.backends.cuda", "cufft_plan_cache", "CuPy"),

@@ -54,6 +54,7 @@ _FROM = {
         "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled "
         "set_autocast_gpu_dtype"
     ),
+    "_C._files": "PyTorchFileReader",
     "amp.grad_scaler": "GradScaler",
     "as_torch": "install_as_torch uninstall_as_torch",
     "cuda": "OutOfMemoryError",
@@ -77,6 +78,7 @@ _FROM = {
     "control_flow": "cond while_loop",
     "func": "vmap",
     "_src.lifting.entry": "lift",
+    "jit": "ScriptFunction ScriptModule",
     "serialization": "load save",
     "utils.dlpack": "to_dlpack",
     # Functions that torch has both at its top level and in nn.functional.
@@ -112,6 +114,7 @@ _CONSTANTS: dict[str, _Any] = {
             "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided",
         )
     },
+    "legacy_contiguous_format": _devices.contiguous_format,
     "inf": float("inf"),
     "nan": float("nan"),
     "pi": 3.141592653589793,

@@ -13,6 +13,7 @@ from ndgrad import (
     signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as
     torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
 )
+from ndgrad._C._files import PyTorchFileReader as PyTorchFileReader
 from ndgrad._src.arrays.dtypes import (
     can_cast as can_cast, dtype as dtype, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo,
     promote_types as promote_types, result_type as result_type, set_default_dtype as set_default_dtype,
@@ -72,11 +73,11 @@ from ndgrad._src.tensor.functions.einsum import einsum as einsum
 from ndgrad._src.tensor.functions.elementwise import (
     abs_ as _absolute_, abs_ as abs_, add as add, celu as celu, celu_ as celu_, clamp as _clip, clamp as clamp, clamp_
     as _clip_, clamp_ as clamp_, complex as complex, conj as conj, conj_physical as conj_physical, conj_physical_ as
-    conj_physical_, div as _divide, div as _true_divide, div as div, float_power as float_power, hardshrink as
-    hardshrink, imag as imag, logit as logit, logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_,
-    polar as polar, positive as positive, real as real, rsub as rsub, selu as selu, selu_ as selu_, sgn as sgn, sign as
-    sign, sinc as sinc, sinc_ as sinc_, sub as _subtract, sub as sub, threshold as threshold, threshold_ as threshold_,
-    where as where,
+    conj_physical_, div as _divide, div as _true_divide, div as div, fake_quantize_per_tensor_affine as
+    fake_quantize_per_tensor_affine, float_power as float_power, hardshrink as hardshrink, imag as imag, logit as logit,
+    logit_ as logit_, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_, polar as polar, positive as positive, real
+    as real, rsub as rsub, selu as selu, selu_ as selu_, sgn as sgn, sign as sign, sinc as sinc, sinc_ as sinc_, sub as
+    _subtract, sub as sub, threshold as threshold, threshold_ as threshold_, where as where,
 )
 from ndgrad._src.tensor.functions.fill import fill as fill, fill_ as fill_, resize_as_ as resize_as_, zero_ as zero_
 from ndgrad._src.tensor.functions.gamma import (
@@ -234,6 +235,7 @@ from ndgrad.cuda import OutOfMemoryError as OutOfMemoryError
 from ndgrad.cuda.streams import Event as Event, Stream as Stream
 from ndgrad.func import vmap as vmap
 from ndgrad.futures import Future as Future
+from ndgrad.jit import ScriptFunction as ScriptFunction, ScriptModule as ScriptModule
 from ndgrad.nn.functional import (
     adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_max_pool1d as adaptive_max_pool1d, alpha_dropout as
     alpha_dropout, avg_pool1d as avg_pool1d, batch_norm as batch_norm, bilinear as bilinear,
@@ -1065,6 +1067,7 @@ sparse_coo: layout
 sparse_csc: layout
 sparse_csr: layout
 strided: layout
+legacy_contiguous_format: memory_format
 inf: _float
 nan: _float
 pi: _float

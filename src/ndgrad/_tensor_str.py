@@ -23,7 +23,7 @@ class _Options:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(self, name):
-            raise AttributeError(f"there is no print option {name!r}")
+            raise AttributeError(f"there is no print option {name!r} [nd-option]")
         set_printoptions(**{**_printing.get_printoptions(), name: value})
 
 

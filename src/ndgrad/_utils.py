@@ -104,7 +104,7 @@ class ExceptionWrapper:
         try:
             error = self.exc_type(message)
         except Exception:
-            raise RuntimeError(message) from None
+            raise RuntimeError(f"{message} [nd-worker]") from None
         raise error
 
 

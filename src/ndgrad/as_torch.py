@@ -118,6 +118,22 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, origin="ndgrad", is_package=True)
 
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """Yield the metadata of `torch`, which `importlib.metadata` looks for. An installed package has its own."""
+        if getattr(context, "name", None) not in (None, "torch"):
+            return
+        import importlib.metadata as metadata  # few programs ask for versions
+
+        class TorchDistribution(metadata.Distribution):
+            def read_text(self, filename: str) -> str | None:
+                return f"Metadata-Version: 2.1\nName: torch\nVersion: {VERSION}\n" if filename == "METADATA" else None
+
+            def locate_file(self, path: Any) -> Any:
+                return Path(ndgrad.__file__).parent / path
+
+        if not _is_installed:
+            yield TorchDistribution()
+
     def create_module(self, spec: Any) -> ModuleType | None:
         return None
 
@@ -173,10 +189,14 @@ def _find_module(name: str) -> ModuleType:
 
 
 _finder = _Finder()
+#: True if the package `torch` of this environment, with metadata of its own, is in use.
+_is_installed = False
 
 
 def run_torch_package() -> None:
     """Replace the installed package `torch`, which is being imported, by this one."""
+    global _is_installed
+    _is_installed = True
     with _lock:
         _insert_finder()
         sys.modules["torch"] = _make_torch()

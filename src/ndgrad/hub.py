@@ -63,7 +63,9 @@ def _import_folder(function: str, repo: str | os.PathLike[str], source: str) -> 
         raise ValueError(f"Unknown source: {source!r}. Allowed values: 'github' | 'local'. [nd-option]")
     path = folder / _CONFIG
     if not path.is_file():
-        raise FileNotFoundError(f"hub.{function}: there is no {_CONFIG} in {folder}. Give the folder that has it.")
+        raise FileNotFoundError(
+            f"hub.{function}: there is no {_CONFIG} in {folder}. Give the folder that has it. [nd-path]"
+        )
     spec = importlib.util.spec_from_file_location(_CONFIG, path)
     assert spec is not None
     assert spec.loader is not None
@@ -84,7 +86,7 @@ def _find_entry(module: ModuleType, name: str) -> Any:
         raise ValueError("Invalid input: model should be a string of function name. [nd-type]")
     found = getattr(module, name, None)
     if not callable(found):
-        raise RuntimeError(f"Cannot find callable {name} in hubconf. Call hub.list() for the names. [nd-name]")
+        raise RuntimeError(f"Cannot find callable {name} in hubconf. Call hub.list() for the names. [nd-key]")
     return found
 
 

@@ -268,7 +268,7 @@ PROGRAM = """
 import sys
 import ndgrad as nd
 from ndgrad import nn, optim
-model = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 4))
+model = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.Linear(8, 4))
 optimizer = optim.AdamW(model.parameters())
 model(nd.ones(5, 3)).softmax(-1).sum().backward()
 optimizer.step()

@@ -84,7 +84,7 @@ SAID = {
     "a view without grad": (
         made_without_grad,
         "A view was created in no_grad mode and is being modified inplace with grad mode enabled",
-        "no_grad too",
+        "inside the no_grad block, or both outside",
     ),
     "a view of inference mode": (
         made_in_inference_mode,

@@ -42,7 +42,19 @@ SMALL: dict[str, Any] = {name: number for number, names in _NUMBERS.items() for 
     "layerdrop": 0.0, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
 }  # fmt: skip
 #: Settings that single architectures need beside these.
-MORE: dict[str, dict[str, Any]] = {}
+MORE: dict[str, dict[str, Any]] = {
+    "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
+    "t5": {"decoder_start_token_id": 0},
+    "mt5": {"decoder_start_token_id": 0},
+    "umt5": {"decoder_start_token_id": 0},
+    "longt5": {"decoder_start_token_id": 0, "local_radius": 4},
+    "switch_transformers": {"decoder_start_token_id": 0},
+    "convnext": {"hidden_sizes": [8, 16], "depths": [1, 1], "num_stages": 2},
+    "resnet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"},
+    "regnet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "groups_width": 4},
+    "swin": {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 4], "window_size": 2, "hidden_size": 32},
+    "poolformer": {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1], "num_encoder_blocks": 4},
+}
 #: Kinds of models, with the class of transformers that builds them.
 KINDS = {
     "causal": "AutoModelForCausalLM",
@@ -100,7 +112,8 @@ def make_inputs(model: Any, kind: str) -> dict[str, Any]:
     draw = np.random.RandomState(7)
     config = model.config
     if kind == "image" or (kind == "encoder" and model.main_input_name == "pixel_values"):
-        size = config.image_size if isinstance(getattr(config, "image_size", 32), int) else config.image_size[0]
+        size = getattr(config, "image_size", 32)
+        size = size if isinstance(size, int) else size[0]
         pixels = draw.standard_normal((2, getattr(config, "num_channels", 3), size, size)).astype("float32")
         made: dict[str, Any] = {"pixel_values": torch.tensor(pixels)}
         if kind == "image":

@@ -27,6 +27,7 @@ LIMITS = {
     "gaussian_process": 0.1,
     "hamiltonian_monte_carlo": 0.5,
     "implicit_layer": 0.1,
+    "lora_finetuning": 1e-3,
     "meta_learning": 0.8,
     "ode_parameters": 0.25,
     "optimal_control": 0.2,
@@ -36,7 +37,7 @@ LIMITS = {
     "tensor_network": 1e-2,
     "variational_inference": 0.5,
 }
-NEEDS = {"bundle_adjustment": "scipy", "implicit_layer": "scipy", "ode_parameters": "scipy", "digits": "sklearn"}
+NEEDS = {"bundle_adjustment": "scipy", "implicit_layer": "scipy", "ode_parameters": "scipy", "digits": "sklearn", "lora_finetuning": "peft"}
 SLOW = {"ode_parameters", "hamiltonian_monte_carlo", "physics_informed"}
 # the cells are the script's own lines: these few say that they run one after the other, the rest is left to test-long
 QUICK_NOTEBOOKS = {"bundle_adjustment", "c_kernel", "deconvolution", "gaussian_process", "variational_inference"}

@@ -119,7 +119,7 @@ def test_linear_ops_are_additive_and_homogeneous(one):
 
 
 REDUCTIONS = {
-    "sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all, "mean": np.mean,
+    "sum": np.sum, "prod": np.prod, "product": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all, "mean": np.mean,
     "logsumexp": lambda x: np.log(np.sum(np.exp(x))),
 }  # fmt: skip
 

@@ -59,6 +59,7 @@ OTHER_NAMES = {
     "_src/compiler/cuda/class_loss._REDUCTIONS",
     "_src/compiler/kernels/slices.PARAMETERS",
     "_src/lifting/numbers._CMATH",
+    "_src/lifting/numbers._DOMAINS",
     "_src/lifting/numbers._MATH",
     "_src/tensor/functions/comparison._IN_PLACE",
     "_src/tensor/functions/elementwise._DIVISIONS",

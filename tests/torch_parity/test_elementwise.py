@@ -350,6 +350,7 @@ PROGRAMS = {
     "logit eps": (lambda lib, x: lib.logit(x, 0.1), [0.1, 0.9, 0.5, -1.0, 2.0, NAN, 0.05]),
     "logit_ eps": (lambda lib, x: (x * 1.0).logit_(eps=0.1), [0.1, 0.9, 0.5, 0.05]),
     "nan_to_num": (lambda lib, x: lib.nan_to_num(x, 1.0, 2.0, 3.0), [1.0, NAN, INF, -INF]),
+    "fake quantize": (lambda lib, x: lib.fake_quantize_per_tensor_affine(x, 0.25, 1, -8, 7), [0.3, -1.1, 9.0, -9.0, NAN, INF, -INF]),
     "nan_to_num complex": (lambda lib, x: lib.nan_to_num(x.detach()), [complex(NAN, 1), complex(1, INF), 1 + 1j]),
     "threshold": (lambda lib, x: lib.threshold(x, 1.0, 5.0), [1.0, 2.0, 0.0, NAN]),
     "threshold_": (lambda lib, x: lib.threshold_(x * 1.0, 1.0, 5.0), [1.0, 2.0, 0.0]),

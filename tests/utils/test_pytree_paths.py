@@ -51,6 +51,8 @@ def test_named_tuples_and_dataclasses_are_led_to_by_name():
         p: object
 
     tree = State(Point(1, [2]))
+    assert trees.tree_leaves(tree) == [tree]  # as in torch, a class without registration is a leaf
+    trees.register_dataclass(State)
     assert [trees.keystr(path) for path, _ in trees.tree_leaves_with_path(tree)] == [".p.x", ".p.y[0]"]
     assert trees.tree_map_with_path(lambda path, leaf: len(path), tree) == State(Point(2, [3]))
 

@@ -8,6 +8,7 @@ import weakref as _weakref
 from contextlib import AbstractContextManager
 
 from ndgrad._C import _autograd, _functions, _functorch, _nn
+from ndgrad._C._files import PyTorchFileReader
 from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.arrays.generator import Generator
 from ndgrad._src.core.grad_mode import inference_mode as _InferenceMode
@@ -35,7 +36,8 @@ from ndgrad.overrides import has_torch_function_unary as _has_torch_function_una
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph", "Size", "TensorBase", "Value",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph",
+    "PyTorchFileReader", "Size", "TensorBase", "Value",
     "_AutoDispatchBelowAutograd", "_InferenceMode",
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",

@@ -511,9 +511,9 @@ def _tell(
     for i, g in enumerate(grads):
         if g is None and second:
             raise RuntimeError(
-                f"The output of the user-provided function is independent of input {i}, or the jacobian of the "
-                f"user-provided function with respect to input {i} is independent of input {i}, as a linear function's "
-                f"is ({name}): then the Hessian is zero, which strict mode does not allow. [nd-unused]"
+                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                f"input {i} is independent of the input, as a linear function's is ({name}): then the Hessian is zero, "
+                "which strict mode does not allow. [nd-unused]"
             )
         if g is None:
             raise RuntimeError(

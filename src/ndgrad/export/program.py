@@ -357,8 +357,8 @@ def export(
     >>> program = export(lambda x: (x * 2).reshape(-1), (ndgrad.ones(4, 3),), dynamic_shapes=({0: batch},))
     >>> print(program.graph_module.code.strip())
     def forward(self, x):
-        sym_size = ndgrad.ops.aten.sym_size.default(x, 0)
-        mul = ndgrad.ops.aten.mul.default(x, 2);  x = None
+        mul = ndgrad.ops.aten.mul.default(x, 2)
+        sym_size = ndgrad.ops.aten.sym_size.default(x, 0);  x = None
         mul_1 = sym_size * 3;  sym_size = None
         reshape = ndgrad.ops.aten.reshape.default(mul, shape = (mul_1,));  mul = mul_1 = None
         return (reshape,)

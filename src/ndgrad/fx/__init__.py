@@ -19,7 +19,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any  # underscored: not part of the namespace
 
-from ndgrad._src.foundations.missing_names import refusal as _refusal
+from ndgrad._src.foundations.missing_names import find_alias as _find_alias
 from ndgrad.fx._code import CodeGen
 from ndgrad.fx._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from ndgrad.fx.graph import Graph
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_importlib.import_module(_LATER[name]), name)
     if name in _SUBMODULES:
         return _importlib.import_module(f"ndgrad.fx.{name}")
-    raise _refusal(__name__, name)
+    return _find_alias(__name__, name)
 
 
 __all__ = [

@@ -14,7 +14,9 @@ treated alike; `s[...] = value` and `out=s` write into their memory, and those c
 
 from __future__ import annotations
 
+import builtins
 import math
+import operator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -23,17 +25,19 @@ import numpy as np
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.detach_checks import at_stake, stake_of
 from ndgrad._src.core.inplace import write
+from ndgrad._src.core.inplace_shape import change_shape
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.subclass import add_tensor_type
 from ndgrad._src.core.variable import Variable, np_dtype
-from ndgrad._src.debug.scipy_calls import advice
+from ndgrad._src.debug.scipy_calls import advice, lift_line
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import complex as complex_ops
 from ndgrad._src.ops import fill as fill_ops
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import shape as shape_ops
+from ndgrad._src.ops.window import geometry_of
 from ndgrad._src.tensor.arguments import as_shape
 from ndgrad._src.tensor.checks import NOT_AN_ARRAY, hand_out, is_called_by_scipy_sparse, vmap_error
 from ndgrad._src.tensor.functions import convert, fill, shape
@@ -97,11 +101,14 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return tuple(shape[1:] if meta is not None and meta.batch_level else shape)
 
     @shape.setter
-    def shape(self, value: object) -> None:
-        raise AttributeError(
-            "an Array's shape cannot be assigned: views of its memory may exist. Write x = x.reshape(...). "
-            "[nd-immutable]"
-        )
+    def shape(self, value: Shape) -> None:
+        wanted = _infer_shape(as_shape((value,)), self)
+        if not shape_ops.can_view(self.shape, geometry_of(self).strides, wanted):
+            raise AttributeError(
+                f"Incompatible shape for in-place modification: an Array of shape {self.shape} and strides "
+                f"{self.strides} cannot have shape {wanted} without a copy. Write x = x.reshape(...). [nd-immutable]"
+            )
+        change_shape(shape_ops.reshape, self, {"shape": wanted}, "ViewBackward0")
 
     @property
     def size(self) -> int:  # NumPy's property in place of torch's method
@@ -212,8 +219,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         >>> np.zeros((2, 3, 4)).transpose(1, 0, 2).shape
         (3, 2, 4)
         """
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
-            axes = () if axes[0] is None else tuple(axes[0])
+        if len(axes) == 1 and not isinstance(axes[0], (int, np.integer)):
+            axes = () if axes[0] is None else tuple(map(operator.index, axes[0]))
         if not axes:
             return _reverse_axes(self)
         if len(axes) != self.ndim or len({a % self.ndim for a in axes}) != self.ndim:
@@ -234,6 +241,10 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             raise TypeError(
                 "Array.view() takes a dtype, as NumPy's does. To change the shape, call reshape(). [nd-arguments]"
             )
+        kind = dtype if isinstance(dtype, builtins.type) else type
+        finish = getattr(kind, "finish_view", None)
+        if finish is not None:  # a class of lifted code
+            return cast("Array", finish(self))
         if type is not None and not _is_array_class(type):
             raise TypeError(
                 f"Array.view(): type is {type!r}, which is no class of arrays. Leave it out. [nd-arguments]"
@@ -400,6 +411,17 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         refuse_memory(self)
         self.numpy().tofile(fid, sep, format)
 
+    def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+        """Set flags of the memory, as NumPy does.
+
+        >>> import ndgrad.numpy as np
+        >>> x = np.zeros(2)
+        >>> x.setflags(write=False)
+        >>> x.flags.writeable
+        False
+        """
+        sample_of(self).setflags(write=write, align=align, uic=uic)
+
     def __copy__(self) -> Array:
         """Return a copy with its history, for `copy.copy(x)`, as NumPy does."""
         return self.copy()
@@ -446,6 +468,8 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if is_called_by_scipy_sparse():
             return NOT_AN_ARRAY
+        if _has_stake(self) and in_lifted_call.get():  # NumPy itself asks for __array_interface__ first
+            return cast("NDArray[Any]", self if dtype is None else self.astype(dtype, copy=bool(copy)))
         refuse_memory(self)
         return super().__array__(dtype, copy)
 
@@ -506,8 +530,8 @@ def _loss_error(t: Array, call: str) -> TypeError:
         f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
         "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
         "use ndgrad.numpy's functions instead of math's, print with "
-        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}(). '
-        "[nd-drops-gradient]"
+        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}().'
+        f"{lift_line()} [nd-drops-gradient]"
     )
 
 
@@ -535,7 +559,7 @@ def refuse_memory(t: Array) -> None:
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
             "and a computation on it would drop the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), "
             "numpy.vectorize and others do that cannot see tensors: use ndgrad.numpy (array, stack, vectorize, ...) "
-            f"there. For the values alone: t.detach().numpy().{advice()} [nd-drops-gradient]"
+            f"there. For the values alone: t.detach().numpy().{advice()}{lift_line()} [nd-drops-gradient]"
         )
 
 

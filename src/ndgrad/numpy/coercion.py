@@ -24,6 +24,7 @@ from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.open_levels import birth_level
 from ndgrad._src.core.plain_arrays import NotNumbers, check_plain
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype, wrap
+from ndgrad._src.debug.scipy_calls import lift_line
 from ndgrad._src.foundations import devices
 from ndgrad._src.ops import cast as cast_ops
 from ndgrad._src.ops import comparison as comparison_ops
@@ -59,7 +60,29 @@ def as_array(x: ArrayLike) -> Array:
         return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
         return stack_items(x)
+    if x.__class__ not in _PLAIN_VALUES and is_other_array(x):
+        raise OtherArray(f"{type(x).__qualname__} has functions of its own for NumPy's [nd-dispatch]")
     return constant(check_plain(np.asarray(x)))
+
+
+_PLAIN_VALUES = frozenset((bool, int, float, complex, list, tuple, np.float64, np.int64, np.bool_))
+
+
+class OtherArray(NotNumbers):
+    """An argument is an array of another library, whose class implements NumPy's functions."""
+
+
+def is_other_array(x: object) -> bool:
+    """True if the class of an argument implements NumPy's functions itself: a quantity with a unit, an array of another
+    library, or a lifted subclass of ndarray."""
+    if isinstance(x, Variable):
+        return hasattr(x, "follows_numpy_subclass")
+    kind = type(x)
+    return (
+        hasattr(kind, "__array_function__")
+        and getattr(kind, "__array_ufunc__", None) is not None
+        and not isinstance(x, (np.ndarray, np.generic))
+    )
 
 
 def constant(values: Any) -> Array:
@@ -114,6 +137,8 @@ def with_detour(function: Callable[..., Any], theirs: Callable[..., Any], name: 
             kwargs = rename_keywords(function, known, kwargs)
         try:
             return function(*args, **kwargs)
+        except OtherArray:
+            return theirs(*args, **kwargs)
         except NotNumbers:
             if holds_tensors((*args, *kwargs.values())):
                 raise
@@ -347,7 +372,7 @@ def refuse_loss_in_memory(name: str, out: Any, *values: object) -> None:
             f"{name}: what is written {stake_of(lost)} (shape {tuple(lost.shape)}), and the target is a plain "
             f"numpy.ndarray (shape {tuple(out.shape)}), which has no graph: the derivative would be lost. "
             "Make the buffer with ndgrad.numpy (zeros, array), or write x = x + y instead of x += y; "
-            "for values without derivatives, detach() the tensor. [nd-drops-gradient]"
+            f"for values without derivatives, detach() the tensor.{lift_line()} [nd-drops-gradient]"
         )
 
 

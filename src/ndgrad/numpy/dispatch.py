@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.debug.scipy_calls import lift_line
 
 #: NumPy's modules and ours.
 MODULES = {
@@ -77,8 +78,8 @@ def refusal(function: Any) -> TypeError:
         return TypeError(f"{module}.{name}() does not take tensors: {REFUSED[name]}. [nd-no-derivative]")
     return TypeError(
         f"{module}.{name}() has no implementation for tensors, and NumPy's own would drop the graph. Write it with "
-        "functions that dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass. "
-        "[nd-no-derivative]"
+        "functions that dir(ndgrad.numpy) lists, or pass t.detach().numpy() if no gradient is meant to pass."
+        f"{lift_line()} [nd-no-derivative]"
     )
 
 

@@ -17,6 +17,7 @@ from ndgrad._src.core.plain_arrays import NotNumbers
 from ndgrad._src.core.variable import Variable
 from ndgrad.numpy import ufunc_methods
 from ndgrad.numpy._array import Array
+from ndgrad.numpy.coercion import is_other_array
 from ndgrad.numpy.ufuncs import READY, call, straight
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class UniversalFunction:
                 return self.ufunc(*inputs)
             if quick is None and len(inputs) == self.ufunc.nin:
                 self._quick = straight(self.ufunc)
+        if any(x.__class__ not in READY and is_other_array(x) for x in inputs):
+            return self.ufunc(*inputs, **kwargs)  # the class's own __array_ufunc__
         try:
             return call(self.ufunc, *inputs, **kwargs)
         except NotNumbers:

@@ -17,6 +17,7 @@ from ndgrad._src.arrays.precision import FLOATING, is_inexact, is_number
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.plain_arrays import NotNumbers, check_plain
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.debug.scipy_calls import lift_line
 from ndgrad._src.ops import (
     arithmetic,
     bitwise,
@@ -318,7 +319,7 @@ def implementation(ufunc: np.ufunc) -> Callable[..., Any]:
             raise NotNumbers(f"numpy.{name}() does not take tensors: {REFUSED[name]}. [nd-no-derivative]")
         raise TypeError(
             f"the ufunc {name!r} has no derivative that ndgrad knows, and computing it on plain values would drop "
-            f"the graph. {_nearest(ufunc)} [nd-no-derivative]"
+            f"the graph. {_nearest(ufunc)}{lift_line()} [nd-no-derivative]"
         )
     return found
 

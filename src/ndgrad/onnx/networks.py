@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.pooling import adaptive_taps
+from ndgrad._src.arrays.taps import Taps
 from ndgrad._src.compiler.program.program import Instruction, Value
 from ndgrad.onnx.arrays import write_reduction
 from ndgrad.onnx.graph import Graph, OnnxExporterError
@@ -120,15 +123,18 @@ def _avg_pool(g: Graph, i: Instruction) -> str:
 def _adaptive(g: Graph, i: Instruction) -> Any:
     value, sizes = i.arguments[0], i.settings["sizes"]
     spatial = [int(n) for n in g.require_fixed(g.shape(value)[-len(sizes) :], "the size of an adaptive pooling")]
+    is_mean = i.op.name == "adaptive_avg_pool"
     if any(n % m for n, m in zip(spatial, sizes)):
+        if is_mean:
+            dims = range(value.ndim - len(sizes), value.ndim)
+            return _write_taps(g, i, dims, adaptive_taps((1, 1, *spatial), tuple(sizes)))
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: adaptive pooling of {spatial} to {list(sizes)} has windows of different sizes, "
+            f"ndgrad.onnx.export: adaptive max pooling of {spatial} to {list(sizes)} has windows of different sizes, "
             "which ONNX has not. Choose sizes that divide the input's. [nd-onnx]"
         )
     window = [n // m for n, m in zip(spatial, sizes)]
-    kind = "AveragePool" if "avg" in i.op.name else "MaxPool"
-    made = g.node(kind, g.names[value], kernel_shape=window, strides=window)
-    return made if len(i.results) == 1 else (made, "")
+    made = g.node("AveragePool" if is_mean else "MaxPool", g.names[value], kernel_shape=window, strides=window)
+    return made if is_mean else (made, "")
 
 
 # ----- normalisation and attention ------------------------------------------------------------------------------------
@@ -185,16 +191,18 @@ def _dropout(g: Graph, i: Instruction) -> str:
 
 @writes("resample")
 def _resample(g: Graph, i: Instruction) -> str:
-    """Write an interpolation along one dimension as a product with a matrix of few entries."""
-    value, dim, taps = i.arguments[0], i.settings["dim"], i.settings["taps"]
-    length = int(g.require_fixed(g.shape(value)[dim], "the size of an interpolation"))
-    matrix = np.zeros((length, taps.outputs))
-    weights = np.ones(taps.index.shape) if taps.weight is None else taps.weight
-    np.add.at(matrix, (taps.index, np.arange(taps.outputs)), weights)
-    if taps.empty is not None:
-        matrix[:, taps.empty] = 0
-    order = [d for d in range(value.ndim) if d != dim] + [dim]
-    back = np.argsort(order).tolist()
-    last = g.node("Transpose", g.names[value], perm=order)
-    made: str = g.node("Transpose", g.node("MatMul", last, g.constant(matrix, i.result.dtype)), perm=back)
+    dims = i.settings["dim"]
+    for dim in dims:
+        g.require_fixed(g.shape(i.arguments[0])[dim], "the size of an interpolation")
+    return _write_taps(g, i, dims, i.settings["taps"])
+
+
+def _write_taps(g: Graph, i: Instruction, dims: Sequence[int], taps: Sequence[Taps]) -> str:
+    """Write a weighted sum along some dimensions as products with matrices of few entries."""
+    value = i.arguments[0]
+    made: str = g.names[value]
+    for dim, along in zip(dims, taps, strict=True):
+        order = [d for d in range(value.ndim) if d != dim] + [dim]
+        product = g.node("MatMul", g.node("Transpose", made, perm=order), g.constant(along.matrix, i.result.dtype))
+        made = g.node("Transpose", product, perm=np.argsort(order).tolist())
     return made

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndgrad._src.ops.resample import Taps
+from ndgrad._src.arrays.taps import Taps
 
 
 @dataclass(frozen=True)
@@ -102,5 +102,5 @@ def _same(values: Sequence[Any]) -> bool:
     if isinstance(first, np.ndarray):
         return all(np.array_equal(first, v) for v in values)
     if isinstance(first, Taps):
-        return all(_same(each) for each in zip(*((v.index, v.weight, v.empty) for v in values), strict=True))
+        return all(_same(each) for each in zip(*((v.index, v.weight, v.divisor) for v in values), strict=True))
     return all(v is first or v == first or (v != v and first != first) for v in values)

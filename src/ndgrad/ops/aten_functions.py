@@ -74,6 +74,15 @@ def _native_batch_norm(
     return out, x.mean(dims), (x.var(dims, correction=0) + eps).rsqrt()
 
 
+def _multiply_and_reduce(x: Any, other: Any, reduce: str) -> tuple[Any, Any]:
+    """Return the product of a csr matrix with a reduction, and the positions of chosen terms: none for sums."""
+    if reduce in ("amax", "amin"):
+        raise NotImplementedError(
+            f"_sparse_mm_reduce_impl: positions for {reduce!r} are not kept. Use ndgrad.sparse.mm. [nd-unsupported]"
+        )
+    return ndgrad.sparse.mm(x, other, reduce), ndgrad.empty(0, dtype=ndgrad.int64)
+
+
 def _softmax_backward(grad: Any, output: Any, dim: int, input_dtype: Any) -> Any:
     return ((grad - (grad * output).sum(dim, keepdim=True)) * output).to(input_dtype)
 
@@ -111,6 +120,11 @@ def _embedding(
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "_softmax": lambda x, dim, half_to_float: F.softmax(x, dim),
     "_log_softmax": lambda x, dim, half_to_float: F.log_softmax(x, dim),
+    "_pin_memory": lambda x, device=None: x.pin_memory(device),
+    "_sparse_addmm": lambda x, mat1, mat2, *, beta=1, alpha=1: ndgrad.sparse.addmm(
+        x, mat1, mat2, beta=beta, alpha=alpha
+    ),
+    "_sparse_mm_reduce_impl": _multiply_and_reduce,
     "_softmax_backward_data": _softmax_backward,
     "_log_softmax_backward_data": _log_softmax_backward,
     "_unsafe_view": lambda x, size: x.reshape(size),

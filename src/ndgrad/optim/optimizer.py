@@ -78,7 +78,7 @@ def _with_hooks(step: Step) -> Step:
         if self._stepping:
             return step(self, *args, **kwargs)
         args = (self, *args)
-        for hook in (*_STEP_HOOKS["pre"].values(), *own["_step_pre_hooks"].values()):
+        for hook in (*_STEP_HOOKS["pre"].values(), *own.get("_step_pre_hooks", {}).values()):
             answer = hook(self, args, kwargs)
             if answer is not None:
                 if not (isinstance(answer, tuple) and len(answer) == 2):
@@ -92,7 +92,7 @@ def _with_hooks(step: Step) -> Step:
             result = step(*args, **kwargs)
         finally:
             self._stepping = False
-        for hook in (*own["_step_post_hooks"].values(), *_STEP_HOOKS["post"].values()):
+        for hook in (*own.get("_step_post_hooks", {}).values(), *_STEP_HOOKS["post"].values()):
             hook(self, args, kwargs)
         return result
 
@@ -158,6 +158,10 @@ class Optimizer:
     tensor([0.5000])
     """
 
+    #: True while `step` runs, which may call that of a base class. On the class, for subclasses that do not call
+    #: `__init__` of this one.
+    _stepping = False
+
     #: True if real and imaginary parts of a complex parameter are updated like real parameters.
     _complex_as_real: ClassVar[bool] = True
     #: Entries of a parameter's state that are numbers, if `_update` is a formula that can run over all parameters at
@@ -201,8 +205,6 @@ class Optimizer:
         ):
             self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
         self._plans = Plans()
-        #: True while `step` runs, which may call that of a base class.
-        self._stepping = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -447,7 +449,7 @@ class Optimizer:
         return given[0] if given else None
 
     def _hook(self, name: str, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        hooks = self.__dict__[f"_{name}_hooks"]
+        hooks = self.__dict__.setdefault(f"_{name}_hooks", OrderedDict())
         handle = RemovableHandle(hooks, hook)
         if prepend:
             hooks.move_to_end(handle.id, last=False)

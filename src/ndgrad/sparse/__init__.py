@@ -13,12 +13,14 @@ import numpy as np
 
 import ndgrad
 from ndgrad._src.arrays.sparse import Coo
+from ndgrad._src.foundations.missing_names import find_alias as _find_alias
 from ndgrad._src.ops.vocabulary import tensor_ops as _ops
 from ndgrad._src.tensor.functions import sparse as _constructors
 from ndgrad._src.tensor.functions import sparse_parts as _parts
 from ndgrad._src.tensor.functions.sparse import check_sparse_tensor_invariants
 from ndgrad._src.tensor.public import publish_namespace
 from ndgrad._src.tensor.structured import constant
+from ndgrad._src.tensor.typed_classes import CLASSES as _CLASSES
 from ndgrad.sparse import functions, parts, products, text  # noqa: F401  # they fill the table of handlers
 from ndgrad.sparse.gradient_checks import as_sparse_gradcheck
 from ndgrad.sparse.tensor import HANDLERS, build, is_sparse
@@ -31,6 +33,28 @@ __all__ = [
     "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
     "spdiags", "spsolve", "sum",
 ]  # fmt: skip
+
+
+class _TypedSparse(type):
+    """Class of torch's typed classes of sparse tensors: calling one makes a tensor in coordinate layout."""
+
+    dtype: Any
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return is_sparse(value) and value.dtype is cls.dtype and value.layout is ndgrad.sparse_coo
+
+    def __call__(cls, indices: Tensor, values: Tensor, size: Any = None) -> Tensor:
+        made = values.to(cls.dtype)
+        sizes = () if size is None else (size,)
+        return ndgrad.sparse_coo_tensor(indices, made, *sizes)
+
+
+def __getattr__(name: str) -> Any:
+    if name.endswith("Tensor") and name in _CLASSES:
+        made = _TypedSparse(name, (), {"dtype": _CLASSES[name].dtype, "__doc__": "Sparse tensors of one dtype."})
+        globals()[name] = made
+        return made
+    return _find_alias(__name__, name)
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:

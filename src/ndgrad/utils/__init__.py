@@ -25,9 +25,10 @@ else:
     def __getattr__(name: str) -> ModuleType:
         if name in _SUBMODULES:
             return importlib.import_module(f"ndgrad.utils.{name}")
-        from ndgrad._src.foundations.missing_names import refusal  # only for missing names
+        from ndgrad._src.foundations.missing_names import find_alias  # only for missing names
 
-        raise refusal(__name__, name)
+        found: ModuleType = find_alias(__name__, name)
+        return found
 
 
 def __dir__() -> list[str]:

@@ -17,8 +17,6 @@ __all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
 
 #: Formulas of the user: op -> function of the arguments and `out_val`.
 flop_registry: dict[Any, Callable[..., int]] = {}
-#: Ops of the table that torch does not count.
-_ELEMENTWISE = frozenset(("add", "mul"))
 
 
 def _unpack(op: Any) -> Any:
@@ -141,7 +139,7 @@ class FlopCounterMode(DispatchMode):
         formula = self._formulas.get(_unpack(func)) or flop_registry.get(_unpack(func))
         if formula is not None:
             return int(formula(*args, **kwargs, out_val=out))
-        if not isinstance(func, Op) or func.name in _ELEMENTWISE:
+        if not isinstance(func, Op) or func.elementwise:  # torch counts products only
             return 0
         first = out[0] if isinstance(out, (tuple, list)) and out else out
         shapes = [tuple(a.shape) for a in args if isinstance(a, Variable)]

@@ -31,7 +31,7 @@ class WeakIdRef(weakref.ref[Any]):
         return super().__new__(cls, key, callback)
 
     def __init__(self, key: Any, callback: Any = None) -> None:
-        super().__init__(key, callback)
+        super().__init__(key, callback)  # type: ignore[call-arg]  # the stubs know no __init__ of weakref.ref
         self._id = id(key)
 
     def __call__(self) -> Any:
@@ -117,7 +117,9 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
         joined.update(self)
         return joined
 
-    def __ior__(self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Self:
+    def __ior__(  # type: ignore[misc]  # takes pairs too, as dict does
+        self, other: Mapping[Any, Any] | Iterable[tuple[Any, Any]]
+    ) -> Self:
         self.update(other)
         return self
 

@@ -28,7 +28,7 @@ class Held:
         return Held(self.array.reshape(shape))
 
 
-class Room:
+class Memory:
     def __init__(self, size):
         self.array = np.full(size, 255, np.uint8)  # reads of unwritten memory give NaN
         self.ptr = self.array.ctypes.data
@@ -41,7 +41,7 @@ def on_the_processor(monkeypatch):
         cache.cache_clear()
     monkeypatch.setattr(launch, "Kernel", emulator.Kernel)
     monkeypatch.setattr(launch, "new", lambda shape, dtype: Held(np.full(shape, np.nan, dtype)))
-    monkeypatch.setattr(launch, "room", Room)
+    monkeypatch.setattr(launch, "allocate", Memory)
     monkeypatch.setattr(launch, "shaped", lambda x, shape: x.reshape(shape))
     yield
     for cache in caches:

@@ -23,6 +23,7 @@ from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.terms import write_program
 from ndgrad._src.compiler.runtime import fused_ops
+from ndgrad._src.ops.normalization import _on_channels
 from ndgrad._src.ops.vocabulary import find, raw_ops
 from tests.compiler.cuda import emulator
 
@@ -55,6 +56,11 @@ def _larger(ops: Any, x: Any) -> Any:
     return x / ops.maximum(ops.sum(x, dim=(1,), keepdim=True), ops.amax(x, dim=(1,), keepdim=True))
 
 
+def _slope_of_group_norm(ops: Any, g: Any, x: Any, w: Any) -> Any:
+    """Return the gradients in x, w and b, where w and b have one number per channel."""
+    return _on_channels(ops, (g, x, w), {"dim": (2, 3), "constant": (3,), "eps": 1e-5})
+
+
 #: Functions with the shapes of their arguments.
 CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "softmax": (body("softmax", dim=1), [(5, 37)]),
@@ -73,6 +79,10 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "batch_norm": (body("native_batch_norm", dim=(0, 2, 3)), [(3, 4, 5, 6), (4, 1, 1), (4, 1, 1)]),
     "batch_norm of rows": (body("native_batch_norm", dim=(0,)), [(30, 9), (9,), (9,)]),
     "rms_norm": (body("rms_norm", dim=(1,)), [(7, 65), (65,)]),
+    "group_norm": (body("native_layer_norm", dim=(2, 3)), [(3, 2, 4, 50), (3, 2, 4, 1), (3, 2, 4, 1)]),
+    "group_norm of three dimensions": (body("native_layer_norm", dim=(1, 2, 3)), [(3, 2, 4, 7), (3, 2, 1, 1), (3, 2, 4, 7)]),
+    "slope of group_norm": (_slope_of_group_norm, [(3, 2, 4, 50), (3, 2, 4, 50), (3, 2, 4, 1)]),
+    "slope of group_norm with one channel": (_slope_of_group_norm, [(3, 2, 1, 50), (3, 2, 1, 50), (3, 2, 1, 1)]),
     "slope of log_softmax": (rule("log_softmax", "x", dim=1), [(5, 37), (5, 37)]),
     "slope of var": (rule("var", "x", dim=(1,)), [(9,), (9, 41)]),
     "slope of var of a square": (rule("var", "x", dim=(1,)), [(41,), (41, 41)]),
@@ -157,8 +167,11 @@ def test_programs_that_have_no_rows() -> None:
     assert plan(lambda ops, x: ops.sum(x, dim=(1,), keepdim=True) + ops.sum(x, dim=(2,), keepdim=True), [x]) is None
     assert plan(lambda ops, x: ops.exp(x), [x]) is None
     assert plan(lambda ops, x: ops.sum(ops.reshape(x, shape=(8, 24)), dim=(1,)), [x]) is None
-    # An argument that varies along a part of the rows.
-    assert plan(lambda ops, x, w: ops.sum(x * w, dim=(1, 2)), [x, w]) is None
+    # An argument that varies along the last part of the rows only, and a sum over a segment that others need.
+    assert plan(lambda ops, x, w: ops.sum(x * w, dim=(1, 2)), [x, w]) is not None
+    assert plan(lambda ops, x, w: ops.sum(x * w, dim=(0, 1, 2)), [x, w]) is None
+    parts = lambda ops, x: ops.sum(x, dim=(2,), keepdim=True)
+    assert plan(lambda ops, x: ops.sum(x, dim=(1, 2), keepdim=True) * ops.exp(parts(ops, x)), [x]) is None
     # A reduced value without its dimensions, against elements of a square.
     square = draw(5, 5)
     assert plan(lambda ops, x: x - ops.sum(x, dim=(1,)), [square]) is None

@@ -184,9 +184,6 @@ SAMPLES = {
     + [backward_sample(avg_pool, (1, 1, 4), (4,), mean((2,)), complex_of)],
     "adaptive_avg_pool": [Sample((r.standard_normal(shape),), {"sizes": sizes}, reference=adaptive_avg_pool) for shape, sizes in ADAPTIVE]
     + [Sample((complex_of((1, 1, 5)),), {"sizes": (2,)}, reference=adaptive_avg_pool)],
-    "adaptive_avg_pool_backward": [
-        backward_sample(adaptive_avg_pool, shape, shape[2:], {"sizes": sizes}, r.standard_normal) for shape, sizes in ADAPTIVE
-    ],
     "take_pooled": [
         Sample((X, INDEX % 6), reference=take),
         Sample((X + 1j * X[::-1], INDEX % 6), reference=take),

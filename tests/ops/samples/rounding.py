@@ -32,6 +32,15 @@ def copysign(x, y):
 
 INFINITE = dict.fromkeys(("jvp", "vjp", "vmap"), "the sample has infinities")
 
+BYTES = {"scale": 0.25, "inverse": 4.0, "zero_point": 0, "quant_min": -128, "quant_max": 127}
+JUMPING = dict.fromkeys(("jvp", "vjp"), "its gradient is that of the function without rounding, by definition")
+
+
+def fake_quantize(x, scale, inverse, zero_point, quant_min, quant_max):
+    levels = np.clip(np.nan_to_num(np.rint(x / scale) + zero_point, nan=-np.inf, neginf=-np.inf, posinf=np.inf), quant_min, quant_max)
+    return (levels - zero_point) * scale
+
+
 SAMPLES = {
     "round": [
         *unary(each(round), X),
@@ -70,6 +79,10 @@ SAMPLES = {
         Sample((x,), reference=np.vectorize(lambda v: math.frexp(v)[1], otypes=[np.int32]))
         for x in (X, X[0, 0], np.array([1e-310, 0.0, 4.0]))
     ],
+    "fake_quantize_per_tensor_affine": [
+        Sample((x,), BYTES, fake_quantize, skip=JUMPING, smooth=False) for x in (X, X.T, X[0, 0], EMPTY, 100 * X)
+    ]
+    + [Sample((BROKEN,), {**BYTES, "zero_point": 3, "quant_min": -8}, fake_quantize, skip=JUMPING, smooth=False)],
     "nan_to_num": [
         *unary(nan_to_num, X),
         Sample((BROKEN,), {}, nan_to_num, skip=INFINITE, smooth=False),

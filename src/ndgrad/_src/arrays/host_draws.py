@@ -138,7 +138,8 @@ class HostSource:
                 np.multiply(radius, np.cos(angle), out=both[:, 0])
                 np.multiply(radius, np.sin(angle), out=both[:, 1])
             generator.normal = float(made[-1]) if made.size > count else None
-        return made[:count].reshape(shape)
+        # The result keeps no number of the next call.
+        return (made[:count].copy() if made.size > count else made).reshape(shape)
 
     def permutation(self, shape: Any) -> Any:
         """Return the numbers 0 ... n-1 in random order, along the last dimension."""
@@ -153,10 +154,12 @@ class HostSource:
         """Context with functions that return the next uniform and the next normal number, in double precision."""
         generator = self.generator
         with generator.lock:
-            start, total, left = generator.twister.state(), 0, iter(())
+            start, total = generator.twister.state(), 0
+            left: Any = iter(())
 
             def uniform() -> float:
                 nonlocal total, left
+                u: float
                 for u in left:
                     return u
                 size = max(64, min(total, 1 << 16))
@@ -260,10 +263,10 @@ def uniform(source: HostSource, shape: Any, dtype: Any, *, low: float, high: flo
         if dtype == wide:
             return made
     else:
-        low, high = wide.type(low), wide.type(high)
-        made = multiply_add(made, high - low, low)
+        start = wide.type(low)
+        made = multiply_add(made, wide.type(high) - start, start)
     made = cast(made, dtype)
-    end = dtype.type(high)
+    end = dtype.type(wide.type(high))
     if (made == end).any() and low < high:  # rounding has reached the end, which is excluded
         made = np.where(made == end, dtype.type(low), made)
     return made
@@ -384,9 +387,21 @@ def gamma(source: HostSource, alpha: Any) -> Any:
 
 
 def dirichlet(source: HostSource, alpha: Any) -> Any:
-    """Gamma numbers divided by their sum along the last dimension."""
-    samples = gamma(source, alpha.astype(np.float64))
-    return samples / samples.sum(-1, keepdims=True)
+    """Gamma numbers divided by their sum along the last dimension.
+
+    If all of them underflow, the concentrations are tiny, and a sample lies in a corner, with probabilities in
+    proportion to the concentrations. torch returns equal parts there.
+    """
+    alpha = alpha.astype(np.float64)
+    samples = gamma(source, alpha)
+    total = samples.sum(-1, keepdims=True)
+    if (is_lost := total[..., 0] == 0).any():
+        shares = np.cumsum(alpha[is_lost], -1)
+        drawn = source.unit(shares.shape[:1], _DOUBLE)[:, None] * shares[:, -1:]
+        corners = np.minimum((shares <= drawn).sum(-1), alpha.shape[-1] - 1)
+        samples[is_lost] = corners[:, None] == np.arange(alpha.shape[-1])
+        total = samples.sum(-1, keepdims=True)
+    return samples / total
 
 
 def von_mises(source: HostSource, loc: Any, concentration: Any) -> Any:

@@ -31,7 +31,7 @@ class Twister:
 
     def seed(self, seed: int) -> None:
         """Start from a seed. Only its lower 32 bits count, as in torch."""
-        self._bits._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]  # as RandomState.seed
+        self._bits._legacy_seeding(seed & 0xFFFFFFFF)  # as RandomState.seed
 
     def state(self) -> bytes:
         """Return the words of the state and the number of words of it that were drawn, of 32 bits each."""
@@ -61,7 +61,8 @@ def _map_memory(bits: Any) -> Any:
     global _has_known_layout
     if _has_known_layout is False:
         return None
-    memory: Any = np.frombuffer((ctypes.c_uint32 * (SIZE + 1)).from_address(bits.ctypes.state_address), np.uint32)
+    words: Any = (ctypes.c_uint32 * (SIZE + 1)).from_address(bits.ctypes.state_address)
+    memory: Any = np.frombuffer(words, np.uint32)
     if _has_known_layout is None:
         bits.random_raw(3)
         state = bits.state["state"]

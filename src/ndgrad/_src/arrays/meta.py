@@ -147,6 +147,9 @@ class MetaArray(NDArrayOperatorsMixin):
         """Check the shapes; there is nothing to write."""
         np.broadcast_to(_stand_in(value), self[index].shape)
 
+    def fill(self, value: Any) -> None:
+        """Do nothing: there is no memory to fill."""
+
     def take(self, indices: Any, axis: int | None = None) -> Any:
         """Take by shape alone: NumPy would first make a contiguous copy of the zeros."""
         shape = (self.size,) if axis is None else self.shape

@@ -20,7 +20,7 @@ _SPLIT = 134217729.0
 _LARGE = 1e290
 
 
-def multiply_add(x: Any, factor: float, term: float) -> Any:
+def multiply_add(x: Any, factor: Any, term: Any) -> Any:
     """Return `x * factor + term` for an array of float32 or float64."""
     if x.dtype.itemsize == 4:
         factor, term = np.float32(factor), np.float32(term)

@@ -81,6 +81,17 @@ def kernels_for(x: Any, *others: Any) -> Any:
     return kernels()
 
 
+def _are_dense(arrays: Sequence[Any]) -> bool:
+    """True if kernels take these arrays: not empty, of one dtype, without gaps."""
+    dtype = arrays[0].dtype
+    if dtype not in _DTYPES:
+        return False
+    for x in arrays:
+        if x.__class__ is not numpy.ndarray or x.dtype != dtype or not x.size or not is_dense(x):
+            return False
+    return True
+
+
 def is_dense(x: Any) -> bool:
     """True if an array has the memory layout that kernels need: without gaps, in order, and aligned."""
     flags = x.flags
@@ -109,11 +120,16 @@ def kernels_for_scan(dim: int, x: Any, *others: Any) -> Any:
     return kernels_for(x, *others) if x.size >= SMALLEST and x.shape[dim] >= _SHORT else None
 
 
-def row_kernels(x: Any, *others: Any) -> Any:
-    """Return the kernels of softmax, cross entropy and normalisation, which also exist for arrays on a device."""
+def row_kernels(x: Any, *others: Any, small: bool = False) -> Any:
+    """Return the kernels of softmax, cross entropy and normalisation, which also exist for arrays on a device.
+
+    With `small`, arrays may have any size.
+    """
     if is_on_device(x):
         on_device = device_kernels.kernels()
         return None if on_device is None else on_device.rows_for(x, *others)
+    if small:
+        return kernels() if _are_dense((x, *others)) else None
     return kernels_for(x, *others)
 
 
@@ -124,19 +140,33 @@ def row_kernels_along(dim: int, x: Any, *others: Any) -> Any:
     return kernels_for_lines(dim, x, *others)
 
 
-def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any]) -> Any:
+def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any], small: bool = False) -> Any:
     """Return the result of a body or rule of an op by one kernel; None if there is no kernel for these arrays.
 
-    The arrays are dense, of one floating dtype, and large or on a device. An array may be None.
+    The arrays are dense, of one floating dtype, and large or on a device. With `small` they may have any size. An array
+    may be None.
     """
-    given = sorted([a for a in arrays if a is not None], key=lambda a: -a.size)
+    given = [a for a in arrays if a is not None]
     if is_on_device(given[0]):
         on_device = device_kernels.kernels()
         if on_device is None or on_device.rows_for(*given) is None:
             return None
-    elif kernels_for(*given) is None:
+    elif not (small or any(a.size >= SMALLEST for a in given)) or not _are_dense(given) or kernels() is None:
         return None
     return registry.eager_kernels.run_fused(function, arrays, settings)
+
+
+def run_sampling(what: str, arrays: Sequence[Any], mode: str, padding_mode: str, align_corners: bool) -> Any:
+    """Return "values" or the "gradient" of `grid_sample` by one kernel; None if there is no kernel for these arrays."""
+    x = arrays[0]
+    if x.dtype not in _DTYPES or any(a.dtype != x.dtype or not a.size for a in arrays) or x.size >= 1 << 31:
+        return None
+    if align_corners and padding_mode == "reflection" and 1 in x.shape[2:]:
+        return None  # a period of length zero
+    if (device_kernels.kernels() if is_on_device(x) else kernels()) is None or getattr(x, "is_meta", False):
+        return None
+    how = (mode, padding_mode, bool(align_corners))
+    return registry.eager_kernels.run_sampling(what, [dense(a) for a in arrays], how)
 
 
 def window_kernels(x: Any, *others: Any) -> Any:

@@ -36,6 +36,11 @@ def library_for(where: device) -> Any:
         return numpy
     if where.type == "meta":
         return meta.library
+    if where.type != "cuda":
+        raise RuntimeError(
+            f"a tensor was asked for on device {str(where)!r}, but there is no such device here. Use 'cpu', or "
+            "'cuda' with CuPy. [nd-device]"
+        )
     try:
         import cupy
     except ImportError as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import get_default_dtype
 from ndgrad._src.arrays.library import is_raw_array
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import wrap_lent
@@ -26,7 +27,7 @@ from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.promotion import promote_arguments
 from ndgrad._src.core.record import record
 from ndgrad._src.core.subclass import ask_classes, overriding_types, subclass_op
-from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level
+from ndgrad._src.core.variable import ESCAPED, Variable, meta_of, own_level, wrap
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import RANDOM
@@ -58,6 +59,10 @@ def dispatch(
                 return tracer.run(op, args, settings, state.grad_enabled)
     if state.captures is not None:
         args = state.captures.see(args)
+    elif calm and len(state.levels) == 1 and len(process.open) == 1:
+        made = state.levels[0].run_alone(op, args, settings)
+        if made is not NotImplemented:
+            return made
     tensor_type = tensor_type_of(op, args)
     if tensor_type is None:
         return _override_or_refuse(op, args, settings)
@@ -230,11 +235,25 @@ def _override_or_refuse(op: Op, args: tuple[Any, ...], settings: dict[str, Any])
         result = ask_classes(op, overriding_types(args), args, settings)
         if result is not NotImplemented:
             return result
+    if op.takes_numbers and all(isinstance(a, (bool, int, float, complex)) for a in args):
+        return dispatch(op, (_wrap_number(args[0]), *args[1:]), settings)
     kinds = ", ".join(_kind(a) for a in args)
     raise TypeError(
         f"{op.name}() takes tensors, got ({kinds}). Wrap arrays with ndgrad.as_tensor(...) "
         "(or use ndgrad.numpy, whose functions take arrays). [nd-type]"
     )
+
+
+def _wrap_number(number: complex) -> Any:
+    """Return a number as a tensor, of torch's class and default dtype."""
+    tensor_type = next(cls for cls in TENSOR_TYPES.values() if not cls.is_numpy_type)
+    array = np.asarray(number)
+    default = get_default_dtype().numpy
+    if array.dtype.kind == "f":
+        array = array.astype(default)
+    elif array.dtype.kind == "c":
+        array = array.astype(np.result_type(default, np.complex64))
+    return wrap(tensor_type, array)
 
 
 def _kind(a: object) -> str:

@@ -523,9 +523,10 @@ def _view_lines(source: str, array: str, settings: str, level: bool) -> list[str
 
     The most common case of `make_view` is inlined.
     """
-    general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
     if level:
-        return [f"if shares_memory(out, {array}):", *general]
+        in_level = f"    make_view(r, {source}, OP, {settings}, 0, level)"
+        return [f"if shares_memory(out, {array}):", "    r._node = None", in_level, "    r._meta.level = level"]
+    general = ["    r._node = None", f"    make_view(r, {source}, OP, {settings})"]
     return [
         f"s = {source}._storage or storage_of({source})",
         f"if s.__class__ is Storage and out.base is ({array} if {array}.base is None else {array}.base):",

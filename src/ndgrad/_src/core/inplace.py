@@ -242,7 +242,7 @@ def _write_part(target: Variable, part: Part, value: Variable, recording: bool) 
     array = target._array
     (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)
     found = view.forward_for(library)(array, **named)
-    check_memory("copy_", found)  # of the part: one element of an expanded tensor may be written
+    check_memory("copy_", found)  # checks the part alone: one element of an expanded tensor may be written
     # The part covers the whole tensor.
     if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
         return write_level(copy, target, (value,), {}, 0, recording)

@@ -204,7 +204,7 @@ class Node:
 
     def __call__(self, *grads: Any) -> Any:
         """Run only this node, on tensors, as `grad_fn(g)` does in torch."""
-        count = 1 if self.outputs == 1 else len(self.metadata_of_outputs)
+        count = 1 if self.outputs == 1 else len(self.metadata_of_outputs)  # type: ignore[attr-defined]  # of the nodes with several outputs
         if len(grads) != count:
             raise TypeError(
                 f"{self.name()}: expected {count} arguments, got {len(grads)} instead: a node takes one gradient, or "

@@ -273,6 +273,10 @@ def subclass_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         return out
     if not keeps_class(outermost):
         return out
+    finish = getattr(outermost, "finish_result", None)
+    if finish is not None:
+        source = next(a for a in args if type(a) is outermost)
+        return tuple(finish(o, source) for o in out) if op.outputs != 1 else finish(out, source)
     if op.outputs != 1:
         return tuple(as_class(o, outermost) for o in out)
     return as_class(out, outermost)

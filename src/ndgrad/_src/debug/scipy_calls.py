@@ -1,5 +1,5 @@
-"""Advice for errors inside a SciPy function that asks a tensor for plain memory: its differentiable replacement. It
-runs only after an error."""
+"""Advice for errors of code that would lose a derivative: the differentiable replacement of a SciPy function, and the
+line that lifts code written for NumPy. It runs only after an error."""
 
 from __future__ import annotations
 
@@ -22,6 +22,45 @@ def advice() -> str:
         f" It was {module}.{name} that asked: ndgrad.{module}.{name} is the same with a derivative, and "
         "ndgrad.lift(f) of your function f that calls it takes that by itself."
     )
+
+
+def lift_line() -> str:
+    """Return a sentence with the line that runs the calling code on ndgrad's NumPy, with a leading space."""
+    frame: FrameType | None = sys._getframe(1)
+    found = None
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if type(frame.f_globals) is not dict:
+            return ""  # The code is lifted already; lift explains its own errors.
+        if package == "__main__" or not (package in _LIBRARIES or package in sys.stdlib_module_names):
+            if found is not None and found[0] != package:
+                break
+            if not frame.f_code.co_name.startswith("<") and (found is None or _takes_tensor(frame)):
+                found = package, _path_of(frame)
+        frame = frame.f_back
+    name = "f" if found is None else found[1]
+    return f" To run code written for NumPy unchanged, lift the function that is called: ndgrad.lift({name})(...)."
+
+
+_LIBRARIES = frozenset(("ndgrad", "numpy", "scipy"))
+
+
+def _takes_tensor(frame: FrameType) -> bool:
+    """True if a parameter of a frame's function is a tensor."""
+    code, values = frame.f_code, frame.f_locals
+    return any(hasattr(values.get(name), "_node") for name in code.co_varnames[: code.co_argcount])
+
+
+def _path_of(frame: FrameType) -> str:
+    """Return the name by which a frame's function can be imported, as far as known."""
+    module, name = str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname
+    if "<locals>" in name or module == "__main__":
+        return name.rpartition(".")[2]
+    if module not in sys.modules:
+        return name
+    public = module.partition(".")[0]
+    is_public = getattr(sys.modules.get(public), name, None) is not None
+    return f"{public if is_public else module}.{name}"
 
 
 def _frames(frame: FrameType | None) -> list[FrameType]:

@@ -114,7 +114,8 @@ def _calculate_shape(output: Any, grad: Any, is_grads_batched: bool) -> tuple[An
     """
     if isinstance(output, Variable):
         if getattr(output, "is_nested", False) or getattr(grad, "is_nested", False):
-            return output._nested_tensor_size(), grad._nested_tensor_size()
+            nested: Any = output
+            return nested._nested_tensor_size(), grad._nested_tensor_size()
         shape = output.shape
     else:
         shape = output.node.output_metadata(output.input_nr)[0]

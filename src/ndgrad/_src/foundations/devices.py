@@ -41,7 +41,9 @@ DeviceLike: TypeAlias = "device | str | int"
 # ----- devices ----------------------------------------------------------------------------------------------
 
 _TYPES = ("cpu", "cuda", "meta")
-_PATTERN = re.compile(rf"({'|'.join(_TYPES)})(?::(0|[1-9][0-9]*))?")
+#: Kinds of torch's devices that are never available here: such a device can be named, and an allocation there raises.
+_UNAVAILABLE = ("mps", "xpu", "hpu", "mtia", "xla", "ipu", "vulkan", "privateuseone")
+_PATTERN = re.compile(rf"({'|'.join((*_TYPES, *_UNAVAILABLE))})(?::(0|[1-9][0-9]*))?")
 
 
 class device:

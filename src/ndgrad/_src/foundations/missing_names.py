@@ -80,14 +80,20 @@ def refusal(namespace: str, name: str) -> AttributeError:
 
 
 def find_alias(namespace: str, name: str) -> Any:
-    """Return the module that holds the contents of torch's module `namespace.name`; AttributeError with the reason if
-    this package has no such name.
+    """Return the module that holds the contents of torch's module `namespace.name`, or the submodule of that name;
+    AttributeError with the reason if this package has neither.
     """
     theirs = f"{namespace}.{name}".removeprefix("ndgrad.")
     ours = module_names.aliases().get(theirs)
-    if ours is None:
-        raise refusal(namespace, name)
-    return importlib.import_module(f"ndgrad.{ours}".rstrip("."))
+    if ours is not None:
+        return importlib.import_module(f"ndgrad.{ours}".rstrip("."))
+    if not name.startswith("__") and any(
+        (Path(folder) / f"{name}{end}").is_file()
+        for folder in getattr(sys.modules[namespace], "__path__", ())
+        for end in (".py", "/__init__.py")
+    ):
+        return importlib.import_module(f"{namespace}.{name}")
+    raise refusal(namespace, name)
 
 
 def refuse_absent(namespace: str) -> None:

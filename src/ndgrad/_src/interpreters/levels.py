@@ -17,6 +17,7 @@ import numpy
 
 from ndgrad._src.core.batched_parts import follow_pick
 from ndgrad._src.core.dispatch import dispatch
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import (
     Modes,
     Scope,
@@ -105,6 +106,10 @@ class Level:
         """
         raise NotImplementedError
 
+    def run_alone(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Fast path of `run` while this is the only open transform; NotImplemented if the general path is needed."""
+        return NotImplemented
+
     def run_function(self, cls: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Apply a custom function whose innermost arguments are of this level, unless
         ndgrad._src.transforms.custom_functions does so."""
@@ -160,11 +165,12 @@ class GradLevel(Level):
             if isinstance(p, Variable):
                 pure = self.pure = False
         # The recorder outside of all modes can record the op, apart from the number of the graph.
-        plain = plain and op.outputs == 1 and not (op.view or op.shares_storage or op.variadic)
-        if plain and pure and state.levels[0] is self:
+        recordable = plain and op.outputs == 1 and not (op.shares_storage or op.variadic)
+        plain = recordable and not op.view
+        if recordable and pure and state.levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
             if made is not NotImplemented:
-                if made._node is None or state.levels[-1] is not self:
+                if (made._node is None or state.levels[-1] is not self) and not is_view(made):
                     meta_of(made).made_in = state.levels[-1].number
                 return made
         result = self._run_below(op, args, payloads, settings)
@@ -175,6 +181,41 @@ class GradLevel(Level):
                 meta_of(made).made_in = state.levels[-1].number
                 return made
         return self._record(op, args, settings, tensor_type, result, state)
+
+    def run_alone(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if not self.pure or op.outputs != 1 or op.shares_storage or op.variadic or op.batch is RANDOM:
+            return NotImplemented
+        number, concerned = self.number, False
+        for a in args:
+            kind = a.__class__
+            if kind not in TENSOR_TYPES:
+                if kind is float or kind is int or kind is bool or kind is complex:
+                    continue
+                return NotImplemented
+            # Dtypes of torch-style tensors are promoted before the op runs. A view needs memory, which a scalar lacks.
+            if not kind.is_numpy_type or not isinstance(a._array, numpy.ndarray):
+                if op.view or not kind.is_numpy_type or not isinstance(a._array, numpy.generic):
+                    return NotImplemented
+            meta = a._meta
+            if meta is None:
+                node = a._node
+                if node is None:
+                    continue
+                own = node.level
+            else:
+                if meta.batch_level or meta.tangents:
+                    return NotImplemented
+                own = level_number(a)
+            if own == number:
+                concerned = True
+            elif own or requires_grad(a):
+                return NotImplemented
+        if not concerned or not self.grad_enabled_before:
+            return NotImplemented
+        made = op.in_level(*args, level=number, **settings)
+        if made is not NotImplemented and made._node is None and not is_view(made):
+            meta_of(made).made_in = number
+        return made
 
     def _run_below(self, op: Any, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Return the result(s) of an op on the levels below."""
@@ -222,6 +263,10 @@ class GradLevel(Level):
                 meta_of(r).made_in = state.levels[-1].number
         made = tuple([w if w._node is not None else r for w, r in zip(wrapped, results, strict=True)])
         return made if several else made[0]
+
+
+def is_view(t: Any) -> bool:
+    return t._meta is not None and t._meta.view is not None
 
 
 class below:

@@ -21,7 +21,7 @@ from ndgrad._src.core.dispatch import dispatch, innermost_dual, open_elsewhere
 from ndgrad._src.core.exact_zeros import mark_overwrite
 from ndgrad._src.core.inplace import check_writable, inplace_node, set_history, write, write_level
 from ndgrad._src.core.layout import Order, copy_in_order, order_of
-from ndgrad._src.core.modes import modes, thread
+from ndgrad._src.core.modes import modes, process, thread
 from ndgrad._src.core.node import OVERWRITING
 from ndgrad._src.core.open_levels import find_silenced, join_levels
 from ndgrad._src.core.record import own_edge
@@ -64,7 +64,39 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
     return target
 
 
+def _write_directly(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> bool:
+    """Fast path for the most common case: one grad transform is open, and payloads are bare arrays. Then the op runs
+    in place as it does outside of transforms, and is recorded in the level's graph. Return False otherwise."""
+    levels = thread.levels
+    if len(levels) != 1 or len(process.open) != 1 or thread.dual_levels or levels[0].__class__ is not GradLevel:
+        return False
+    level = levels[0]
+    if not level.pure or not level.grad_enabled_before or isinstance(target._array, Variable):
+        return False
+    number, concerned = level.number, False
+    for a in args:
+        if isinstance(a, Variable):
+            own = level_number(a)
+            if isinstance(a._array, Variable) or (own != number and (own or isinstance(lower(a), Variable))):
+                return False
+            concerned = concerned or own == number
+    own = level_number(target)
+    if own != number:
+        if own or not concerned or isinstance(lower(target), Variable):
+            return False
+        if not was_made_inside(level, target):
+            return False
+    if _lies_in_lent_memory(target):
+        refuse_loss_in_lent(op.name, target, args)
+    if own != number:
+        bring_to(level, target)
+    write_level(op, target, args, settings, number, thread.grad_enabled)
+    return True
+
+
 def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+    if _write_directly(op, target, args, settings):
+        return
     everything = (target, *args)
     elsewhere = open_elsewhere(everything)
     if elsewhere:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeVar, overload
 
@@ -13,6 +13,7 @@ import numpy as np
 from ndgrad._src.core.detach_checks import at_stake, stake_of
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.public_path import set_module
+from ndgrad._src.lifting import packages
 from ndgrad._src.lifting.namespaces import UNKNOWN, known_object
 from ndgrad._src.lifting.numbers import PythonNumber
 from ndgrad._src.lifting.program import LiveNamespace, Program
@@ -23,11 +24,20 @@ F = TypeVar("F")
 
 
 @overload
-def lift(f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> F: ...
+def lift(
+    f: F, *, also: str | ModuleType | Iterable[str | ModuleType] = (),
+    implicit: Callable[..., Any] | Iterable[Callable[..., Any]] = (), replace: Mapping[Any, Any] | None = None,
+) -> F: ...  # fmt: skip
 @overload
-def lift(f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Callable[[F], F]: ...
+def lift(
+    f: None = None, *, also: str | ModuleType | Iterable[str | ModuleType] = (),
+    implicit: Callable[..., Any] | Iterable[Callable[..., Any]] = (), replace: Mapping[Any, Any] | None = None,
+) -> Callable[[F], F]: ...  # fmt: skip
 @set_module("ndgrad")
-def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = ()) -> Any:
+def lift(
+    f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] = (),
+    implicit: Callable[..., Any] | Iterable[Callable[..., Any]] = (), replace: Mapping[Any, Any] | None = None,
+) -> Any:  # fmt: skip
     """Return a function written for NumPy and SciPy with ndgrad in their place, so that it can be differentiated
     unchanged.
 
@@ -36,9 +46,11 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
     values. The original function, its module and `sys.modules` stay unchanged. Arguments that are ndarrays become
     Arrays over the same memory.
 
-    `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. `also` names
-    further modules or packages whose code is lifted. Code that cannot be lifted is called unchanged. If it would lose a
-    gradient, it raises, and the error names it.
+    `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. Packages of
+    Python code over NumPy are lifted when the program reaches them. `also` names further packages, or all of them by
+    "*". `implicit` names root finders `solver(f, ...)` of the program: their result gets the derivative of the root,
+    not of the steps. `replace` maps functions to others that are called instead. Code that cannot be lifted is called
+    unchanged. If it would lose a gradient, it raises, and the error names it.
 
     >>> import numpy
     >>> import ndgrad
@@ -51,19 +63,20 @@ def lift(f: Any = None, *, also: str | ModuleType | Iterable[str | ModuleType] =
     array(1.5)
     """
     if f is None:
-        return functools.partial(lift, also=also)
+        return functools.partial(lift, also=also, implicit=implicit, replace=replace)
+    solvers = (implicit,) if callable(implicit) else tuple(implicit)
     extra = tuple(
         m.__name__ if isinstance(m, ModuleType) else m
         for m in ([also] if isinstance(also, (str, ModuleType)) else list(also))
     )
     if isinstance(f, ModuleType):
-        return lift_module(Program((f.__name__.split(".")[0], *extra)), f)
+        return lift_module(Program((f.__name__.split(".")[0], *extra), None, solvers, replace), f)
     original = getattr(f, "__lifts__", f)
     known = known_object(original)
     if known is not UNKNOWN:
         return known
     inner, root = _home(original)
-    program = Program((_package(inner), *extra), root)
+    program = Program((_package(inner), *extra), root, solvers, replace)
     if isinstance(original, type):
         return lift_class(program, original)
     if program.value(original) is original and original.__class__ is not MethodType:
@@ -154,12 +167,33 @@ def _cross(
 
 
 def _explain(error: Exception, program: Program, original: object) -> None:
-    if program.left and not any("ndgrad.lift:" in note for note in getattr(error, "__notes__", ())):
-        left = "; ".join(f"{name} ({why})" for name, why in sorted(program.left.items())[:6])
-        error.add_note(
-            f"ndgrad.lift: while {_name(original)} ran, these were used unchanged: {left}. "
-            "If a tensor got stuck in one of them, name its package in lift(f, also=...), or replace it."
+    """Add a note that names the code that ran unchanged, and the line to write."""
+    if any("ndgrad.lift:" in note for note in getattr(error, "__notes__", ())):
+        return
+    unlifted = packages.unlifted_in(error.__traceback__, program)
+    helpers = {name: why for name, why in program.left.items() if name.partition(".")[0] in unlifted or not unlifted}
+    if not unlifted and not helpers and "[nd-" not in str(error):
+        return
+    note = f"ndgrad.lift: {_name(original)} was lifted."
+    if unlifted:
+        named = unlifted[0] if len(unlifted) == 1 else list(unlifted)
+        note += (
+            f" Code of {' and '.join(unlifted)} ran unchanged. To lift it too, write ndgrad.lift({_short(original)}, "
+            f"also={named!r})."
         )
+    if helpers:
+        left = "; ".join(f"{name} ({why})" for name, why in sorted(helpers.items())[:6])
+        note += f" These were used unchanged: {left}."
+    note += (
+        f" To replace a compiled function by one of NumPy's or your own, write ndgrad.lift({_short(original)}, "
+        "replace={compiled: other})."
+    )
+    error.add_note(note)
+
+
+def _short(f: object) -> str:
+    name = str(getattr(f, "__name__", "f"))
+    return name if name.isidentifier() else "f"
 
 
 def convert_result(v: Any) -> Any:

@@ -27,6 +27,7 @@ from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.pytree import tree_map
 from ndgrad._src.lifting.numbers import SCALARS, NDArray, functions_of
+from ndgrad._src.lifting.solvers import plain
 from ndgrad._src.lifting.statistics import STATISTICS
 from ndgrad._src.tensor.copies import KEEPS_HISTORY
 from ndgrad.numpy.coercion import as_array, as_arrays
@@ -191,7 +192,7 @@ def _scipy_objects(submodule: str) -> dict[int, Any]:
 
 @functools.cache
 def _our_scipy(submodule: str) -> ModuleType | None:
-    if submodule.startswith(("_", "sparse.")) or "._" in submodule:
+    if submodule.startswith("_") or "._" in submodule:
         return None
     try:
         return importlib.import_module(f"ndgrad.scipy.{submodule}")
@@ -241,6 +242,37 @@ def wrap_foreign(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return call
 
 
+def wrap_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a compiled function of another package. If a derivative is among its arguments and NumPy has a function of
+    that name, ours runs, provided that NumPy's gives the same values; otherwise the call raises and names a way out."""
+    name, module = function.__name__, str(function.__module__)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if first_at_stake(args, kwargs) is None:
+            return as_arrays(function(*args, **kwargs))
+        theirs = getattr(np, name, None)
+        if callable(theirs) and getattr(dnp, name, theirs) is not theirs and kwargs.get("out") is None:
+            given, options = plain(args), plain({k: v for k, v in kwargs.items() if k != "out"})
+            try:
+                same = np.array_equal(function(*given, **options), theirs(*given, **options), equal_nan=True)
+                close = same or np.allclose(
+                    function(*given, **options), theirs(*given, **options), rtol=1e-9, atol=1e-12, equal_nan=True
+                )
+            except (TypeError, ValueError):
+                close = False
+            if close:
+                return getattr(dnp, name)(*args, **{k: v for k, v in kwargs.items() if k != "out"})
+        lost = first_at_stake(args, kwargs)
+        raise TypeError(
+            f"{module}.{name} is compiled, so it cannot be lifted, and an argument of shape "
+            f"{tuple(getattr(lost, 'shape', ()))} {stake_of(lost)}. Name a function of NumPy or of your own in its "
+            f"place: ndgrad.lift(f, replace={{{module.partition('.')[0]}.{name}: other}}). [nd-lift]"
+        )
+
+    return call
+
+
 def known_object(value: object) -> Any:
     """Return our object for one of NumPy's or SciPy's; UNKNOWN if there is none."""
     found = _numpy_objects().get(id(value), UNKNOWN)
@@ -277,7 +309,6 @@ PICKLES: dict[int, Any] = {id(pickle.dump): _dump, id(pickle.dumps): _dumps}
 def pickle_module() -> ModuleType:
     own = {"dump": _dump, "dumps": _dumps, "Pickler": _Pickler}
     return Namespace(pickle, lambda name: own[name] if name in own else getattr(pickle, name))
-
 
 
 def math_module(theirs: ModuleType) -> ModuleType:

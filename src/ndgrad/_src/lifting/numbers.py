@@ -20,9 +20,11 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.detach_checks import at_stake
+from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import add_tensor_type
-from ndgrad._src.core.variable import Variable, np_dtype, requires_grad
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad
 from ndgrad._src.core.view import tangents_of
+from ndgrad._src.lifting.subclasses import make_array
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad.numpy._array import Array, to_array
 from ndgrad.numpy.coercion import as_array
@@ -230,7 +232,16 @@ for _class in (Float, Complex, Int, *SCALARS.values()):
 
 def _value(t: Any) -> Any:
     """Return the plain number in a tensor."""
-    return t.detach().item() if _is_tensor(t) else t
+    if not _is_tensor(t):
+        return t
+    array: Any = innermost_array(t)
+    # Traces and batches have their own answer.
+    return (
+        array.item() if array.__class__ in _ARRAYS and array.size == 1 and not thread.observers else t.detach().item()
+    )
+
+
+_ARRAYS: frozenset[type[Any]] = frozenset((np.ndarray, np.float64, np.float32, np.complex128, np.complex64, np.int64))
 
 
 def round_number(number: Any, ndigits: int | None = None) -> Any:
@@ -282,6 +293,8 @@ def type_of(x: Any) -> type:
     if x.__class__ is PythonNumber:
         return Complex if np_dtype(x).kind == "c" else Float
     if isinstance(x, Variable):
+        if hasattr(x, "follows_numpy_subclass"):
+            return type(x)
         return NDArray if x.ndim else SCALARS.get(np_dtype(x).type, np_dtype(x).type)
     kind = type(x)
     if kind in (type, _Type, _NDArray) or isinstance(x, _Number):
@@ -344,6 +357,13 @@ class _NDArray(type):
 class NDArray(metaclass=_NDArray):
     """`numpy.ndarray` in lifted code."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # numpy.ndarray.__new__(subclass, shape, ...)
+        return NDArray(*args, **kwargs) if cls is NDArray else make_array(cls, *args, **kwargs)
+
+    @staticmethod
+    def finish_view(t: Array) -> Array:
+        return shape_ops.alias(to_array(t))
+
 
 Type.__name__ = Type.__qualname__ = "type"
 NDArray.__name__ = NDArray.__qualname__ = "ndarray"
@@ -373,9 +393,24 @@ def _covers(kind: object, scalar_type: type) -> bool:
     return isinstance(kind, type) and kind is not object and issubclass(scalar_type, kind)
 
 
+def hasattr_(x: Any, name: str) -> bool:
+    """Implement `hasattr`: a 0-d Array has the attributes of the number that it stands for."""
+    if isinstance(x, Variable) and not x.ndim and not hasattr(_number_class(x), name):
+        return False
+    return hasattr(x, name)
+
+
+def _number_class(x: Variable) -> type:
+    kind = np_dtype(x)
+    if x.__class__ is PythonNumber:
+        return complex if kind.kind == "c" else float
+    return kind.type
+
+
 #: Names of `builtins` with another meaning in lifted code.
 BUILTINS: dict[str, Any] = {
     "float": Float, "complex": Complex, "int": Int, "type": Type, "round": round_number, "isinstance": isinstance_,
+    "hasattr": hasattr_,
 }  # fmt: skip
 
 
@@ -473,8 +508,11 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
     def call(*args: Any, **kwargs: Any) -> Any:
         args = tuple(list(a) if _is_iterator(a) or _is_row(name, a) else a for a in args)
         if not at_stake(args):
-            return theirs(*args, **kwargs)
-        theirs(*_plain(args), **kwargs)  # Run it for its errors: "math domain error" where NumPy would return NaN.
+            return getattr(module, name)(*args, **kwargs)  # during a trace of the compiler, another function
+        # Run it for its errors: "math domain error" where NumPy would return NaN. A trace has no number, but a branch.
+        condition = _DOMAINS.get(name) if thread.observers and not complex_result else None
+        if condition is None or not condition(*args):
+            theirs(*_plain(args), **kwargs)
         given = [scalar(a, f"{module.__name__}.{name}()") if _is_tensor(a) else a for a in args]
         if complex_result:
             given = [
@@ -495,6 +533,23 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
     chosen.__doc__ = theirs.__doc__
     return chosen
 
+
+#: Function of math -> condition under which it raises no error.
+_DOMAINS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("log2", "log10"), lambda x: x > 0),
+    "log": lambda x, base=math.e: x > 0 and base > 0 and base != 1,
+    **dict.fromkeys(("atan2", "copysign", "hypot"), lambda *args: True),
+    "fmod": lambda x, y: abs(x) < math.inf and y != 0,
+    "log1p": lambda x: x > -1,
+    "sqrt": lambda x: x >= 0,
+    **dict.fromkeys(("asin", "acos"), lambda x: abs(x) <= 1),
+    "acosh": lambda x: x >= 1,
+    "atanh": lambda x: abs(x) < 1,
+    **dict.fromkeys(("exp", "expm1"), lambda x: x < 709.78),
+    **dict.fromkeys(("sinh", "cosh"), lambda x: abs(x) < 710.47),
+    **dict.fromkeys(("sin", "cos", "tan"), lambda x: abs(x) < math.inf),
+    **dict.fromkeys(("atan", "tanh", "asinh", "erf", "erfc", "cbrt", "fabs", "degrees", "radians"), lambda x: True),
+}
 
 #: Functions of math that take several numbers in one argument.
 _OF_SEQUENCES = frozenset("dist fsum prod sumprod".split())

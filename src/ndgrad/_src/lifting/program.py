@@ -19,29 +19,46 @@ instances are also instances of B. An instance made outside gets a twin of class
 from __future__ import annotations
 
 import abc
+import collections
 import enum
 import functools
 import inspect
+import operator
 import sys
-from collections.abc import Callable, Iterator
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.borrowed_memory import mark_known
+from ndgrad._src.core.detach_checks import first_at_stake
+from ndgrad._src.core.subclass import as_class
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.locks import make_lock
-from ndgrad._src.lifting import namespaces
+from ndgrad._src.lifting import namespaces, packages
 from ndgrad._src.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
 from ndgrad._src.lifting.numbers import PythonNumber, Text, is_constant, isinstance_, make_builtins, replace_formats
+from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
+from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
 
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
+
+_FACTORY = object()  # the key of a defaultdict's factory among its items
 
 #: Values that are the same in lifted and plain code.
 PLAIN = frozenset(
@@ -51,6 +68,18 @@ PLAIN = frozenset(
      *(np.dtype(c).type for c in "?bhilqBHILQefdgFDG"))
 )  # fmt: skip
 _CONTAINERS = (list, tuple, dict, set, frozenset)
+#: Classes of the standard library that hold values: class -> its content, and a container with another content.
+_WRAPPED_CONTAINERS: dict[type, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    collections.OrderedDict: (dict, lambda v, items: collections.OrderedDict(items)),
+    collections.defaultdict: (
+        lambda v: {**v, _FACTORY: v.default_factory},
+        lambda v, items: collections.defaultdict(items.pop(_FACTORY), items),
+    ),
+    collections.deque: (list, lambda v, items: collections.deque(items, v.maxlen)),
+    collections.ChainMap: (lambda v: v.maps, lambda v, maps: collections.ChainMap(*maps)),
+    MappingProxyType: (dict, lambda v, items: MappingProxyType(items)),
+    SimpleNamespace: (lambda v: dict(vars(v)), lambda v, items: SimpleNamespace(**items)),
+}
 #: Modules of the standard library with another meaning in lifted code, except math.
 _MODULES = {
     "copy": namespaces.copy_module, "dataclasses": namespaces.dataclasses_module, "pickle": namespaces.pickle_module,
@@ -89,6 +118,36 @@ class LiftedGlobals(dict[str, Any]):
                 self[name] = self[name]
 
 
+class MirroredDict(dict[Any, Any]):
+    """A dict of lifted values in place of another dict; a change of one item is made in the other dict too."""
+
+    __slots__ = ("_original", "_values")
+
+    def __init__(self, original: dict[Any, Any], lifted: dict[Any, Any]) -> None:
+        super().__init__(lifted)
+        self._original, self._values = original, list(original.values())
+
+    def is_current(self) -> bool:
+        return all(map(operator.is_, self._values, self._original.values()))
+
+
+def _mirror(name: str) -> Callable[..., Any]:
+    change = getattr(dict, name)
+
+    def method(self: MirroredDict, *args: Any, **kwargs: Any) -> Any:
+        change(self._original, *args, **kwargs)
+        made = change(self, *args, **kwargs)
+        self._values = list(self._original.values())
+        return self if name == "__ior__" else made
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _change in "__setitem__ __delitem__ __ior__ update setdefault pop popitem clear".split():
+    setattr(MirroredDict, _change, _mirror(_change))
+
+
 class LiveNamespace(Namespace):
     """A module of the program itself: attributes are looked up in the original each time."""
 
@@ -99,10 +158,17 @@ class LiveNamespace(Namespace):
 class Program:
     """All objects rebuilt by one call of `lift`."""
 
-    def __init__(self, packages: tuple[str, ...], root: dict[str, Any] | None = None) -> None:
-        # packages whose code is lifted
-        self.packages = tuple(p for p in (*packages, *PURE_PYTHON) if p != "ndgrad")
+    def __init__(
+        self,
+        named: tuple[str, ...],
+        root: dict[str, Any] | None = None,
+        implicit: tuple[Any, ...] = (),
+        replace: Mapping[Any, Any] | None = None,
+    ) -> None:
+        # packages whose code is lifted, besides those of Note [Followed packages]
+        self.packages = tuple(p for p in (*named, *PURE_PYTHON) if p != "ndgrad")
         self.root = root
+        self._owned: dict[str, bool] = {}
         self.builtins = make_builtins(self.import_) | {"super": super_, "isinstance": self.isinstance_}
         #: Name -> reason, for objects that could not be lifted.
         self.left: dict[str, str] = {}
@@ -110,20 +176,39 @@ class Program:
         self._made: dict[int, tuple[Any, Any]] = {}
         self._globals: dict[int, LiftedGlobals] = {}
         self._containers: dict[int, tuple[Any, list[Any], Any]] = {}
+        self._mirrored: dict[int, tuple[Any, int, Any]] = {}
+        self._wrapped: dict[int, tuple[Any, list[Any], Any]] = {}
         self._arrays: dict[int, tuple[Any, Any]] = {}
         self._twins: dict[int, tuple[Any, Any]] = {}
         self._held: set[tuple[int, str]] = set()  # attributes of twins that were Arrays before
         # id of the function, its cell, our cell, content of its cell
         self._cells: list[tuple[int, CellType, CellType, Any]] = []
+        self._class_cells: dict[int, CellType] = {}  # `__class__` of methods of lifted subclasses of ndarray
+        self._copied: list[tuple[Any, Any, Any]] = []  # dict or list of a class of the program, its copy, items before
         self._caches: list[Any] = []
         self._lock = make_lock()
+        for f in implicit:
+            self._made[id(f)] = (f, wrap_solver(f))
+        # modules whose functions are replaced
+        self._replaced_in = {str(getattr(f, "__module__", None)) for f in replace or ()}
+        for f, other in (replace or {}).items():
+            self._made[id(f)] = (f, self.value(other))
         self._active = 0  # calls from outside that have not returned
         self._lasting: set[int] = set()  # objects made before the first of them
 
     # ----- ownership of code ------------------------------------------------------------------------------------------
 
     def owns(self, module: object) -> bool:
-        return isinstance(module, str) and any(module == p or module.startswith(p + ".") for p in self.packages)
+        """True if the code of a module is lifted whenever the program reaches it."""
+        if module.__class__ is not str:
+            return False
+        found = self._owned.get(module)
+        if found is None:
+            top = module.partition(".")[0]
+            named = any(module == p or module.startswith(p + ".") for p in self.packages)
+            everything = "*" in self.packages and packages.can_follow(top)
+            found = self._owned[module] = named or everything or packages.is_written_for_numpy(top)
+        return found
 
     def owns_function(self, f: FunctionType) -> bool:
         return f.__globals__ is self.root or self.owns(f.__globals__.get("__name__", f.__module__))
@@ -153,10 +238,14 @@ class Program:
             return self.array(v)
         if kind in _CONTAINERS:
             return self.container(v)
+        if kind in _WRAPPED_CONTAINERS:
+            return self.wrapped_container(v)
         known = self._made.get(id(v))
         if known is not None:
             return known[1]
         made = self._lift_value(v, kind)
+        if kind.__name__ == "PatchedFunction":
+            return made  # the compiler's, during a trace
         if made is not v and id(v) not in self._twins and kind is not MethodType and kind is not type:
             self._made[id(v)] = (v, made)
         return made
@@ -178,7 +267,11 @@ class Program:
         if kind is BuiltinFunctionType:
             if (v.__module__ or "").startswith("scipy."):
                 return namespaces.wrap_foreign(v, f"{v.__module__}.{v.__qualname__}")
-            return namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v), v)
+            found = namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v))
+            if found is not None:
+                return found
+            top = packages.top_of(v)
+            return namespaces.wrap_compiled(v) if packages.can_follow(top) and v.__self__.__class__ is ModuleType else v
         if kind is functools.partial:
             return functools.partial(
                 self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()}
@@ -191,12 +284,20 @@ class Program:
             import ndgrad.numpy.random as random  # rarely needed
 
             return random.Generator(v) if isinstance(v, np.random.Generator) else random.RandomState(v)
-        if kind.__module__.startswith("numba.") and hasattr(v, "py_func"):
-            return self.function(v.py_func)
+        if kind.__module__.startswith("numba."):
+            inner = getattr(v, "py_func", None)
+            if inner is not None:
+                lifted = self.function(inner)
+                lifted.py_func = lifted
+                return lifted
+            inner = getattr(getattr(v, "_dispatcher", None), "py_func", None)
+            if inner is not None:  # a ufunc made of a Python function
+                return vectorize(self.function(inner))
         if self.owns_class(kind):
-            return self.twin(v)
+            return self.array_instance(v) if isinstance(v, np.ndarray) else self.twin(v)
         if callable(v) and kind is not _Dispatcher and not isinstance(v, np.ufunc):
-            return self.leave(v, "not written in Python, or of another package")
+            original = _before_trace(v)
+            return self.value(original) if original is not v else self.leave(v, "not written in Python")
         return v
 
     # ----- arrays and containers --------------------------------------------------------------------------------------
@@ -235,6 +336,41 @@ class Program:
             del self._containers[id(v)]
         return made
 
+    def wrapped_container(self, v: Any) -> Any:
+        """Return a container of the standard library: unchanged, or a copy if it holds functions, classes or objects of
+        the program. One with plain arrays alone stays, so that items added to it are seen by both sides."""
+        content, make = _WRAPPED_CONTAINERS[v.__class__]
+        known = self._wrapped.get(id(v))
+        items = content(v)
+        now = list(items.values()) if isinstance(items, dict) else list(items)
+        if known is not None and len(known[1]) == len(now) and all(map(operator.is_, known[1], now)):
+            return known[2]
+        lifted = {k: self.value(i) for k, i in items.items()} if isinstance(items, dict) else [*map(self.value, items)]
+        values = list(lifted.values()) if isinstance(lifted, dict) else lifted
+        changed = any(a is not b and not isinstance(b, np.ndarray) for a, b in zip(values, now, strict=True))
+        made = make(v, lifted) if changed else v
+        self._wrapped[id(v)] = (v, now, made)
+        return made
+
+    def mirrored(self, v: dict[Any, Any]) -> dict[Any, Any]:
+        """Return an attribute that is a dict: itself, or a copy with lifted functions and classes, whose changes are
+        made in the original too."""
+        known = self._mirrored.get(id(v))
+        if known is not None and known[1] == len(v) and known[2] is not None and known[2].is_current():
+            return known[2]
+        made = v
+        if any(
+            i.__class__ not in PLAIN
+            and (isinstance(i, (FunctionType, type, functools.partial)) or self.owns(type(i).__module__))
+            for i in v.values()
+        ):
+            lifted = {k: self.value(i) for k, i in v.items()}
+            if any(lifted[k] is not i for k, i in v.items()):
+                made = MirroredDict(v, lifted)
+        if made is not v:
+            self._mirrored[id(v)] = (v, len(v), made)
+        return made
+
     # ----- functions --------------------------------------------------------------------------------------------------
 
     def function(self, f: FunctionType) -> Any:
@@ -250,7 +386,11 @@ class Program:
             return self.single_dispatch(f)
         space = self.globals_of(f.__globals__)
         space.hold(_class_names(f.__code__))
-        return self._rebuild(f, space)
+        made: Any = self._rebuild(f, space)
+        if f.__name__ in BRACKETING and f.__code__.co_argcount >= 2:
+            made = wrap_solver(f, made)
+            self._made[id(f)] = (f, made)
+        return made
 
     def _lift_foreign(self, f: FunctionType) -> Any:
         """Return the replacement of a function of another package: ours if there is one, rebuilt if it wraps an
@@ -264,11 +404,33 @@ class Program:
         if hasattr(f, "registry") and hasattr(f, "dispatch"):
             return self.single_dispatch(f)
         contents = [c for cell in f.__closure__ or () if (c := _content(cell)) is not UNKNOWN]
+        top = packages.top_of(f)
         if any(self.value(c) is not c for c in contents if c.__class__ is not np.ndarray):
-            return self._rebuild(f, f.__globals__)
-        if f.__module__ and f.__module__.split(".")[0] == "scipy":
+            return self._rebuild(f, self.globals_of(f.__globals__) if packages.can_follow(top) else f.__globals__)
+        if top == "numba" and f.__name__ in ("jit", "njit", "vectorize"):
+            return _leave_uncompiled if f.__name__ != "vectorize" else _vectorize_uncompiled
+        if top == "scipy":
             return namespaces.wrap_foreign(f, f"{f.__module__}.{f.__qualname__}")
-        return self.leave(f, "of another package")
+        return self.follow(f) if packages.can_follow(top) else self.leave(f, "of another package")
+
+    def follow(self, f: FunctionType) -> Callable[..., Any]:
+        """Return a function of another package that runs lifted if a derivative is among its arguments, and unchanged
+        otherwise: see Note [Followed packages]."""
+        lifted: FunctionType | None = None
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal lifted
+            if first_at_stake(args, kwargs) is None:
+                return f(*args, **kwargs)
+            if lifted is None:
+                space = self.globals_of(f.__globals__)
+                space.hold(_class_names(f.__code__))
+                lifted = self._rebuild(f, space)
+                self._made[id(f)] = (f, call)
+            return lifted(*args, **kwargs)
+
+        return call
 
     def _rebuild(self, f: FunctionType, space: dict[str, Any]) -> FunctionType:
         fresh: list[tuple[CellType, CellType]] = []
@@ -277,7 +439,9 @@ class Program:
             content = _content(cell)
             # For `__class__`, see Note [Lifted classes]. Plain values stay in a shared cell, so that assignments of
             # both sides are seen.
-            if name == "__class__" or content is UNKNOWN or content.__class__ in PLAIN:
+            if name == "__class__" and id(content) in self._class_cells:
+                cells.append(self._class_cells[id(content)])
+            elif name == "__class__" or content is UNKNOWN or content.__class__ in PLAIN:
                 cells.append(cell)
             else:
                 cells.append(CellType())
@@ -349,24 +513,47 @@ class Program:
         if not self.owns_class(c):
             ours = known_object(c)
             return c if ours is UNKNOWN else ours
+        if issubclass(c, np.ndarray):
+            return self.array_class(c)
         why = _unliftable(c)
         if why:
             self._made[id(c)] = (c, c)
             return self.leave(c, why) if why != _PLAIN_DATA else c
         self._made[id(c)] = (c, c)  # for members that lead back here
-        members = {name: self.member(m) for name, m in vars(c).items() if name not in _OF_CLASSES}
+        # Values that are no code may be instances of the class itself, so they are lifted once it exists.
+        code = {n: m for n, m in vars(c).items() if n not in _OF_CLASSES and (callable(m) or hasattr(m, "__get__"))}
+        members = {name: self.member(m) for name, m in code.items() if not self.owns_class(type(m))}
         space = {n: m for n, m in members.items() if m is not vars(c)[n]}
         if "__hash__" in vars(c):
-            space["__hash__"] = members["__hash__"]  # A class with only __eq__ would lose it.
+            space["__hash__"] = members.get("__hash__", c.__hash__)  # A class with only __eq__ would lose it.
         space["__getattribute__"] = self._wrap_getattribute(space.get("__getattribute__", c.__getattribute__))
         if not c.__dictoffset__:
             space["__slots__"] = ()
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
         bases = [lifted for b in c.__bases__ if (lifted := self.class_(b)) is not b]
         try:
-            made = type(c)(c.__name__, (c, *bases), space)
+            made = _make_class(c, bases, space)
         except TypeError as error:
             return self.leave(c, f"its class cannot be extended: {error}")
+        self._made[id(c)] = (c, made)
+        for name, m in vars(c).items():
+            if name not in _OF_CLASSES and name not in members and (lifted := self.member(m)) is not m:
+                type.__setattr__(made, name, lifted)
+        return made
+
+    def array_class(self, c: type) -> Any:
+        """Lift a subclass of ndarray: its methods over `SubclassedArray`."""
+        if type(c) not in (type, abc.ABCMeta) or issubclass(c, (np.ma.MaskedArray, np.matrix, np.memmap)):
+            self._made[id(c)] = (c, c)
+            return self.leave(c, "a kind of array with rules of its own")
+        cell = self._class_cells[id(c)] = CellType()
+        self._made[id(c)] = (c, c)  # for members that lead back here
+        space = {n: self.member(m) for n, m in vars(c).items() if n not in _OF_CLASSES}
+        space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
+        bases = [SubclassedArray if b is np.ndarray else self.class_(b) for b in c.__bases__]
+        metaclass: Any = type(c)
+        made = metaclass(c.__name__, tuple(bases), space)
+        cell.cell_contents = made
         self._made[id(c)] = (c, made)
         return made
 
@@ -376,8 +563,10 @@ class Program:
         def __getattribute__(instance: Any, name: str) -> Any:
             v = find(instance, name)
             kind = v.__class__
-            if kind in PLAIN or kind is dict or (kind is MethodType and v.__self__ is instance) or kind is type:
+            if kind in PLAIN or (kind is MethodType and v.__self__ is instance) or kind is type:
                 return v
+            if kind is dict:
+                return v if name == "__dict__" else self.mirrored(v)
             return v if name == "__class__" else self.value(v)
 
         return __getattribute__
@@ -411,17 +600,58 @@ class Program:
         lifted = self.class_(getattr(type(instance), "__lifted_from__", type(instance)))
         if isinstance(instance, lifted):
             return instance
-        try:
-            made = object.__new__(lifted)
-        except TypeError:
+        made = self._new_instance(lifted, instance)
+        if made is None:
             return self.leave(instance, "an instance of a class that extends a builtin")
-        if hasattr(instance, "__dict__"):
-            object.__setattr__(made, "__dict__", instance.__dict__)
+        if type(instance).__dictoffset__:
+            object.__setattr__(made, "__dict__", object.__getattribute__(instance, "__dict__"))
         _copy_slots(instance, made)
         self._twins[id(instance)] = (instance, made)
-        self._held.update(
-            (id(instance), name) for name, v in getattr(instance, "__dict__", {}).items() if v.__class__ is Array
-        )
+        self._held.update((id(instance), name) for name, v in _own_attributes(instance).items() if v.__class__ is Array)
+        return made
+
+    def _new_instance(self, lifted: Any, instance: Any) -> Any:
+        """Return an empty instance of a lifted class; a copy of its items if the class extends dict or list."""
+        made: Any
+        if isinstance(instance, dict):
+            made = dict.__new__(lifted)
+            dict.update(made, {k: self.value(v) for k, v in dict.items(instance)})
+            self._copied.append((instance, made, dict(dict.items(made))))
+            return made
+        if isinstance(instance, list):
+            made = list.__new__(lifted)
+            list.extend(made, map(self.value, list.__iter__(instance)))
+            self._copied.append((instance, made, [*list.__iter__(made)]))
+            return made
+        try:
+            return object.__new__(lifted)
+        except TypeError:
+            return None
+
+    def _return_items(self) -> None:
+        """Copy items that lifted code changed back to the dicts and lists that were made outside."""
+        for original, made, before in self._copied:
+            now = list(dict.items(made)) if isinstance(made, dict) else list(list.__iter__(made))
+            then = list(before.items()) if isinstance(made, dict) else before
+            if len(now) != len(then) or any(a is not b for a, b in zip(_flat(now), _flat(then), strict=True)):
+                if isinstance(made, dict):
+                    old = dict(dict.items(original))
+                    dict.clear(original)
+                    for k, v in now:
+                        kept = k in before and v is before[k] and k in old
+                        dict.__setitem__(original, k, old[k] if kept else v)
+                else:
+                    unchanged = {id(b): o for b, o in zip(before, list.__iter__(original), strict=False)}
+                    list.__setitem__(original, slice(None), [unchanged.get(id(v), v) for v in now])
+        self._copied.clear()
+
+    def array_instance(self, v: np.ndarray[Any, Any]) -> Any:
+        """Return an instance of a lifted subclass of ndarray over the memory of one made outside."""
+        lifted = self.class_(type(v))
+        if lifted is type(v) or not is_number(v.dtype):
+            return v
+        made = as_class(mark_known(as_array(v.view(np.ndarray))), lifted)
+        made.__dict__.update(vars(v))
         return made
 
     def isinstance_(self, x: object, kinds: Any) -> bool:
@@ -445,6 +675,8 @@ class Program:
             made = namespaces.math_module(m)
         elif name in _MODULES:
             made = _MODULES[name]()
+        elif packages.can_follow(top) or name in self._replaced_in:
+            made = LiveNamespace(m, lambda attribute: self.value(getattr(m, attribute)))
         else:
             return m
         self._made[id(m)] = (m, made)
@@ -478,10 +710,13 @@ class Program:
                 return
             for cache in self._caches:
                 cache.cache_clear()
+            self._return_items()
             for instance, made in self._twins.values():
                 _copy_slots(made, instance)
                 self._restore_constants(instance)
             self._twins.clear()
+            self._mirrored.clear()
+            self._wrapped.clear()
             self._held.clear()
             # Arrays written with history stay, since the program will read them again.
             self._arrays = {key: pair for key, pair in self._arrays.items() if not is_constant(pair[1])}
@@ -496,9 +731,26 @@ class Program:
 
         An Array with history stays, because the history would be lost.
         """
-        for name, v in getattr(instance, "__dict__", {}).items():
+        attributes = _own_attributes(instance)
+        for name, v in attributes.items():
             if v.__class__ is Array and is_constant(v) and (id(instance), name) not in self._held:
-                instance.__dict__[name] = v.numpy()
+                attributes[name] = v.numpy()
+
+
+def _before_trace(v: Any) -> Any:
+    """Return the function that a trace of the compiler has replaced by `v`, or `v` itself."""
+    effects = sys.modules.get("ndgrad._src.compiler.capture.side_effects")  # loaded by the first trace
+    return v if effects is None else effects.original_function(v)
+
+
+def _leave_uncompiled(*args: Any, **options: Any) -> Any:
+    """Implement numba's decorators in lifted code: the function itself."""
+    return args[0] if args and isinstance(args[0], FunctionType) else lambda f: f
+
+
+def _vectorize_uncompiled(*args: Any, **options: Any) -> Any:
+    """Implement numba.vectorize in lifted code."""
+    return vectorize(args[0]) if args and isinstance(args[0], FunctionType) else vectorize
 
 
 # ----- parts of functions and classes ---------------------------------------------------------------------------------
@@ -532,12 +784,46 @@ def _unliftable(c: type) -> str:
     """Return the reason why a class is used unchanged; empty if it can be lifted."""
     if issubclass(c, (enum.Enum, BaseException, tuple, type)):
         return _PLAIN_DATA
-    if type(c) not in (type, abc.ABCMeta):
-        return f"its metaclass {type(c).__qualname__} may do more than make a class"
-    for k in c.__mro__:
-        if "__init_subclass__" in vars(k) and k is not object and k.__module__ != "typing":
-            return f"{k.__qualname__} keeps track of its subclasses"
+    if type(c).__flags__ & _HEAP_TYPE == 0 and type(c) is not type:
+        return f"its metaclass {type(c).__qualname__} is compiled"
     return ""
+
+
+#: Flag of classes that are made by a class statement.
+_HEAP_TYPE = 1 << 9
+
+
+def _make_quiet_base() -> type:
+    """Return a base that hides a lifted class from classes that keep track of their subclasses. Classes that the
+    program derives from the lifted one are announced."""
+
+    class Quiet:
+        __slots__ = ()
+
+        def __init_subclass__(cls, **kwargs: Any) -> None:
+            if "__lifted_from__" not in vars(cls):
+                super().__init_subclass__(**kwargs)
+
+    return Quiet
+
+
+def _make_class(c: type, bases: list[type], space: dict[str, Any]) -> type:
+    """Return the lifted form of a class without running the program's own code for new classes, which may register
+    them: neither the metaclass nor `__init_subclass__` is called."""
+    first: tuple[type, ...] = ()
+    if any("__init_subclass__" in vars(k) for k in c.__mro__ if k is not object):
+        first = (_make_quiet_base(),)  # one for each class: a common one would have no place in the order
+    make = abc.ABCMeta.__new__ if isinstance(c, abc.ABCMeta) else type.__new__
+    return make(type(c), c.__name__, (*first, c, *bases), space)
+
+
+def _flat(items: list[Any]) -> list[Any]:
+    return [part for i in items for part in (i if i.__class__ is tuple else (i,))]
+
+
+def _own_attributes(instance: object) -> dict[str, Any]:
+    """Return the dictionary of an instance, which `__getattr__` of its class may replace by another object's."""
+    return object.__getattribute__(instance, "__dict__") if type(instance).__dictoffset__ else {}
 
 
 def _copy_slots(source: object, target: object) -> None:
@@ -557,7 +843,9 @@ def _copy_slots(source: object, target: object) -> None:
 def _originals(kinds: Any) -> Any:
     if isinstance(kinds, tuple):
         return tuple(map(_originals, kinds))
-    return kinds.__dict__.get("__lifted_from__", kinds) if isinstance(kinds, type) else kinds
+    if isinstance(kinds, type) and not issubclass(kinds, SubclassedArray):
+        return kinds.__dict__.get("__lifted_from__", kinds)
+    return kinds
 
 
 def super_(*args: Any) -> Any:

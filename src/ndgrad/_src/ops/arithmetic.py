@@ -28,7 +28,7 @@ _NUMBERS = (int, float, complex)
 
 add = elementwise(
     "add", operator.add, args="x y", x=lambda t: t, y=lambda t: t, commutes=True, rounds_once=True, cost=1,
-    linear_in=["x y"],
+    linear_in=["x y"], takes_numbers=True,
 )
 
 sub = elementwise(
@@ -42,14 +42,14 @@ sub = elementwise(
         "Use the `^` or `logical_xor()` operator instead."
     ),
     rounds_once=True, cost=1,
-    linear_in=["x y"],
+    linear_in=["x y"], takes_numbers=True,
 )
 
 mul = elementwise(
     "mul", operator.mul, args="x y",
     x=lambda t, y: t * y,
     y=lambda t, x: t * x,
-    kind="product", commutes=True, rounds_once=True, cost=1, linear_in=["x", "y"],
+    kind="product", commutes=True, rounds_once=True, cost=1, linear_in=["x", "y"], takes_numbers=True,
 )  # fmt: skip
 
 # t / y could be shared, but then the second rule would be infinite, or NaN at x = 0, if the first one overflows.
@@ -57,7 +57,7 @@ div = elementwise(
     "div", operator.truediv, args="x y",
     x=lambda t, y: t / y,
     y=lambda t, x, y: -t * (x / y / y),
-    kind="product", rounds_once=True, cost=4, linear_in=["x"],
+    kind="product", rounds_once=True, cost=4, linear_in=["x"], takes_numbers=True,
 )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ reciprocal = elementwise("reciprocal", _reciprocal, x=lambda t, out: -t * out * 
 # respect to x and minus the quotient with respect to y.
 
 floor_divide = elementwise(
-    "floor_divide", operator.floordiv, args="x y",
+    "floor_divide", operator.floordiv, args="x y", takes_numbers=True,
     x=lambda t, ops: ops.zeros_like(t),
     y=lambda t, ops: ops.zeros_like(t),
     kind="step", piecewise_linear=True,
@@ -111,7 +111,7 @@ def _trunc_divide(np: Library, x: Payload, y: Payload) -> Payload:
 
 
 trunc_divide = elementwise(
-    "trunc_divide", _trunc_divide, args="x y",
+    "trunc_divide", _trunc_divide, args="x y", takes_numbers=True,
     x=lambda t, ops: ops.zeros_like(t),
     y=lambda t, ops: ops.zeros_like(t),
     backward_name="DivBackward3",

@@ -106,22 +106,27 @@ def composite(
     kernel: Callable[..., Any] | None = None,
     refuses_complex: bool = False,
     fused: bool = False,
+    small: bool = False,
     **traits: Unpack[Traits],
 ) -> Op:
     """Define an op by its body. `kernel` is a forward function of arrays to use instead of it.
 
-    With `fused`, large arrays and arrays on a device are computed by one kernel made from the body, if it can be made.
+    With `fused`, large arrays and arrays on a device are computed by one kernel made from the body, if it can be made;
+    with `small`, small arrays too.
     """
     made = Body(name, body, args.split(), settings, traits.get("variadic", False))
     forward = made.on_arrays(refuses_complex) if kernel is None else kernel
     if fused:
-        forward = _prefer_fused(made, forward, traits.get("halves", False) and not traits.get("halves_on_device"))
+        widens = traits.get("halves", False) and not traits.get("halves_on_device")
+        forward = _prefer_fused(made, forward, widens, small)
     defined = op(name, args, forward, vjp=vjp, jvp=jvp, batch=batch, settings=settings, **traits)
     defined.body = made
     return defined
 
 
-def _prefer_fused(body: Body, otherwise: Callable[..., Any], widens: bool | None) -> Callable[..., Any]:
+def _prefer_fused(
+    body: Body, otherwise: Callable[..., Any], widens: bool | None, small: bool
+) -> Callable[..., Any]:
     """Return a forward function that runs the body as one kernel if possible.
 
     With `widens`, halves are computed in single precision, and only the first result is rounded.
@@ -130,9 +135,9 @@ def _prefer_fused(body: Body, otherwise: Callable[..., Any], widens: bool | None
 
     @functools.wraps(otherwise)
     def forward(np: Library, *arrays: Any, **settings: Any) -> Any:
-        if native_kernels.is_any_large(arrays):
+        if small or native_kernels.is_any_large(arrays):
             is_narrow = widens and has_half(arrays)
-            out = native_kernels.run_fused(body, [*map(widen, arrays)] if is_narrow else arrays, settings)
+            out = native_kernels.run_fused(body, [*map(widen, arrays)] if is_narrow else arrays, settings, small)
             if out is not None:
                 return _round_first(out, arrays[0].dtype) if is_narrow else out
         return otherwise(np, *arrays, **settings) if takes_library else otherwise(*arrays, **settings)

@@ -257,14 +257,14 @@ def _norm(np: Library, x: Payload, w: Payload, b: Payload, *, dim: Shape, eps: f
 def _row_length(x: Payload, dim: Shape, *weights: Any) -> int:
     """Return the row length of a layer normalisation in which each row uses all weights.
 
-    Returns 0 for other normalisations, and for short rows, except on a device, where any length is worth a kernel.
+    Returns 0 for other normalisations, and for short rows of large arrays, except on a device.
     """
     inner = x.ndim - len(dim)
     last = x.shape[inner:]
-    if not native_kernels.is_large(x) or dim[0] != inner or any(w is not None and w.shape != last for w in weights):
+    if dim[0] != inner or any(w is not None and w.shape != last for w in weights):
         return 0
     length = prod(last)
-    return length if length >= _SHORT or is_on_device(x) else 0
+    return length if length >= _SHORT or not native_kernels.is_large(x) or is_on_device(x) else 0
 
 
 def _has_rows(w: Any, x: Any) -> bool:
@@ -282,17 +282,47 @@ def _norm_vjp(
     return gx, g * y if needs[1] else None, g if needs[2] else None
 
 
+def _on_channels(ops: Vocabulary, arrays: Any, settings: Any) -> tuple[Payload, Payload, Payload]:
+    """Return the gradient in x, and those in w and b as sums over the dimensions along which w is the same."""
+    (g, x, w), dim = arrays, settings["dim"]
+    y, r = _standardise(x, dim, settings["eps"], ops)
+    gx = _symmetric(g if w is None else g * w, y, r, dim, ops)
+    sums = [ops.sum(v, dim=settings["constant"], keepdim=True) for v in (g * y, g)]
+    return gx, *sums
+
+
+def _pull_channels(
+    np: Library, g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...]
+) -> tuple[Any, ...] | None:
+    """Compute the rule by one kernel, if w is the same along some of the last dimensions; None without a kernel."""
+    constant = _constant(x.shape, w, dim)
+    if not constant or constant != dim[len(dim) - len(constant) :]:
+        return None
+    g = native_kernels.dense(g, x.dtype)
+    settings = {"dim": dim, "eps": eps, "constant": constant}
+    found = native_kernels.run_fused(_on_channels, [g, x, w], settings, small=True)
+    if found is None:
+        return None
+    gx, gw, gb = found
+    if w is None:
+        return gx, None, g if needs[2] else None
+    return gx, _sum_to(np, gw, w.shape) if needs[1] else None, _sum_to(np, gb, w.shape) if needs[2] else None
+
+
 def _norm_pull(
     np: Library, g: Payload, x: Payload, w: Payload, dim: Shape, eps: float, needs: tuple[bool, ...]
 ) -> tuple[Any, ...]:
     """Compute the rule on raw arrays, with few passes over them."""
     last = x.shape[x.ndim - len(dim) :]
-    kernels = native_kernels.row_kernels(x) if _row_length(x, dim, w) else None
-    if kernels is not None and (w is None or native_kernels.row_kernels(x, w) is not None):
-        weights = np.ones(last, x.dtype) if w is None else w
-        gx, gw, gb = kernels.layer_norm_gradient(native_kernels.dense(g, x.dtype), x, weights, eps)
+    weights = () if w is None else (w,)
+    kernels = native_kernels.row_kernels(x, *weights, small=True) if _row_length(x, dim, w) else None
+    if kernels is not None:
+        scale = np.ones(last, x.dtype) if w is None else w
+        gx, gw, gb = kernels.layer_norm_gradient(native_kernels.dense(g, x.dtype), x, scale, eps)
         # Without w the dimensions along which b broadcasts are unknown, so the engine sums g.
         return gx, gw if needs[1] else None, g if w is None else gb
+    if found := _pull_channels(np, g, x, w, dim, eps, needs):
+        return found
     if is_half(x.dtype):
         return _norm_pull(np, widen(g), widen(x), widen(w), dim, eps, needs)
     if w is None or not x.size or w.shape != last or dim[0] != x.ndim - len(dim):
@@ -448,6 +478,7 @@ native_layer_norm = composite(
     "native_layer_norm", "x w b",
     lambda x, w, b, dim, eps, ops: _affine(_standardise(x, dim, eps, ops)[0], w, b),
     fused=True,
+    small=True,
     kernel=_norm,
     settings={"dim": (), "eps": 1e-5},
     vjp=_norm_vjp,
@@ -496,8 +527,10 @@ def _batch_norm_gradients(*values: Any) -> tuple[Payload, Payload, Payload] | No
     x, w = arrays[3], arrays[4]
     if w is not None and (w.size != prod([n for d, n in enumerate(x.shape) if d not in dim])):
         return None
-    found = native_kernels.run_fused(_on_batch_norm, arrays, {"dim": dim, "eps": eps})
-    return None if found is None else found
+    found: tuple[Payload, Payload, Payload] | None = native_kernels.run_fused(
+        _on_batch_norm, arrays, {"dim": dim, "eps": eps}, small=True
+    )
+    return found
 
 
 def _on_batch_norm(ops: Vocabulary, arrays: Any, settings: Any) -> tuple[Payload, Payload, Payload]:
@@ -594,6 +627,7 @@ native_batch_norm = composite(
     "native_batch_norm", "x w b",
     _batch_norm_body,
     fused=True,
+    small=True,
     kernel=_batch_norm,
     settings={"dim": (), "eps": 1e-5},
     vjp=_batch_norm_vjp,
@@ -633,7 +667,7 @@ def _rms_norm_vjp(
 ) -> tuple[Any, ...]:
     if ops.raw and _row_length(x, dim, w):
         weights = ops.np.ones(x.shape[x.ndim - len(dim) :], x.dtype) if w is None else w
-        kernels = native_kernels.row_kernels(x, weights)
+        kernels = native_kernels.row_kernels(x, weights, small=True)
         if kernels is not None:
             gx, gw = kernels.rms_norm_gradient(native_kernels.dense(g, x.dtype), x, weights, eps)
             return gx, gw if needs[1] else None
@@ -666,6 +700,7 @@ rms_norm = composite(
     "rms_norm", "x w",
     lambda x, w, dim, eps, ops: _affine(_rms(x, dim, eps, ops)[0], w, None),
     fused=True,
+    small=True,
     kernel=_rms_norm,
     settings={"dim": (), "eps": 1e-5},
     vjp=_rms_norm_vjp,

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import pooling as kernels
+from ndgrad._src.arrays.taps import transposed
+from ndgrad._src.ops.composite import composite
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -263,34 +265,29 @@ avg_pool_backward = op(
 )  # fmt: skip
 
 
-def _adaptive_avg_pool(np: Library, x: Payload, *, sizes: Shape) -> Payload:
-    if getattr(x, "is_meta", False):
-        return type(x)((*x.shape[:2], *sizes), x.dtype)
-    return kernels.adaptive_avg_pool(x, sizes)
+def _spread_adaptive(g: Payload, x_shape: Shape, ops: Vocabulary) -> Payload:
+    """Return the transpose of adaptive_avg_pool. Windows of one size are those of avg_pool."""
+    sizes = x_shape[2:]
+    if all(m and n % m == 0 for n, m in zip(sizes, g.shape[2:], strict=True)):
+        kernel = tuple([n // m for n, m in zip(sizes, g.shape[2:], strict=True)])
+        how = _setup(kernel, kernel, (0,) * len(kernel), False, True, None)
+        return ops.avg_pool_backward(g, sizes=sizes, **how)
+    taps = kernels.adaptive_taps((1, 1, *sizes), tuple(g.shape[2:]))
+    return ops.resample(g, dim=tuple(range(2, len(x_shape))), taps=transposed(taps))
 
 
-def _adaptive_avg_pool_backward(np: Library, x: Payload, *, sizes: Shape) -> Payload:
-    if getattr(x, "is_meta", False):
-        return type(x)((*x.shape[:2], *sizes), x.dtype)
-    return kernels.adaptive_avg_pool_grad(x, (*x.shape[:2], *sizes))
+def _adaptive_body(x: Payload, sizes: Shape, ops: Vocabulary) -> Payload:
+    taps = kernels.adaptive_taps((1, 1, *x.shape[2:]), tuple(sizes))
+    return ops.resample(x, dim=tuple(range(2, len(x.shape))), taps=taps)
 
 
 # The means of windows, as many as `sizes` gives.
-adaptive_avg_pool = op(
+adaptive_avg_pool = composite(
     "adaptive_avg_pool", "x",
-    _adaptive_avg_pool,
+    _adaptive_body,
     settings={"sizes": ()},
-    vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool_backward(g, sizes=x_shape[2:])},
+    vjp={"x": _spread_adaptive},
     jvp="linear",
     batch=lambda x, sizes, ops: _unfold(ops.adaptive_avg_pool(_fold(x, ops), sizes=sizes), x, ops),
     backward_name="AdaptiveAvgPool2DBackward0", adds_values=True,
-)  # fmt: skip
-
-adaptive_avg_pool_backward = op(
-    "adaptive_avg_pool_backward", "x",
-    _adaptive_avg_pool_backward,
-    settings={"sizes": ()},
-    vjp={"x": lambda g, x_shape, ops: ops.adaptive_avg_pool(g, sizes=x_shape[2:])},
-    jvp="linear",
-    batch=lambda x, sizes, ops: _unfold(ops.adaptive_avg_pool_backward(_fold(x, ops), sizes=sizes), x, ops),
 )  # fmt: skip

@@ -1,9 +1,9 @@
-"""Resampling along one dimension: every output is a weighted sum of a few inputs.
+"""Resampling: every output is a weighted sum of a few inputs along one or several adjacent dimensions.
 
-Interpolation of every kind, padding by reflection, repetition or wrapping, and adaptive average pooling are all this
-one linear map, applied along one dimension after another. They differ only in the inputs that each output reads, and in
-the weights. The map is a setting, a `Taps`, and the transpose of a `Taps` is a `Taps`. So the op is its own derivative
-and closed under differentiation of any order.
+Interpolation of every kind, padding by reflection, repetition or wrapping, and average pooling are all this one linear
+map. They differ only in the inputs that each output reads, and in the weights. The map is a setting, a `Taps` for each
+dimension (ndgrad._src.arrays.taps), and the transpose of a `Taps` is a `Taps`. So the op is its own derivative and
+closed under differentiation of any order.
 
 Taps are processed one by one, not as a product with a (mostly zero) matrix. So an infinity stays in the outputs that
 read it, and the cost is proportional to the taps.
@@ -16,95 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays.precision import is_inexact
+from ndgrad._src.arrays.taps import Taps, transposed, weighted_sum
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload
 
 
-class Taps:
-    """The inputs that each output reads (`index`, of shape (taps, outputs)) and their weights (None: all ones).
-
-    Outputs that read nothing are listed in `empty`; their index is arbitrary.
-    """
-
-    def __init__(self, index: Any, weight: Any, inputs: int, empty: Any = None) -> None:
-        self.index = numpy.asarray(index, dtype=numpy.intp)
-        self.weight = None if weight is None else numpy.asarray(weight, dtype=numpy.float64)
-        self.inputs = inputs
-        self.empty = empty
-
-    @property
-    def outputs(self) -> int:
-        return int(self.index.shape[1])
-
-    @functools.cached_property
-    def transpose(self) -> Taps:
-        """Return the transposed map: for each input, the outputs that read it.
-
-        The pairs (input, output) are sorted by input and written into rows of the length that the most-read input
-        needs. Shorter rows are filled by a repetition with weight zero.
-        """
-        taps, outputs = self.index.shape
-        read = self.index.ravel()
-        reader = numpy.tile(numpy.arange(outputs), taps)
-        weight = numpy.ones(read.size) if self.weight is None else self.weight.ravel()
-        kept = weight != 0
-        if self.empty is not None:
-            kept &= ~numpy.isin(reader, self.empty)
-        read, reader, weight = read[kept], reader[kept], weight[kept]
-        order = numpy.argsort(read, kind="stable")
-        read, reader, weight = read[order], reader[order], weight[order]
-        counts = numpy.bincount(read, minlength=self.inputs)
-        longest = max(1, int(counts.max(initial=0)))
-        index = numpy.zeros((longest, self.inputs), numpy.intp)
-        weights = numpy.zeros((longest, self.inputs))
-        place = numpy.arange(read.size) - numpy.repeat(numpy.cumsum(counts) - counts, counts)
-        index[place, read] = reader
-        weights[place, read] = weight
-        index = numpy.where(numpy.arange(longest)[:, None] < counts, index, index[0])
-        unread = numpy.flatnonzero(counts == 0)
-        empty = unread if unread.size else None
-        plain = longest == 1 and bool(numpy.all((weights == 1) | (counts == 0)))
-        transposed = Taps(index, None if plain else weights, outputs, empty)
-        transposed.__dict__["transpose"] = self
-        return transposed
+def _resample(np: Library, x: Payload, *, dim: tuple[int, ...], taps: tuple[Taps, ...]) -> Payload:
+    return weighted_sum(np, x, dim, taps)
 
 
-def _resample(np: Library, x: Payload, *, dim: int, taps: Taps) -> Payload:
-    index = np.asarray(taps.index)
-    behind = (-1, *(1,) * (x.ndim - dim - 1))
-    dtype = x.dtype if is_inexact(x.dtype) or taps.weight is None else np.result_type(x.dtype, np.float64)
-    weight = (
-        None
-        if taps.weight is None
-        else np.asarray(taps.weight.astype(dtype.type(0).real.dtype)).reshape(len(index), *behind)
-    )
-    if not x.size:
-        return np.zeros((*x.shape[:dim], taps.outputs, *x.shape[dim + 1 :]), dtype)
-    out = x.take(index[0], axis=dim)
-    if weight is not None:
-        out = out.astype(dtype, copy=False)
-        out *= weight[0]
-    for tap in range(1, len(index)):
-        part = x.take(index[tap], axis=dim)
-        if weight is not None:
-            part = part.astype(dtype, copy=False)
-            part *= weight[tap]
-        out += part
-    if taps.empty is not None:
-        out[(*(slice(None),) * dim, np.asarray(taps.empty))] = 0
-    return out
-
-
+# x, resampled along each dimension of `dim`, in ascending order, by the map of the same place in `taps`.
 resample = op(
     "resample", "x",
     _resample,
-    settings={"dim": 0, "taps": None},
-    vjp={"x": lambda g, dim, taps, ops: ops.resample(g, dim=dim, taps=taps.transpose)},
+    settings={"dim": (), "taps": ()},
+    vjp={"x": lambda g, dim, taps, ops: ops.resample(g, dim=dim, taps=transposed(taps))},
     jvp="linear",
     batch="dims",
+    halves_on_device=True,
 )  # fmt: skip
 
 
@@ -127,7 +58,7 @@ def nearest_taps(inputs: int, outputs: int, ratio: float, exact: bool) -> Taps:
     """
     o = numpy.arange(outputs, dtype=numpy.float32) + numpy.float32(0.5 if exact else 0.0)
     index = numpy.minimum(numpy.floor(o * numpy.float32(ratio)), inputs - 1)
-    return Taps(index[None], None, inputs)
+    return Taps(index, None, inputs)
 
 
 @functools.lru_cache(maxsize=256)
@@ -158,19 +89,6 @@ def cubic_taps(inputs: int, outputs: int, ratio: float, align_corners: bool, a: 
 
 
 @functools.lru_cache(maxsize=256)
-def average_taps(inputs: int, outputs: int) -> Taps:
-    """Average bins from floor(o n / m) to ceil((o + 1) n / m). Neighbouring bins may share an input."""
-    o = numpy.arange(outputs)
-    start = o * inputs // max(outputs, 1)
-    stop = -(-(o + 1) * inputs // max(outputs, 1))
-    length = stop - start
-    steps = numpy.arange(max(1, int(length.max(initial=1))))[:, None]
-    inside = steps < length
-    index = numpy.where(inside, start + steps, start)
-    return Taps(index, numpy.where(inside, 1.0 / numpy.maximum(length, 1), 0.0), inputs)
-
-
-@functools.lru_cache(maxsize=256)
 def border_taps(inputs: int, before: int, after: int, mode: str) -> Taps:
     """Extend the border of the input by its mirror image, its last value, or its other end."""
     at = numpy.arange(-before, inputs + after)
@@ -179,9 +97,10 @@ def border_taps(inputs: int, before: int, after: int, mode: str) -> Taps:
         at = numpy.abs((at + inputs - 1) % period - (inputs - 1)) if inputs > 1 else at * 0
     elif mode == "replicate":
         at = numpy.clip(at, 0, inputs - 1)
-    else:
-        at = at % inputs
-    return Taps(at[None], None, inputs)
+    else:  # the part that cropping leaves is wrapped around
+        first, size = max(-before, 0), inputs + min(before, 0) + min(after, 0)
+        at = (at - first) % size + first
+    return Taps(at, None, inputs)
 
 
 @functools.lru_cache(maxsize=256)

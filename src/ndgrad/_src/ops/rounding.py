@@ -14,7 +14,7 @@ from ndgrad._src.ops.composite import composite_elementwise
 from ndgrad._src.ops.table import elementwise
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Library, Payload
+    from ndgrad._typing import Library, Payload, Vocabulary
 
 # ----- rounding to integers -------------------------------------------------------------------------------------------
 
@@ -85,6 +85,42 @@ heaviside = elementwise(
     x=lambda t, ops: ops.zeros_like(t),
     values=lambda t, x, ops: ops.keep(t, x == 0),
     kind="step", piecewise_linear=True, moves_values=True,
+)  # fmt: skip
+
+# ----- numbers of few bits --------------------------------------------------------------------------------------------
+
+
+def _level(x: Payload, inverse: float, zero_point: int, ops: Vocabulary) -> Payload:
+    """Return the integer that represents x."""
+    return ops.round(x * inverse, decimals=0) + zero_point
+
+
+def _fake_quantize(
+    x: Payload, scale: float, inverse: float, zero_point: int, quant_min: int, quant_max: int, ops: Vocabulary
+) -> Payload:
+    level = _level(x, inverse, zero_point, ops)
+    # The comparison is false for NaN, which becomes the lowest number, as in torch.
+    return (ops.where(level > quant_min, ops.minimum(level, quant_max), quant_min) - zero_point) * scale
+
+
+def _fake_quantize_x(
+    t: Payload, x: Payload, inverse: float, zero_point: int, quant_min: int, quant_max: int, ops: Vocabulary
+) -> Payload:
+    """Pass the gradient on as if nothing were rounded, if x lies inside the range."""
+    level = _level(x, inverse, zero_point, ops)
+    return ops.keep(t, (level >= quant_min) & (level <= quant_max))
+
+
+# x after a round trip through integers: clamp(round(x / scale) + zero_point) without the offset, times scale. `inverse`
+# is 1 / scale.
+fake_quantize_per_tensor_affine = composite_elementwise(
+    "fake_quantize_per_tensor_affine", _fake_quantize,
+    settings={"scale": 1.0, "inverse": 1.0, "zero_point": 0, "quant_min": 0, "quant_max": 255},
+    x=_fake_quantize_x,
+    backward_name="FakeQuantizePerTensorAffineCachemaskBackward0",
+    kind="step",
+    inplace=False,
+    refuses_complex=True,
 )  # fmt: skip
 
 # ----- neighbours and repairs -----------------------------------------------------------------------------------------

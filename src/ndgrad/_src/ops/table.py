@@ -182,6 +182,8 @@ class Facts(TypedDict, total=False):
     rounds_once: bool
     #: f(x, y) equals f(y, x) to the last bit.
     commutes: bool
+    #: Plain numbers alone are accepted, and the first one becomes a tensor, as in torch.
+    takes_numbers: bool
     #: Approximate number of machine instructions per element.
     cost: int
     #: The reduction over `dim` that the op is: "sum", "prod", "max", "min", "any", "all", "mean" or "logsumexp".
@@ -349,6 +351,7 @@ class OpFacts:
     of_truths = False
     rounds_once = False
     commutes = False
+    takes_numbers = False
     cost = 12
     reduces: str | None = None
     joins_pieces_by: str | None = None

@@ -27,16 +27,16 @@ Message = Callable[[], object] | None
 def _check_with(error_type: type[Exception], cond: Any, message: Message) -> None:
     """Raise an error of the given class unless the condition, a bool, holds. `message` is called only then."""
     if not isinstance(cond, bool):
-        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+        raise TypeError(f"cond must be a bool, but got {type(cond)} [nd-type]")
     if cond:
         return
     if message is None:
         raise error_type(
             "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
-            "enhancement request.)"
+            "enhancement request.) [nd-values]"
         )
     if not callable(message):
-        raise TypeError("message must be a callable")
+        raise TypeError("message must be a callable [nd-type]")
     raise error_type(str(message()))
 
 
@@ -79,9 +79,9 @@ def _check_is_size(i: int, message: Message = None, *, max: int | None = None) -
 def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Message = None) -> None:
     """Raise an error of the given class unless all elements of a boolean tensor are True."""
     if not isinstance(cond, Variable):
-        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+        raise TypeError(f"cond must be a tensor, but got {type(cond)} [nd-type]")
     if cond.dtype is not dtypes.bool_:
-        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype} [nd-dtype]")
     _check_with(error_type, bool(cond.all().item()), message)
 
 

@@ -277,7 +277,7 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
     >>> push(ndgrad.tensor([1.0, 0.0])), push(ndgrad.tensor([0.0, 1.0]))
     (tensor([3., 0.]), tensor([ 0., 12.]))
     """
-    is_plain, arrays = convert_to_arrays(*primals)
+    is_plain, arrays = convert_to_arrays(*primals, numbers=False)
     if is_plain:
         value, push_arrays = linearize(func, *arrays)
         return convert_to_numpy(value), lambda *t: convert_to_numpy(push_arrays(*convert_to_arrays(*t)[1]))

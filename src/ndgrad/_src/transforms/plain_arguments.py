@@ -42,13 +42,16 @@ def accept_plain_arrays(argnums: Any, wrapper: Callable[..., Any]) -> Callable[.
     return call
 
 
-def convert_to_arrays(*trees: Any) -> tuple[bool, tuple[Any, ...]]:
-    """Return True and trees of Arrays if all leaves are plain arrays and numbers; else False and the same trees."""
+def convert_to_arrays(*trees: Any, numbers: bool = True) -> tuple[bool, tuple[Any, ...]]:
+    """Return True and trees of Arrays if all leaves are plain arrays and numbers; else False and the same trees.
+    Without `numbers`, there must be an array among them."""
     first = trees[0] if trees else None
     if isinstance(first[0] if isinstance(first, tuple) and first else first, Variable):
         return False, trees  # the common case
     leaves, spec = tree_flatten(trees)
     if not leaves or not all(isinstance(leaf, _PLAIN) for leaf in leaves):
+        return False, trees
+    if not numbers and not any(isinstance(leaf, (np.ndarray, np.generic)) for leaf in leaves):
         return False, trees
     return True, tuple(tree_unflatten([_as_array(leaf) for leaf in leaves], spec))
 

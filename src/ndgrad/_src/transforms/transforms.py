@@ -329,7 +329,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(ndgrad.tensor([1.0, 0.0]))
     (tensor([3., 0.]), tensor([1., 0.]))
     """
-    is_plain, given_primals = convert_to_arrays(*primals)
+    is_plain, given_primals = convert_to_arrays(*primals, numbers=False)
     if is_plain:
         out, pull_arrays, *rest = vjp(func, *given_primals, has_aux=has_aux)
 
@@ -489,7 +489,7 @@ def jvp(
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
-    is_plain, (given, directions) = convert_to_arrays(primals, tangents)
+    is_plain, (given, directions) = convert_to_arrays(primals, tangents, numbers=False)
     if is_plain:
         return tuple(map(convert_to_numpy, jvp(func, given, directions, strict=strict, has_aux=has_aux)))
     compiled = getattr(func, "__transformed__", None)
@@ -624,8 +624,10 @@ def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_si
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         is_plain, args = convert_mapped(args)
-        if is_plain:
-            return convert_to_numpy(wrapper(*args, **kwargs))
+        found = map_arrays(args, kwargs)
+        return convert_to_numpy(found) if is_plain else found
+
+    def map_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat, spec = tree_flatten(args)
         dims = _in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)

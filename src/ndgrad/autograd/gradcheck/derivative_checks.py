@@ -275,7 +275,7 @@ class Check:
         for number in self.differentiable:
             node = self.outputs[number]._node
             if isinstance(node, FunctionNode) and not node.materialize_grads:
-                found = self._tolerates_missing(functools.partial(node._run, *[None] * node.outputs))
+                found = self._tolerates_missing(functools.partial(node._run, [None] * node.outputs))
                 if any(g is not None and not _no_more_than_zero(host_array(g)) for g in found):
                     raise GradcheckError(
                         f"gradcheck: {node.name()} returned a gradient that is not zero though none of its outputs "

@@ -237,7 +237,7 @@ class FullyShardedDataParallel(Module):
         >>> with FullyShardedDataParallel.summon_full_params(net):
         ...     _ = net.module.weight.data.fill_(2.0)
         >>> net.module.weight.full_tensor()
-        tensor([[2., 2.]], grad_fn=<AliasBackward0>)
+        tensor([[2., 2.]], grad_fn=<JoinPiecesBackward0>)
         >>> ndgrad.distributed.destroy_process_group()
         """
         if rank0_only and writeback:

@@ -66,7 +66,13 @@ def _sign_pooling(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> 
     return Signature([(0, 1, *(None,) * (len(s) - 2)) for s in shapes], (0, 1), linear=linear)
 
 
-@signature_rule("avg_pool_backward", "adaptive_avg_pool_backward")
+@signature_rule("grid_sample")
+def _sign_sampling(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
+    """Images and positions are divided by samples."""
+    return Signature([(0, *(None,) * (len(s) - 1)) for s in shapes], (0,), linear=op.linear_in(2))
+
+
+@signature_rule("avg_pool_backward")
 def _pool_backward(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     space = len(settings["sizes"])
     labels = tuple(range(len(shapes[0]) - space))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ndgrad._src.arrays.taps import Taps
 from ndgrad._src.ops.padding import constant_pad_nd
 from ndgrad._src.ops.resample import border_taps, resample
 
@@ -58,36 +59,29 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number
             f"pad: mode {mode!r} does not pad {count} dimensions of an input of shape {shape}, "
             "but the last 1 of 2 or 3 dimensions, the last 2 of 3 or 4, or the last 3 of 4 or 5. Reshape it. [nd-ndim]"
         )
-    out = input
-    for dim in range(len(shape) - count, len(shape)):
-        out = _continue(out, dim, pairs[dim], mode, shape, given)
-    return out
+    dims = [d for d in range(len(shape) - count, len(shape)) if pairs[d] != (0, 0)]
+    taps = tuple([_continue(d, pairs[d], mode, shape, given) for d in dims])
+    return resample.eager(input, dim=tuple(dims), taps=taps) if dims else input
 
 
-def _continue(x: Tensor, dim: int, pair: tuple[int, int], mode: str, shape: Sizes, given: Sizes) -> Tensor:
-    before, after = pair
-    if before == after == 0:
-        return x
-    size = shape[dim]
+def _continue(dim: int, pair: tuple[int, int], mode: str, shape: Sizes, given: Sizes) -> Taps:
+    """Return the elements that a padded dimension reads."""
+    (before, after), size = pair, shape[dim]
     if mode == "reflect" and max(before, after) >= size:
         raise RuntimeError(
             f"pad: padding {given} asks for more than there is to reflect in dimension {dim} of shape {shape}. "
             "[nd-window]"
         )
-    if mode == "circular":
-        # Crop first, so that cropped elements are not wrapped around.
-        crops = tuple((min(before, 0), min(after, 0)) if d == dim else (0, 0) for d in range(len(shape)))
-        if min(before, after) < 0:
-            x = constant_pad_nd.eager(x, pads=crops, value=0)
-            size, before, after = size + sum(crops[dim]), max(before, 0), max(after, 0)
-        if max(before, after) > size:
-            raise RuntimeError(
-                f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first. "
-                "[nd-window]"
-            )
+    # Circular padding wraps the part around that cropping leaves.
+    size = size + min(before, 0) + min(after, 0) if mode == "circular" else size
+    if mode == "circular" and max(before, after) > size:
+        raise RuntimeError(
+            f"pad: padding {given} wraps shape {shape} around more than once in dimension {dim}. Repeat it first. "
+            "[nd-window]"
+        )
     if not size:
         raise RuntimeError(
             f"pad: an empty dimension cannot be padded by {mode}: dimension {dim} of shape {shape}. "
             "Pad with a constant. [nd-too-few]"
         )
-    return resample.eager(x, dim=dim, taps=border_taps(size, before, after, mode))
+    return border_taps(shape[dim], before, after, mode)

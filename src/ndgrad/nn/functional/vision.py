@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_floating
+from ndgrad._src.arrays.taps import Taps
 from ndgrad._src.core.variable import np_dtype, wrap_like
 from ndgrad._src.ops import resample as resample_ops
-from ndgrad._src.ops.resample import Taps
+from ndgrad._src.ops import sampling
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
@@ -76,23 +76,20 @@ def interpolate(
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
         raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive. [nd-range]")
     # These skip an axis that keeps its size, even if its scale factor, lost to rounding, was not 1.
-    lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
-    out = input
-    for axis in range(axes):
-        before, after, ratio = shape[2 + axis], sizes[axis], ratios[axis]
-        if before == after and (ratio == 1.0 or lazy):
-            continue
-        out = resample_ops.resample.eager(
-            out, dim=2 + axis, taps=_taps(mode, before, after, ratio, bool(align_corners), antialias)
-        )
-    return ops.clone(out) if out is input else out
+    is_lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
+    if mode == "area":
+        return ops.adaptive_avg_pool(input, sizes=sizes)
+    dims, taps = [], []
+    for axis, (before, after, ratio) in enumerate(zip(shape[2:], sizes, ratios, strict=True)):
+        if before != after or (ratio != 1.0 and not is_lazy):
+            dims.append(2 + axis)
+            taps.append(_taps(mode, before, after, ratio, bool(align_corners), antialias))
+    return resample_ops.resample.eager(input, dim=tuple(dims), taps=tuple(taps)) if dims else ops.clone(input)
 
 
 def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool, antialias: bool) -> Taps:
     if mode.startswith("nearest"):
         return resample_ops.nearest_taps(before, after, ratio, mode == "nearest-exact")
-    if mode == "area":
-        return resample_ops.average_taps(before, after)
     if antialias:
         if align_corners:
             ratio = (before - 1) / (after - 1) if after > 1 else 0.0
@@ -254,116 +251,8 @@ def grid_sample(
         raise RuntimeError("grid_sample: bicubic is for inputs (N, C, H, W). Use bilinear. [nd-ndim]")
     if not math.prod(shape[1:]):
         raise RuntimeError(f"grid_sample: only the batch may be empty, and the input has shape {shape}. [nd-too-few]")
-    sizes = shape[2:]
-    positions = [
-        _pixel(ops.select(grid, dim=len(places) - 1, index=axes - 1 - a), n, align_corners) for a, n in enumerate(sizes)
-    ]
-    readers = [_Reader(n, padding_mode, align_corners) for n in sizes]
-    choose = {"nearest": _nearest_taps, "bilinear": _linear_taps, "bicubic": _cubic_taps}[mode]
-    per_axis = [choose(p, reader) for p, reader in zip(positions, readers, strict=True)]
-    return _sum_taps(input, per_axis, sizes, places)
-
-
-def _pixel(x: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Convert [-1, 1] to pixels: the ends are the centres of the outer pixels, or their edges."""
-    return (x + 1.0) * ((size - 1) / 2) if align_corners else (x + 1.0) * (size / 2) - 0.5
-
-
-class _Reader:
-    """Treatment of positions beyond the border of one axis."""
-
-    def __init__(self, size: int, padding_mode: str, align_corners: bool) -> None:
-        self.size = size
-        self.mode = padding_mode
-        self.low, self.high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-
-    def bring_in(self, x: Tensor) -> Tensor:
-        """Return the position inside the image that replaces x."""
-        if self.mode == "zeros":
-            return x
-        if self.mode == "reflection":
-            x = self._reflect(x)
-        return ops.hardtanh(x, min_val=0.0, max_val=self.size - 1.0)
-
-    def _reflect(self, x: Tensor) -> Tensor:
-        """Fold x into [low, high]: every second period runs backwards."""
-        span = self.high - self.low
-        if span <= 0:
-            return x * 0.0
-        distance = ops.where(x < self.low, self.low - x, x - self.low)
-        periods = ops.detach(ops.floor(distance / span))
-        rest = distance - periods * span
-        backwards = ops.remainder(periods, 2.0) == 1.0
-        return ops.where(backwards, span - rest, rest) + self.low
-
-
-def _nearest_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
-    at = ops.detach(reader.bring_in(x))
-    if reader.mode != "zeros":
-        at = ops.where(at == at, at, 0.0)  # as in torch, a NaN position reads the first pixel
-    # The weight is a constant, with a gradient of zeros.
-    return [(ops.round(at, decimals=0), ops.where(x == x, ops.zero(x), 0.0) + 1.0)]
-
-
-def _linear_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
-    x = reader.bring_in(x)
-    left = ops.floor(ops.detach(x))
-    share = x - left
-    return [(left, 1.0 - share), (left + 1.0, share)]
-
-
-def _cubic_taps(x: Tensor, reader: _Reader) -> list[tuple[Tensor, Tensor]]:
-    """Return the taps of Keys' cubic over four neighbours. Each neighbour is moved inside, not the position."""
-    a = -0.75
-    left = ops.floor(ops.detach(x))
-    share = x - left
-
-    def near(d: Tensor) -> Tensor:
-        return (d * (a + 2) - (a + 3)) * d * d + 1.0
-
-    def far(d: Tensor) -> Tensor:
-        return ((d * a - 5 * a) * d + 8 * a) * d - 4 * a
-
-    weights = [far(share + 1.0), near(share), near(1.0 - share), far(2.0 - share)]
-    neighbours = [ops.detach(reader.bring_in(left + float(k))) for k in (-1, 0, 1, 2)]
-    return list(zip(neighbours, weights, strict=True))
-
-
-def _sum_taps(input: Tensor, per_axis: list[list[tuple[Tensor, Tensor]]], sizes: Sizes, places: Sizes) -> Tensor:
-    """Return the weighted sum over all combinations of taps, with one gather for all of them.
-
-    A NaN weight marks a position that is NaN or infinite, so none of its taps is inside. The value and the gradient of
-    the position are NaN then, but not the gradient of the image, as in torch.
-    """
-    n, channels = input.shape[:2]
-    points = math.prod(places[1:-1])
-    flats, weights = [], []
-    for taps in product(*per_axis):
-        inside: Tensor | None = None
-        flat: Tensor | None = None
-        weight: Tensor | None = None
-        for (at, share), size in zip(taps, sizes, strict=True):
-            here = ops.logical_and(at >= 0.0, at <= size - 1.0)
-            inside = here if inside is None else ops.logical_and(inside, here)
-            # Use integers from here on: half or single precision cannot represent every position in a plane.
-            at = ops.cast(ops.where(here, at, 0.0), dtype=np.dtype(np.int64))
-            flat = at if flat is None else flat * size + at
-            weight = share if weight is None else weight * share
-        flats.append(flat)
-        weights.append(ops.where(inside, weight, 0.0))
-    count = len(flats)
-    index = ops.reshape(ops.stack(*flats, dim=1), shape=(n, 1, count * points))
-    weight = ops.reshape(ops.stack(*weights, dim=1), shape=(n, 1, count, points))
-    flat_input = ops.reshape(input, shape=(n, channels, math.prod(sizes)))
-    found = ops.gather(flat_input, ops.expand(index, shape=(n, channels, count * points)), dim=2)
-    total = ops.sum(ops.reshape(found, shape=(n, channels, count, points)) * weight, dim=(2,), keepdim=False)
-    shares = per_axis[0][0][1]
-    for others in per_axis[1:]:
-        shares = shares + others[0][1]
-    values = ops.detach(shares)
-    poison = values - values  # 0, or NaN
-    total = total + ops.reshape(shares * poison, shape=(n, 1, points))
-    return ops.reshape(total, shape=(n, channels, *places[1:-1]))
+    how = {"mode": mode, "padding_mode": padding_mode, "align_corners": bool(align_corners)}
+    return sampling.grid_sample.eager(input, grid, **how)
 
 
 # ----- pixels and channels -------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from ndgrad.nn.modules.registry import (
     register_module_parameter_registration_hook,
 )
 from ndgrad.nn.modules.state import EXTRA, Stateful
+from ndgrad.nn.modules.state import _IncompatibleKeys as _IncompatibleKeys
 from ndgrad.nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
@@ -112,6 +113,17 @@ class Module(Hooked, Stateful, Registry):
                 f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class. '
                 "[nd-define]"
             )
+
+    def share_memory(self) -> Self:
+        """Move parameters and buffers into memory that other processes can share.
+
+        >>> import ndgrad
+        >>> ndgrad.nn.Linear(2, 1).share_memory().weight.is_shared()
+        True
+        """
+        for t in (*self.parameters(), *self.buffers()):
+            t.share_memory_()
+        return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile calls of this module in place, hooks included; arguments are those of `ndgrad.compile`.

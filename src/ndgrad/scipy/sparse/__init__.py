@@ -11,7 +11,15 @@ from typing import Any
 
 from ndgrad.scipy._without_rules import make_module_getattr, public_of
 from ndgrad.scipy.sparse import construction
-from ndgrad.scipy.sparse.arrays import SparseArray, coo_array, csc_array, csr_array
+from ndgrad.scipy.sparse.arrays import (
+    SparseArray,
+    coo_array,
+    coo_matrix,
+    csc_array,
+    csc_matrix,
+    csr_array,
+    csr_matrix,
+)
 from ndgrad.scipy.sparse.construction import *  # noqa: F403
 
 _beyond = make_module_getattr(
@@ -19,7 +27,7 @@ _beyond = make_module_getattr(
     {
         **dict.fromkeys(("bsr_array", "dia_array", "dok_array", "lil_array"), "csr_array, csc_array or coo_array"),
         **dict.fromkeys(
-            ("csr_matrix", "csc_matrix", "coo_matrix", "bsr_matrix", "dia_matrix", "dok_matrix", "lil_matrix"),
+            ("bsr_matrix", "dia_matrix", "dok_matrix", "lil_matrix"),
             "csr_array, csc_array or coo_array",
         ),
         **dict.fromkeys(
@@ -42,4 +50,7 @@ def __getattr__(name: str) -> Any:
 
 
 __dir__ = public_of(__name__)
-__all__ = ["SparseArray", "coo_array", "csc_array", "csr_array", *construction.__all__]
+__all__ = [
+    "SparseArray", "coo_array", "coo_matrix", "csc_array", "csc_matrix", "csr_array", "csr_matrix",
+    *construction.__all__,
+]  # fmt: skip

@@ -17,7 +17,7 @@ from ndgrad._src.ops import sparse as ops
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad.implicit.convergence import scipy_module
 from ndgrad.numpy.coercion import as_array, operands, values_of
-from ndgrad.scipy._without_rules import floating
+from ndgrad.scipy._without_rules import active_in, floating, strip_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: A sparse array of ours or of SciPy's, or a dense matrix.
 SparseLike: TypeAlias = "SparseArray | ArrayLike | sparray | spmatrix"
 
-__all__ = ["SparseArray", "coo_array", "csc_array", "csr_array"]
+__all__ = ["SparseArray", "coo_array", "coo_matrix", "csc_array", "csc_matrix", "csr_array", "csr_matrix"]
 
 
 def is_scipys(value: object) -> bool:
@@ -354,6 +354,75 @@ class csc_array(SparseArray):
 
     indices = property(lambda self: self.pattern.rows)
     indptr = property(lambda self: self.pattern.transposed.by_rows[2])
+
+
+# ----- SciPy's matrices -----
+
+
+class _MatrixClass(type):
+    """Metaclass of `csr_matrix` and its kin: constants are SciPy's own matrices, which have more methods."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if active_in((args, kwargs)) is not None:
+            return super().__call__(*args, **kwargs)
+        theirs = getattr(scipy_module("sparse", cls.__name__), cls.__name__)
+        given, options = strip_tensors((args, kwargs))
+        return theirs(*given, **options)
+
+    def __instancecheck__(cls, x: object) -> bool:
+        return super().__instancecheck__(x) or (is_scipys(x) and type(x).__name__ == cls.__name__)
+
+
+class _Matrix(SparseArray):
+    """Operators of SciPy's matrices: `a * b` is the product of matrices, `a ** n` a power of the matrix."""
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, (int, float, complex)) or getattr(other, "ndim", 1) == 0:
+            return self.multiply(other)
+        return self @ other
+
+    def __rmul__(self, other: Any) -> Any:
+        if isinstance(other, (int, float, complex)) or getattr(other, "ndim", 1) == 0:
+            return self.multiply(other)
+        return other @ self
+
+    def __pow__(self, n: int) -> Any:
+        if n < 1 or int(n) != n:
+            raise ValueError(f"a sparse matrix to the power {n}: give a positive integer. [nd-arguments]")
+        made: Any = self
+        for _ in range(int(n) - 1):
+            made = made @ self
+        return made
+
+
+class coo_matrix(_Matrix, coo_array, metaclass=_MatrixClass):
+    """SciPy's matrix of entries in any order.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.coo_matrix(([1.0, 2.0], ([0, 1], [1, 0]))).shape
+    (2, 2)
+    """
+
+
+class csr_matrix(_Matrix, csr_array, metaclass=_MatrixClass):
+    """SciPy's matrix by rows, for which `*` is the product of matrices.
+
+    >>> import ndgrad.numpy as np
+    >>> from ndgrad.scipy import sparse
+    >>> a = sparse.csr_matrix(np.array([[2.0, 0.0], [0.0, 3.0]]).requires_grad_())
+    >>> (a * a).toarray().detach()
+    array([[4., 0.],
+           [0., 9.]])
+    """
+
+
+class csc_matrix(_Matrix, csc_array, metaclass=_MatrixClass):
+    """SciPy's matrix by columns.
+
+    >>> from ndgrad.scipy import sparse
+    >>> sparse.csc_matrix([[2.0, 0.0], [0.0, 3.0]]).nnz
+    2
+    """
 
 
 def _sort_entries(data: Array, pattern: Pattern, *, by_columns: bool) -> tuple[Array, Pattern]:

@@ -84,6 +84,11 @@ def _squares(factor: Array, rest: Array) -> Array:
     return (white * white).sum(axis=0).reshape(rest.shape[:-1])
 
 
+def _squeeze(values: Array) -> Array:
+    """Drop axes of length 1, as SciPy does: the density of one point is a number in every form of the point."""
+    return values.reshape(tuple(n for n in values.shape if n != 1)) if 1 in values.shape else values
+
+
 def _location_and_scatter(mean: ArrayLike | None, cov: ArrayLike, what: str) -> tuple[Array, Array]:
     m = None if mean is None else np.atleast_1d(real(mean))
     c = real(cov)
@@ -120,7 +125,7 @@ class MultivariateNormal(_Parametrised):
         m, c = _location_and_scatter(mean, cov, self.name)
         factor = _factor(c, self.name)
         rest = _points(x, m.shape[0]) - m
-        return -0.5 * (m.shape[0] * _LOG_TWO_PI + _log_det(factor) + _squares(factor, rest))
+        return _squeeze(-0.5 * (m.shape[0] * _LOG_TWO_PI + _log_det(factor) + _squares(factor, rest)))
 
     def pdf(
         self, x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1, allow_singular: bool = False,
@@ -158,7 +163,7 @@ class MultivariateT(_Parametrised):
         v = np.where(endless, 1.0, v)
         scale = np.log(S.poch(v * 0.5, 0.5 * d)) - 0.5 * d * np.log(math.pi * v)
         tail = scale - (v + float(d)) * 0.5 * np.log1p(squares / v)
-        return np.where(endless, -0.5 * (d * _LOG_TWO_PI + squares), tail) - 0.5 * _log_det(factor)
+        return _squeeze(np.where(endless, -0.5 * (d * _LOG_TWO_PI + squares), tail) - 0.5 * _log_det(factor))
 
     def pdf(
         self, x: ArrayLike, loc: ArrayLike | None = None, shape: ArrayLike = 1, df: ArrayLike = 1,
@@ -180,7 +185,7 @@ class Dirichlet(_Parametrised):
             p = np.concatenate([p, (1.0 - p.sum(axis=0))[None]])
         if p.shape[0] != a.shape[0]:
             raise ValueError(f"dirichlet: x of shape {p.shape} does not fit alpha of shape {a.shape}. [nd-shape]")
-        return xlogy((a - 1.0).reshape((-1, *(1,) * (p.ndim - 1))), p).sum(axis=0) - self._log_beta(a)
+        return _squeeze(xlogy((a - 1.0).reshape((-1, *(1,) * (p.ndim - 1))), p).sum(axis=0) - self._log_beta(a))
 
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Array:
         return np.exp(self.logpdf(x, alpha))
@@ -260,8 +265,10 @@ class Wishart(_Parametrised):
         trace = (white * white).sum(axis=(-2, -1))
         common = 0.5 * math.log(2) * d * v + _multigammaln(v * 0.5, d)
         if self.inverse:
-            return 0.5 * v * _log_det(fc) - 0.5 * trace - 0.5 * (v + float(d + 1)) * _log_det(fx) - common
-        return 0.5 * (v - float(d + 1)) * _log_det(fx) - 0.5 * trace - 0.5 * v * _log_det(fc) - common
+            value = 0.5 * v * _log_det(fc) - 0.5 * trace - 0.5 * (v + float(d + 1)) * _log_det(fx) - common
+        else:
+            value = 0.5 * (v - float(d + 1)) * _log_det(fx) - 0.5 * trace - 0.5 * v * _log_det(fc) - common
+        return _squeeze(value)
 
     def pdf(self, x: ArrayLike, df: ArrayLike, scale: ArrayLike) -> Array:
         return np.exp(self.logpdf(x, df, scale))
@@ -292,8 +299,8 @@ class MatrixNormal(_Parametrised):
         lead = rest.shape[:-2]
         half = S.solve_triangular(np.broadcast_to(left, (*lead, n, n)), rest, upper=False)
         white = S.solve_triangular(np.broadcast_to(right, (*lead, p, p)), np.swapaxes(half, -1, -2), upper=False)
-        return -0.5 * (
-            n * p * _LOG_TWO_PI + p * _log_det(left) + n * _log_det(right) + (white * white).sum(axis=(-2, -1))
+        return _squeeze(
+            -0.5 * (n * p * _LOG_TWO_PI + p * _log_det(left) + n * _log_det(right) + (white * white).sum(axis=(-2, -1)))
         )
 
     def pdf(self, X: ArrayLike, mean: ArrayLike | None = None, rowcov: ArrayLike = 1, colcov: ArrayLike = 1) -> Array:

@@ -155,7 +155,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         source, weights = source_of(self.generator), self.weights
-        given = {"num_samples": self.num_samples, "replacement": self.replacement}
+        given: dict[str, Any] = {"num_samples": self.num_samples, "replacement": self.replacement}
         yield from multinomial(source, weights, weights.dtype, **given).tolist()
 
     def __len__(self) -> int:

@@ -44,6 +44,9 @@ class _Form:
     number: str
     #: Names of the steps of an operand.
     steps: tuple[str, ...]
+    #: The place of a number per segment, and the loop over segments.
+    segment: str = ""
+    each_segment: str = ""
     #: Functions that combine the terms of all threads.
     across: str = ALL_SUMS
 
@@ -64,6 +67,8 @@ _SEGMENTS = replace(
     each="for (unsigned k = threadIdx.x, s = k / length, i = k % length; k < elements; "
     "k += blockDim.x, s = k / length, i = k % length)",
     element="row * a.{0}_row + s * a.{0}_segment + i",
+    segment="row * a.{0}_row + s * a.{0}_segment",
+    each_segment="for (unsigned s = 0; s < a.head; ++s)",
 )
 _COLUMNS = _Form(
     begin="""const unsigned length = a.length, lane = threadIdx.x % 32, slices = blockDim.x / 32;
@@ -108,7 +113,7 @@ _MAXIMUM = _Reduction("-infinity", "{0} = {1} != {1} || {1} > {0} ? {1} : {0};",
 
 def form_of(layout: Layout | Columns) -> _Form:
     """Return the form of kernels for a layout."""
-    return _COLUMNS if isinstance(layout, Columns) else _SEGMENTS if layout.segments > 1 else _ROWS
+    return _COLUMNS if isinstance(layout, Columns) else _SEGMENTS if layout.segment_step else _ROWS
 
 
 def row_source(formula: RowFormula, char: str, form: _Form) -> str:
@@ -145,6 +150,8 @@ class _Writing:
         form = self.form
         is_number = at is None or not self.formula.nodes[n].is_element
         place = form.number if is_number else form.first if at == "first" else form.element
+        if self.formula.nodes[n].is_segment:
+            place = form.segment
         return Real(self.w, self.w.set(f"wide(a.i{n}[{place.format(f'i{n}')}])"))
 
     def _take(self) -> list[str]:
@@ -170,11 +177,28 @@ class _Writing:
                 puts.append(f"{form.stores_elements} put(a.o{k}[{form.element.format(f'o{k}')}], {_as_real(value(n))});")
         if puts:
             self.lines += [form.each + " {", *self._take(), *puts, "}"]
+        self._sum_segments(values)
         for k, n in enumerate(self.formula.outputs):
-            if not nodes[n].is_element:
+            if not nodes[n].is_element and not nodes[n].is_segment:
                 result = _as_real(values.numbers[n])
                 place = form.number.format(f"o{k}")
                 self.lines += [*self._take(), f"{form.stores_numbers} put(a.o{k}[{place}], {result});"]
+
+
+    def _sum_segments(self, values: Values) -> None:
+        """Write the sums over segments, one segment after another."""
+        form = self.form
+        sums = [(k, n) for k, n in enumerate(self.formula.outputs) if self.formula.nodes[n].is_segment]
+        if not sums:
+            return
+        terms = [*map(values.compute_at("element"), values.terms([n for _, n in sums]))]
+        self.lines += [form.each_segment + " {", *[f"T r{n} = T(0);" for _, n in sums]]
+        self.lines += ["for (unsigned i = threadIdx.x; i < length; i += blockDim.x) {", *self._take()]
+        self.lines += [_SUM.join.format(f"r{n}", term) for (_, n), term in zip(sums, terms, strict=True)]
+        self.lines += ["}", *[f"const T n{n} = all_sum(r{n});" for _, n in sums]]
+        for k, n in sums:
+            self.lines.append(f"{form.stores_numbers} put(a.o{k}[{form.segment.format(f'o{k}')}], n{n});")
+        self.lines.append("}")
 
 
 def _as_real(value: Real | Mask) -> Real:
@@ -212,7 +236,10 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
         return None
     kernel = _kernel(program.formula, x.dtype.char, form_of(rows), x.data.device_id)
     out = [launch.new(shape, x.dtype) for shape in program.shapes]
-    steps = [along if nodes[n].is_element else once for n in program.formula.outputs]
+    segment = () if isinstance(rows, Columns) else (rows.segments, 1)
+    steps = [
+        along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in program.formula.outputs
+    ]
     words = [
         word
         for a, step in zip((*out, *arrays), (*steps, *program.steps), strict=True)

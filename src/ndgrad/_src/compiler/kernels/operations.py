@@ -224,12 +224,12 @@ def every_operation() -> dict[str, Operation]:
 
 def _formula_of(body: Body) -> Callable[..., Any]:
     def formula(*values: Any, **settings: Any) -> Any:
-        return body(_Words(next(v.w for v in values if isinstance(v, Real))), values, settings)
+        return body(KernelOps(next(v.w for v in values if isinstance(v, Real))), values, settings)
 
     return formula
 
 
-class _Words:
+class KernelOps:
     """The vocabulary of bodies (ndgrad._src.ops.vocabulary) on values of a kernel."""
 
     raw = False

@@ -18,6 +18,7 @@ images of a batch are a row, and those in one image a segment.) Each operand has
     element    one per element
     number     one number per row
     result     the same, written by `row.store`
+    segment number, segment result      one number per segment
     place      one integer per row: the number of an element
     columns    sums over the rows, one per element of a row: each chunk of rows has its own, and the caller adds them
 
@@ -156,6 +157,22 @@ class Row:
                     c.next = last.name
         return [self.broadcast(s.number()) for s in states]
 
+    def reduce_segments(self, terms: Callable[[At], Sequence[Real]], names: Sequence[str]) -> None:
+        """Write a pass that sums terms over each segment, and writes the sums as results of the segment."""
+        f, w = self.f, self.w
+        lanes, none = w.type.lanes, w.real(0.0)
+        with self._over_segments([]):
+            states = [_State(self, "sum", [none.name] * 2) for _ in names]
+            with f.loop(self.whole, step=str(lanes), carried=_flat(states)) as i:
+                for state, term in zip(states, terms(At(self, i, None)), strict=True):
+                    state.join(term)
+            ends = [s.inside() for s in states]
+            with f.loop(self.length, self.whole, str(lanes), _flat(ends)) as i:  # at most once
+                for state, term in zip(ends, terms(At(self, i, self.rest)), strict=True):
+                    state.join(Mask(w, self.rest).choose(term, none))
+            for name, end in zip(names, ends, strict=True):
+                f.store(Vector(w.type.element), end.number(), self.bases[name])
+
     @contextmanager
     def _over_segments(self, carried: list[Carried]) -> Iterator[None]:
         with self.f.loop(self.segments, carried=carried) as m:
@@ -164,6 +181,9 @@ class Row:
                 name: self.f.address(self.element_of(name), base, self.f.mul(m, self.steps[name]))
                 for name, base in outside.items()
             }
+            for name, kind in self.kinds.items():
+                if kind == "segment number":
+                    self.load(name)
             yield
             self.bases = outside
 

@@ -10,6 +10,12 @@ All reductions of a program go over the same dimensions, and the elements that a
 dimensions are the last ones, the first and the last ones (segmented rows, see Note [Operands of rows]), or adjacent
 ones before the last (columns). A value either varies along the rows (an *element*), or is one number per row. An
 argument may be the same in all rows. A program with other shapes has no formula, and runs as its ops do.
+
+Note [Numbers per segment]
+A weight may vary along the first dimensions of a row and be the same along the others: in group normalisation, a
+channel is a segment of a row, and has one weight. Then rows are cut into segments at that dimension, and the weight is
+one number per segment. Sums over the dimensions of a segment alone are results of the program (the gradient of such a
+weight), and nothing else depends on them.
 """
 
 from __future__ import annotations
@@ -44,6 +50,8 @@ class Node(NamedTuple):
     level: int
     #: True for a reduction: "sum" or "maximum".
     is_reduction: bool = False
+    #: True for a number per segment: an input, or a sum that is a result.
+    is_segment: bool = False
 
 
 class RowFormula(NamedTuple):
@@ -59,13 +67,18 @@ class RowFormula(NamedTuple):
 
     @property
     def levels(self) -> int:
-        return max(node.level for node in self.nodes)
+        return max(node.level for node in self.nodes if not (node.is_reduction and node.is_segment))
+
+    @property
+    def segment_sums(self) -> list[int]:
+        """The results that are sums over segments."""
+        return [n for n, node in enumerate(self.nodes) if node.is_reduction and node.is_segment]
 
     def reductions(self, level: int) -> dict[str, list[int]]:
         """Return the reductions that are known after a pass, by their kinds."""
         found: dict[str, list[int]] = {}
         for n, node in enumerate(self.nodes):
-            if node.level == level and node.is_reduction:
+            if node.level == level and node.is_reduction and not node.is_segment:
                 found.setdefault(node.op, []).append(n)
         return found
 
@@ -103,6 +116,8 @@ class RowProgram(NamedTuple):
     steps: tuple[tuple[int, ...], ...]
     #: Shapes of the results.
     shapes: tuple[tuple[int, ...], ...]
+    #: Shapes to which inputs are expanded in memory; None if they are read as they are.
+    expanded: tuple[tuple[int, ...] | None, ...]
 
 
 class _NoRows(Exception):
@@ -126,11 +141,12 @@ class _Reading:
         self.numbers: list[float] = []
         self.number_of: dict[Value, int] = {}
         self.steps: list[tuple[int, ...]] = []
+        self.expanded: list[tuple[int, ...] | None] = []
         every = [*program.inputs, *(v for i in program.instructions for v in i.results)]
         if not every or program.constants:
             raise _NoRows
         self.shape = max((v.shape for v in every), key=lambda s: (prod(s), len(s)))
-        self.dims = self._find_dims()
+        self.dims, self.inner = self._find_dims()
         self.layout = self._find_layout()
         users = program.users()
         dropped = tuple([n for d, n in enumerate(self.shape) if d not in self.dims])
@@ -138,6 +154,7 @@ class _Reading:
             # Numbers per row without the dimensions of the rows are given them first.
             if value.shape == dropped and all(i.op.movement == "reshape" for i in users.get(value, ())):
                 self.steps.append((1, 0) if isinstance(self.layout, Layout) else (self.layout.inner, 0, 1))
+                self.expanded.append(None)
                 self._add(value, "", (), (), False)
             else:
                 self._input(value)
@@ -149,23 +166,45 @@ class _Reading:
         for value, n in zip(self.program.outputs, outputs, strict=True):
             if self.nodes[n].is_element and (value.shape != self.shape or not self.nodes[n].op):
                 raise _NoRows
-            if not self.nodes[n].is_element and value.size != self.layout.rows:
+            segments = self.layout.segments if self.nodes[n].is_segment and isinstance(self.layout, Layout) else 1
+            if not self.nodes[n].is_element and value.size != self.layout.rows * segments:
                 raise _NoRows
         formula = RowFormula(tuple(self.nodes), outputs, len(self.numbers))
         shapes = tuple([v.shape for v in self.program.outputs])
-        return RowProgram(formula, self.layout, tuple(self.numbers), tuple(self.steps), shapes)
+        used = [(NODE, n) in node.operands for node in self.nodes for n in formula.segment_sums]
+        if any(used):
+            raise _NoRows
+        return RowProgram(
+            formula, self.layout, tuple(self.numbers), tuple(self.steps), shapes, tuple(self.expanded)
+        )
 
-    def _find_dims(self) -> tuple[int, ...]:
-        """Return the dimensions of all reductions."""
-        ndim, found = len(self.shape), set()
+    def _find_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the dimensions of all reductions, and those within a segment: () if inputs and sums need none."""
+        ndim = len(self.shape)
+        found: set[tuple[int, ...]] = set()
         for i in self.program.instructions:
             if _reduction(i.op) is not None:
                 if i.arguments[0].ndim != ndim or i.settings.get("dtype") is not None:
                     raise _NoRows
                 found.add(tuple(sorted(d % ndim for d in i.settings.get("dim", ()))))
-        if len(found) != 1 or found == {()}:
+        if not found or () in found or len(found) > 2:
             raise _NoRows
-        return found.pop()
+        *few, dims = sorted(found, key=len)
+        inner = few[0] if few else self._find_inner(dims)
+        if inner and (inner != dims[len(dims) - len(inner) :] or dims[-1] != ndim - 1):
+            raise _NoRows
+        return dims, inner
+
+    def _find_inner(self, dims: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the dimensions of a row along which an input that varies along others is the same."""
+        if dims != tuple(range(len(self.shape) - len(dims), len(self.shape))):
+            return ()
+        for value in self.program.inputs:
+            shape = (1,) * (len(self.shape) - value.ndim) + value.shape
+            constant = tuple([d for d in dims if shape[d] == 1 != self.shape[d]])
+            if constant and any(shape[d] != 1 for d in dims):
+                return tuple([d for d in dims if d >= constant[0]])
+        return ()
 
     def _find_layout(self) -> Layout | Columns:
         shape, dims = self.shape, self.dims
@@ -182,6 +221,11 @@ class _Reading:
             raise _NoRows
         length = prod(shape[inner:])
         rows = prod(shape[len(outer) : inner])
+        if self.inner:
+            if outer:
+                raise _NoRows
+            part = prod([shape[d] for d in self.inner])
+            return Layout(rows, length // part, part, length, part)
         return Layout(rows, shape[0] if outer else 1, length, length, rows * length if outer else 0)
 
     def _input(self, value: Value) -> None:
@@ -189,6 +233,14 @@ class _Reading:
         if value.ndim > len(self.shape) or value.dtype.char not in "fd":
             raise _NoRows
         shape = (1,) * (len(self.shape) - value.ndim) + value.shape
+        self.expanded.append(None)
+        if self.inner and self._is_per_segment(shape):
+            assert isinstance(self.layout, Layout)
+            kept = tuple([1 if d in self.inner else n for d, n in enumerate(self.shape)])
+            self.expanded[-1] = None if shape == kept else kept
+            self.steps.append((self.layout.segments, 1))
+            self._add(value, "", (), (), True, is_segment=True)
+            return
         along = self._varies(shape, self.dims)
         if isinstance(self.layout, Columns):
             before = self._varies(shape, range(self.dims[0]))
@@ -204,11 +256,17 @@ class _Reading:
             self.steps.append((int(across), 0))
         elif across or self.layout.rows == 1:
             self.steps.append((self.layout.row_step, self.layout.segment_step))
-        elif self.layout.segments == 1:
-            self.steps.append((0, 0))
+        elif self.layout.segments == 1 or self.inner:
+            self.steps.append((0, self.layout.segment_step))
         else:
             raise _NoRows  # the same in all rows, with segments: its steps differ
         self._add(value, "", (), (), along)
+
+    def _is_per_segment(self, shape: tuple[int, ...]) -> bool:
+        """True if a shape varies along the rows, and is the same along segments."""
+        outer = [d for d in self.dims if d not in self.inner and self.shape[d] != 1]
+        is_same = all(shape[d] == 1 for d in self.inner)
+        return is_same and bool(outer) and all(shape[d] == self.shape[d] for d in outer)
 
     def _varies(self, shape: tuple[int, ...], dims: Iterable[int]) -> bool:
         """True if a shape has all sizes of some dimensions, False if it has none."""
@@ -227,10 +285,11 @@ class _Reading:
         settings: Sequence[Any],
         is_element: bool,
         is_reduction: bool = False,
+        is_segment: bool = False,
     ) -> None:
         level = max([self.nodes[n].level for kind, n in operands if kind == NODE], default=0) + is_reduction
         self.number_of[value] = len(self.nodes)
-        self.nodes.append(Node(op, tuple(operands), tuple(settings), is_element, level, is_reduction))
+        self.nodes.append(Node(op, tuple(operands), tuple(settings), is_element, level, is_reduction, is_segment))
 
     def _take(self, instruction: Instruction) -> None:
         name = instruction.op.name
@@ -240,7 +299,11 @@ class _Reading:
             (x,) = instruction.arguments
             if not self.nodes[self.number_of[x]].is_element:
                 raise _NoRows
-            self._add(instruction.result, how, [(NODE, self.number_of[x])], (), False, True)
+            dims = tuple(sorted(d % x.ndim for d in instruction.settings["dim"]))
+            is_segment = dims == self.inner != self.dims
+            if is_segment and how != "sum":
+                raise _NoRows
+            self._add(instruction.result, how, [(NODE, self.number_of[x])], (), False, True, is_segment)
         elif instruction.op.movement == "reshape":
             self._rename(instruction)
         elif name == "getitem":
@@ -311,8 +374,12 @@ def _keep_dims(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]
 def operands_of(formula: RowFormula) -> dict[str, str]:
     """Return the operands of the kernel with their kinds: results first, then inputs."""
     kinds = {f"o{k}": "element" if formula.nodes[n].is_element else "result" for k, n in enumerate(formula.outputs)}
+    for k, n in enumerate(formula.outputs):
+        if formula.nodes[n].is_segment:
+            kinds[f"o{k}"] = "segment result"
     for n in formula.inputs:
-        kind = "element" if formula.nodes[n].is_element else "number"
+        node = formula.nodes[n]
+        kind = "segment number" if node.is_segment else "element" if node.is_element else "number"
         kinds[f"i{n}"] = f"same {kind}" if formula.nodes[n].settings else kind
     return kinds
 
@@ -348,7 +415,7 @@ class Values:
     def settle(self, level: int, first: Any) -> None:
         """Compute the numbers per row that are known after so many passes. `first` is the first position of a row."""
         for n, node in enumerate(self.formula.nodes):
-            if node.is_element or n in self.numbers or node.level > level:
+            if node.is_element or n in self.numbers or node.level > level or (node.is_reduction and node.is_segment):
                 continue
             if node.op == "first":
                 self.numbers[n] = self.compute_at(first)(node.operands[0][1])
@@ -409,10 +476,15 @@ def write_rows(formula: RowFormula) -> Callable[[Any], None]:
             for k, n in elements:
                 at.write(f"o{k}", value(n))
 
+        sums = [(k, n) for k, n in enumerate(formula.outputs) if formula.nodes[n].is_segment]
+        if sums:
+            assert isinstance(row, Row)  # columns have no segments
+            terms = values.terms([n for _, n in sums])
+            row.reduce_segments(lambda at: [*map(values.compute_at(at), terms)], [f"o{k}" for k, _ in sums])
         if elements:
             row.each(last_pass)
         for k, n in enumerate(formula.outputs):
-            if not formula.nodes[n].is_element:
+            if not formula.nodes[n].is_element and not formula.nodes[n].is_segment:
                 row.store(values.numbers[n], f"o{k}")
 
     return write

@@ -259,18 +259,6 @@ def _adaptive_avg_pool(walk: Walk, instruction: Instruction) -> Rewritten:
     return walk.emit("avg_pool", x, **found)
 
 
-@rule("adaptive_avg_pool_backward")
-def _adaptive_avg_pool_backward(walk: Walk, instruction: Instruction) -> Rewritten:
-    (g,) = instruction.arguments
-    sizes = tuple(instruction.settings["sizes"])
-    found = _even_windows(sizes, g.shape[2:]) if is_plain(g) else None
-    if found is None:
-        return None
-    if g.shape[2:] == (1,) * len(sizes):
-        return walk.emit("expand", walk.emit("div", g, math.prod(sizes)), shape=(*g.shape[:2], *sizes))
-    return walk.emit("avg_pool_backward", g, sizes=sizes, **found)
-
-
 # ----- attention ------------------------------------------------------------------------------------------------------
 
 

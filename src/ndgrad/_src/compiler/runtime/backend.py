@@ -7,6 +7,7 @@ NDGRAD_COMPILE_REPLAY=1 selects NumPy; with NDGRAD_COMPILE_RAISE=1 a failure is 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import warnings
@@ -48,12 +49,15 @@ def runs_on_numpy(strict: bool) -> bool:
 
 @functools.cache
 def _warn_without_llvmlite() -> None:
-    """Warn once per process that compiled functions are interpreted."""
-    warnings.warn(
-        "compile: llvmlite is not installed, so compiled functions run on NumPy, op by op. Install it for native code: "
-        "pip install llvmlite",
-        stacklevel=2,
-    )
+    """Warn once per process that compiled functions are interpreted. A filter that makes warnings errors does not stop
+    the call: it computes the same.
+    """
+    with contextlib.suppress(UserWarning):
+        warnings.warn(
+            "compile: llvmlite is not installed, so compiled functions run on NumPy, op by op. Install it for native "
+            "code: pip install llvmlite",
+            stacklevel=2,
+        )
 
 
 class Runner:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ndgrad._src.arrays.library import is_on_device
+
 
 def native_kernels() -> Any:
     """Return kernels for large NumPy arrays; None if there are none."""
@@ -24,3 +26,28 @@ def run_fused(function: Any, arrays: Any, settings: Any) -> Any:
     from ndgrad._src.compiler.runtime import fused_ops  # needs llvmlite or a device
 
     return fused_ops.run_fused(function, arrays, settings)
+
+
+def native_taps() -> Any:
+    """Return the kernels over tables of taps for NumPy arrays."""
+    from ndgrad._src.compiler.kernels import taps  # needs llvmlite
+
+    return taps
+
+
+def device_taps(x: Any) -> Any:
+    """Return the kernels over tables of taps for an array on a device; None if they do not take it."""
+    from ndgrad._src.compiler.cuda import taps  # needed on devices only
+
+    return taps.taps_for(x)
+
+
+def run_sampling(what: str, arrays: Any, how: Any) -> Any:
+    """Return the values or gradients of `grid_sample` by one kernel; None if it has none."""
+    if is_on_device(arrays[0]):
+        from ndgrad._src.compiler.cuda import sampling as on_device  # needed on devices only
+
+        return on_device.run_sampling(what, arrays, how)
+    from ndgrad._src.compiler.kernels import sampling  # needs llvmlite
+
+    return sampling.run_sampling(what, arrays, how)

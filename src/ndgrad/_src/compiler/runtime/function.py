@@ -538,7 +538,7 @@ class CompiledFunction:
                     *self._found,
                     *[(f"argument {i}", leaf) for i, leaf in enumerate(flat) if not isinstance(leaf, Variable)],
                 ]
-                environment = Environment(roots, self._found_names, self._found_modules)
+                environment = self._capture_environment(roots)
                 name = getattr(self.function, "__name__", "program")
                 slots = self._numbers.slots(environment, flat, spec)
                 try:
@@ -567,6 +567,18 @@ class CompiledFunction:
             self._remove_native_call(self.entries[0])
             del self.entries[0]
         return entry
+
+    def _capture_environment(self, roots: list[tuple[str, Any]]) -> Environment:
+        """Return the environment of a trace. Reading an attribute runs code of its class, which may raise anything: then
+        the function runs eagerly."""
+        try:
+            return Environment(roots, self._found_names, self._found_modules)
+        except GraphBreak:
+            raise
+        except Exception as error:
+            raise GraphBreak(
+                f"an object that the function reaches cannot be inspected ({type(error).__name__}: {error})"
+            ) from None
 
     def _learn(self, unreached: Unreached) -> bool:
         """Add objects found by a trace to the roots of later environments; False if all are known."""

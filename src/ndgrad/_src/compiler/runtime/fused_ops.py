@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad._src.arrays import threads as allowed
-from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.compiler.kernels import columns, maths
 from ndgrad._src.compiler.kernels.columns import column_function
 from ndgrad._src.compiler.kernels.rows import EACH, HEAD, row_function
@@ -49,6 +49,8 @@ class _Plan(NamedTuple):
     rows: RowProgram
     #: True for each result of the function that is not None; None if it returns a single result.
     results: tuple[bool, ...] | None
+    #: True if inputs are expanded in memory.
+    expands: bool
 
 
 _plans: dict[Any, _Plan | None] = {}
@@ -73,6 +75,12 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
     if plan is None:
         return None
     given = [a for a in arrays if a is not None]
+    if plan.expands:
+        library = library_of(x)
+        given = [
+            a if shape is None else library.ascontiguousarray(library.broadcast_to(a, shape))
+            for a, shape in zip(given, plan.rows.expanded, strict=True)
+        ]
     if is_on_device(x):
         from ndgrad._src.compiler.cuda.row_programs import run_rows as run_on_device  # needed on devices only
 
@@ -103,7 +111,7 @@ def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str,
     except Exception:  # the op itself raises the error, with its own text
         return None
     found = None if checks else find_rows(simplify_program(program))
-    return None if found is None else _Plan(found, results[0])
+    return None if found is None else _Plan(found, results[0], any(shape is not None for shape in found.expanded))
 
 
 @functools.cache
@@ -132,7 +140,10 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any]:
         along, once, elements = (rows.row_step, rows.segment_step), (1, 0), rows.segments * rows.length
         grain = max(1, min(-(-_CHUNK // elements), rows.rows))
         head, chunks = (rows.rows, grain, rows.segments, rows.length), -(-rows.rows // grain)
-    steps = [along if nodes[n].is_element else once for n in program.formula.outputs]
+    segment = () if isinstance(rows, Columns) else (rows.segments, 1)
+    steps = [
+        along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in program.formula.outputs
+    ]
     addresses = address_reader()(*out, *arrays)
     words = [
         word

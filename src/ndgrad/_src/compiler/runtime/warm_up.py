@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations.public_path import set_module
 
 #: Number of eager calls before a kind of arguments is compiled.
 EAGER_CALLS = 20
@@ -29,6 +30,7 @@ class Strategy:
         return sum(number for _, number in cls.steps)
 
 
+@set_module("ndgrad.jit")
 class ScriptFunction(CompiledFunction):
     """A compiled function that runs eagerly until a kind of arguments has been seen often enough."""
 

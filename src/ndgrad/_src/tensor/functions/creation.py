@@ -525,7 +525,7 @@ def arange(
     count = max(0, -(-(last - first) // by) if whole else math.ceil((last - first) / by))
     if count == 0 and first != last:
         count = 1  # The quotient of a tiny interval and a larger step rounds to 0.
-    library = library_for(given.device) if given.device.type == "cuda" else np
+    library = np if given.device.type in ("cpu", "meta") else library_for(given.device)
     return given.tensor("arange", _steps(first, by, count, dtype, library))
 
 

@@ -254,8 +254,10 @@ def to_array(data: Any, dtype: Dtype, *, copy: bool) -> Payload:
         if any(issubclass(leaf, Variable) for leaf in types):
             data = _replace_tensors(data)
     try:
-        is_narrow = wanted is not None and is_float8(wanted)
-        array = convert(np.array(data, np.float64), wanted) if is_narrow else np.array(data, wanted)
+        if wanted is not None and is_float8(wanted):
+            array = convert(np.array(data, np.float64), wanted)
+        else:
+            array = np.array(data, wanted)
     except OverflowError as error:
         raise RuntimeError(
             f"Overflow: a Python int in the data does not fit into {wanted}: {error}. Pass a wider dtype=. "

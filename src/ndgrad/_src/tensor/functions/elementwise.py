@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "add", "sub", "rsub", "div", "positive", "float_power", "logit", "sinc", "sgn", "sign", "nan_to_num",
     "clamp", "where", "threshold", "hardshrink", "selu", "celu",
-    "complex", "polar", "real", "imag", "conj", "conj_physical",
+    "complex", "polar", "real", "imag", "conj", "conj_physical", "fake_quantize_per_tensor_affine",
     "abs_", "clamp_", "celu_", "conj_physical_", "logit_", "nan_to_num_", "selu_", "sinc_", "threshold_",
 ]  # fmt: skip
 
@@ -352,6 +352,33 @@ def nan_to_num_(
     return write(
         rounding.nan_to_num, self, (), {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
     )
+
+
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
+) -> Tensor:
+    """Round the input to (integer - zero_point) scale, with integers from `quant_min` to `quant_max`.
+
+    The gradient passes unchanged inside the range of these numbers, and is zero outside.
+
+    >>> import ndgrad
+    >>> ndgrad.fake_quantize_per_tensor_affine(ndgrad.tensor([-1.0, 0.3, 0.6, 2.0]), 0.25, 0, 0, 4)
+    tensor([0.0000, 0.2500, 0.5000, 1.0000])
+    """
+    if not is_floating(np_dtype(input)):
+        raise RuntimeError(
+            f"fake_quantize_per_tensor_affine: the input must be floating point, but is {np_dtype(input)}. [nd-dtype]"
+        )
+    if not quant_min <= int(zero_point) <= quant_max:
+        raise RuntimeError(
+            f"fake_quantize_per_tensor_affine: `zero_point` must be between `quant_min` and `quant_max`, but is "
+            f"{int(zero_point)}, and they are {quant_min} and {quant_max}. [nd-range]"
+        )
+    step = np.float32(float(scale))  # torch's scales are in single precision
+    with np.errstate(divide="ignore"):
+        inverse = float(np.float32(1) / step)
+    how = {"scale": float(step), "inverse": inverse, "zero_point": int(zero_point)}
+    return rounding.fake_quantize_per_tensor_affine.eager(input, **how, quant_min=quant_min, quant_max=quant_max)
 
 
 # ----- choices --------------------------------------------------------------------------------------------------------

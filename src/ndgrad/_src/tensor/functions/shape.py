@@ -160,7 +160,7 @@ def _view_as_dtype(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor:
         to = f"to view {old} as {new} (different element sizes)"
         if not self.ndim:
             raise RuntimeError(f"view: self.dim() cannot be 0 {to}. Use view(1) first. [nd-ndim]")
-        if geometry_of(self).strides[-1] != 1:
+        if geometry_of(self).strides[-1] != 1 and 0 not in self.shape:  # an empty tensor has no memory to read
             raise RuntimeError(
                 f"view: self.stride(-1) must be 1 {to}, but got {geometry_of(self).strides[-1]}. "
                 "Use contiguous() first. [nd-strides]"

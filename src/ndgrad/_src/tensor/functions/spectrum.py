@@ -84,7 +84,7 @@ def _pad_signal(input: Tensor, size: int, mode: str) -> Tensor:
             f"{size}) of a signal of "
             f"{length} points (shape {tuple(input.shape)}). Choose a smaller n_fft, or center=False. [nd-window]"
         )
-    return resample(input, dim=dim, taps=border_taps(length, size, size, mode))
+    return resample(input, dim=(dim,), taps=(border_taps(length, size, size, mode),))
 
 
 def stft(

@@ -231,7 +231,7 @@ def _pool(call: Call) -> Any:
     return [made] * len(call.outs)
 
 
-@rule("avg_pool_backward", "adaptive_avg_pool_backward")
+@rule("avg_pool_backward")
 def _pool_backward(call: Call) -> Any:
     ids, out = call.operands[0].ids, call.out_shape
     reads = _windows_of(call, out[2:], ids.shape[2:])
@@ -243,11 +243,10 @@ def _pool_backward(call: Call) -> Any:
 @rule("resample")
 def _resample(call: Call) -> Any:
     """Let each output depend on the inputs with nonzero weight."""
-    ids, dim, taps = call.operands[0].ids, call.settings["dim"], call.settings["taps"]
-    reads = taps.index if taps.weight is None else np.where(taps.weight != 0, taps.index, -1)
-    if taps.empty is not None:
-        reads = reads.copy()
-        reads[:, taps.empty] = -1
-    line = np.moveaxis(ids, dim, -1)
-    line = np.concatenate([line, np.zeros((*line.shape[:-1], 1), np.int64)], axis=-1)
-    return np.moveaxis(call.sets.union_along(line[..., reads], (line.ndim - 1,)), -1, dim)
+    ids = call.operands[0].ids
+    for dim, taps in zip(call.settings["dim"], call.settings["taps"], strict=True):
+        reads = taps.index if taps.weight is None else np.where(taps.weight != 0, taps.index, -1)
+        line = np.moveaxis(ids, dim, -1)
+        line = np.concatenate([line, np.zeros((*line.shape[:-1], 1), np.int64)], axis=-1)
+        ids = np.moveaxis(call.sets.union_along(line[..., reads], (line.ndim - 1,)), -1, dim)
+    return ids

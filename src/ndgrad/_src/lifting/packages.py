@@ -1,0 +1,79 @@
+"""Packages besides the function's own: which of them are lifted, and when.
+
+Note [Followed packages]
+A package is lifted whenever the program reaches it if it is the function's own, if `also` names it, or if it is Python
+code written for numbers: it has no compiled modules, and a loaded module of it imports NumPy, SciPy or math. Functions
+of any other package run unchanged on constants, as pandas and Matplotlib expect, and lifted if a derivative is among
+their arguments. The standard library, NumPy, SciPy and ndgrad have replacements of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from types import BuiltinFunctionType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ndgrad._src.lifting.program import Program
+
+#: Packages whose code is never rebuilt: their objects have replacements, or compute with ndgrad already.
+_REPLACED = frozenset(("ndgrad", "numpy", "scipy", "torch", "cupy", "llvmlite", "numba"))
+
+#: Name of a package, number of its loaded modules -> True if it is written for NumPy.
+_known: dict[tuple[str, int], bool] = {}
+
+
+def top_of(f: Any) -> str:
+    """Return the name of the package of a function or class."""
+    space = getattr(f, "__globals__", None)
+    module = space.get("__name__") if space is not None else getattr(f, "__module__", None)
+    return str(module or "").partition(".")[0]
+
+
+def can_follow(top: str) -> bool:
+    """True if Python code of a package may be rebuilt."""
+    return bool(top) and top not in sys.stdlib_module_names and top not in _REPLACED
+
+
+def is_written_for_numpy(top: str) -> bool:
+    """True if a package is Python code over NumPy, without compiled modules: see Note [Followed packages]."""
+    if not can_follow(top):
+        return False
+    loaded = [m for name, m in list(sys.modules.items()) if name == top or name.startswith(top + ".")]
+    key = top, len(loaded)
+    found = _known.get(key)
+    if found is None:
+        found = not any(map(_is_compiled, loaded)) and any(map(_imports_numpy, loaded))
+        _known[key] = found
+    return found
+
+
+def _is_compiled(module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", None) or "").endswith(tuple(EXTENSION_SUFFIXES))
+
+
+def _imports_numpy(module: ModuleType) -> bool:
+    return any(
+        (isinstance(v, ModuleType) and v.__name__.partition(".")[0] in ("numpy", "scipy", "math", "cmath"))
+        or isinstance(v, np.ufunc) or v.__class__ is type(np.sum)
+        or (v.__class__ is BuiltinFunctionType and v.__module__ in ("math", "cmath"))
+        for v in list(vars(module).values())
+    )  # fmt: skip
+
+
+def unlifted_in(traceback: TracebackType | None, program: Program) -> tuple[str, ...]:
+    """Return the packages whose code ran unchanged between lifted code and an error, and could be lifted."""
+    found: dict[str, None] = {}
+    inside = False
+    while traceback is not None:
+        space = traceback.tb_frame.f_globals
+        lifted = type(space) is not dict
+        inside = inside or lifted
+        top = str(space.get("__name__", "")).partition(".")[0]
+        if inside and not lifted and can_follow(top) and top not in program.packages:
+            found[top] = None
+        traceback = traceback.tb_next
+    return tuple(found)
