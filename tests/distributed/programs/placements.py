@@ -168,6 +168,16 @@ def dropout_of_pieces_is_that_of_the_whole():
 
 
 @on_ranks(1, 2, 3)
+def draws_do_not_depend_on_the_memory_of_a_piece():
+    local = ndgrad.ones(5, 4).t()  # 4 rows and 5 columns, the columns one after the other
+    n = dist.get_world_size()
+    ndgrad.manual_seed(3)
+    wanted = ndgrad.nn.functional.dropout(ndgrad.ones(4 * n, 5), 0.5).numpy()
+    ndgrad.manual_seed(3)
+    close(ndgrad.nn.functional.dropout(DTensor.from_local(local, line(), [Shard(0)]), 0.5).full_tensor(), wanted)
+
+
+@on_ranks(1, 2, 3)
 def plain_tensors_count_as_replicated_where_the_program_says_so():
     x = distribute_tensor(ndgrad.tensor(values(0, 4, 3)), line(), [Shard(0)])
     with pytest.raises(RuntimeError, match="plain tensor"):

@@ -54,6 +54,9 @@ class HostSource:
 
     __slots__ = ("generator",)
 
+    #: True if numbers are drawn in the order of dimensions, for memory of any layout.
+    ignores_layout = False
+
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
 

@@ -142,7 +142,7 @@ def draw_in_layout(
     draw: Callable[..., Any], source: HostSource, shape: Any, dtype: Any, layout: tuple[int, ...] | None, settings: Any
 ) -> Any:
     """Draw numbers in a shape. They fill memory of the given layout from the beginning to the end."""
-    if layout is None:
+    if layout is None or source.ignores_layout:
         return draw(source, shape, dtype, **settings)
     made = draw(source, tuple([shape[dim] for dim in layout]), dtype, contiguous=False, **settings)
     return made.transpose(numpy.argsort(layout))

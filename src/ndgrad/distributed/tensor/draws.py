@@ -44,6 +44,9 @@ class _PieceSource(HostSource):
 
     __slots__ = ("_piece",)
 
+    #: A piece may lie in memory in another order than the whole does in one process.
+    ignores_layout = True
+
     def __init__(self, generator: Generator, piece: Piece) -> None:
         super().__init__(generator)
         self._piece = piece
