@@ -432,7 +432,8 @@ class _Case:
         few, many = ([wrap_array(a) for a in self.batched_args(which, size)] for size in (2, 64))
         for args in (few, many):
             f(*args)  # work done once, or once for each shape, is no loop
-        counts = [count_calls(f, *args) for args in (few, many)]
+        # A single run may also make room in a table, or do other work that is due now.
+        counts = [min(count_calls(f, *args) for _ in range(2)) for args in (few, many)]
         if counts[0] != counts[1]:
             raise Failure(
                 f"{self.op.name}: vmap makes {counts[0]} calls for a batch of 2 and {counts[1]} for 64: "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays import device_kernels, library, native_kernels
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.ops.formulas import Formula, Signature, Words
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ def make_native_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callab
         try:
             found = known[tuple(key)]
         except KeyError:
-            if len(known) >= _MOST:
-                known.clear()
+            make_room(known, _MOST)
             found = known[tuple(key)] = _formula(rule, values, words)
         except TypeError:  # an unhashable setting
             return rule(*values)
@@ -82,8 +82,7 @@ def make_device_rule(rule: Callable[..., Any], names: tuple[str, ...]) -> Callab
         try:
             found = known[key]
         except KeyError:
-            if len(known) >= _MOST:
-                known.clear()
+            make_room(known, _MOST)
             found = known[key] = write_kernel(values)
         except TypeError:  # an unhashable setting
             return None

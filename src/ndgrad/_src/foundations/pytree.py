@@ -15,6 +15,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.foundations.sizes import Size
@@ -146,8 +147,7 @@ def _kind_of(cls: Class) -> _Kind | None:
         kind = _NAMED_TUPLE
     elif kind is None and hasattr(cls, "__dataclass_fields__"):
         kind = _DATACLASS
-    if len(_met) >= 1000:
-        _met.clear()
+    make_room(_met, 1000)
     _met[cls] = kind
     return kind
 

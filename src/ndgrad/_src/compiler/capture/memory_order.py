@@ -20,6 +20,7 @@ from ndgrad._src.compiler.capture.graph_break import GraphBreak
 from ndgrad._src.compiler.capture.traced_arrays import Memory, TracedArray, contiguous_strides
 from ndgrad._src.compiler.program.program import settings_key
 from ndgrad._src.core.record import run_forward
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.foundations.devices import device
 
 #: Largest size of arguments in bytes for which an op runs to find the order.
@@ -174,8 +175,7 @@ def _strides_of(made: Origin, most: int) -> tuple[int, ...] | None:
     found = tuple([tuple(o.strides) for o in (out if op.outputs != 1 else (out,))])
     key = _key(op, made.arrays, settings)
     if key is not None:
-        if len(_found) > 20_000:
-            _found.clear()
+        make_room(_found, 20_000)
         _found[key] = found
     return found[made.number]
 

@@ -41,6 +41,7 @@ from ndgrad._src.core.op_observers import Factory, InPlaceForm
 from ndgrad._src.core.record import run_forward
 from ndgrad._src.core.variable import Variable, wrap
 from ndgrad._src.core.view_path import merge, take_raw
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.ops.table import RANDOM
 from ndgrad._src.ops.vocabulary import find
@@ -649,8 +650,7 @@ def view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number:
     except KeyError:
         found = _view_strides(source, op, settings, number)
         if key is not None:
-            if len(_strides) > 20_000:
-                _strides.clear()
+            make_room(_strides, 20_000)
             _strides[key] = found
         return found
 

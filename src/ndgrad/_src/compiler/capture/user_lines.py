@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from ndgrad._src.debug.source_lines import is_users
+from ndgrad._src.foundations.bounded_tables import make_room
 
 #: File whose frames separate a traced function from its caller.
 _BEGINS = str(Path(__file__).parents[1] / "runtime" / "tracing.py")
@@ -43,8 +44,7 @@ def where() -> str | None:
     code, at = frame.f_code, frame.f_lasti
     known = _lines.get((id(code), at))
     if known is None:
-        if len(_lines) > 20_000:
-            _lines.clear()
+        make_room(_lines, 20_000)
         known = _lines[id(code), at] = code, f"{name}:{frame.f_lineno}"
     return known[1]
 

@@ -40,6 +40,7 @@ from ndgrad._src.compiler.cuda.random_draws import draw
 from ndgrad._src.compiler.cuda.rows import rows_for
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
@@ -116,8 +117,7 @@ class Elementwise:
         except TypeError:  # a setting that has no hash
             return None
         if found is None:
-            if len(self._known) >= _MOST:
-                self._known.clear()
+            make_room(self._known, _MOST)
             found = self._known[key] = self._planned(operands, settings)
         start, floats = found
         if start is None:
@@ -234,8 +234,7 @@ class Plan:
         try:
             found = self._laid_out[key]
         except KeyError:
-            if len(self._laid_out) >= _MOST:
-                self._laid_out.clear()
+            make_room(self._laid_out, _MOST)
             found = self._laid_out[key] = self._lay_out(arrays)
         if found is None:
             return None

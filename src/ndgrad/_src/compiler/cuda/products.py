@@ -18,6 +18,7 @@ from ndgrad._src.compiler.cuda import cublas_lt, launch
 from ndgrad._src.compiler.cuda.columns import add_along
 from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.cublas import handle
+from ndgrad._src.foundations.bounded_tables import make_room
 
 #: cuBLAS's numbers of dtypes, by their characters, and of the precisions of sums.
 _TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
@@ -74,8 +75,7 @@ def product(a: Any, b: Any, bias: Any = None, b_transposed: bool = False, a_tran
     )  # fmt: skip
     asked = _here.asked.get(key, _unknown)
     if asked is _unknown:
-        if len(_here.asked) >= _MOST:
-            _here.asked.clear()
+        make_room(_here.asked, _MOST)
         asked = _here.asked[key] = _ask(a, b, bias is not None, b_transposed, a_transposed)
     if asked is None:
         return None

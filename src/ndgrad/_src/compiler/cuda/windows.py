@@ -23,6 +23,7 @@ from ndgrad._src.compiler.cuda import cudnn, launch
 from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.products import multiply
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
+from ndgrad._src.foundations.bounded_tables import make_room
 
 #: Maximum bytes of the columns at a time, and threads of a block.
 _WORKSPACE = 1 << 29
@@ -188,8 +189,7 @@ def _ask(
     except TypeError:  # settings in lists
         return _ask(kind, like, x, w, tuple(stride), tuple(padding), tuple(dilation), groups)
     if found is None:
-        if len(_asked) >= _MOST:
-            _asked.clear()
+        make_room(_asked, _MOST)
         axes = axes_of(x, w, stride, padding, dilation, groups)
         y = (x[0], w[0], *[a.out for a in axes])
         shape = {"forward": y, "input": x, "weight": w}[kind]

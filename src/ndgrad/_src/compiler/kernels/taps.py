@@ -25,6 +25,7 @@ from ndgrad._src.arrays.taps import Taps, TapTables, tables_of
 from ndgrad._src.compiler.native import pool, target
 from ndgrad._src.compiler.native.calls import address_reader
 from ndgrad._src.compiler.native.ir import Function, Vector, element_of, module
+from ndgrad._src.foundations.bounded_tables import make_room
 
 Array = NDArray[Any]
 
@@ -360,8 +361,7 @@ def _plan(x: Array, dim: tuple[int, ...], taps: tuple[Taps, ...], is_max: bool) 
     found = _plans.get(key)
     if found is None:
         _run, _addresses = pool.pool()._run, address_reader()
-        if len(_plans) >= _MOST:
-            _plans.clear()
+        make_room(_plans, _MOST)
         found = _plans[key] = _make_plan(tables_of(x.shape, dim, taps), x.dtype, is_max)
     return found
 

@@ -10,6 +10,7 @@ import numpy as np
 from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.compiler.program.program import Argument, Value, settings_key
 from ndgrad._src.core.record import run_forward
+from ndgrad._src.foundations.bounded_tables import make_room
 
 #: Results of `infer` by op, arguments and settings.
 _inferred: dict[Any, tuple[bool, tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]]] = {}
@@ -34,7 +35,6 @@ def infer(
         several = op.outputs != 1
         found = (several, tuple([(tuple(o.shape), o.dtype) for o in (out if several else (out,))]))
         if key is not None:
-            if len(_inferred) > 20_000:
-                _inferred.clear()
+            make_room(_inferred, 20_000)
             _inferred[key] = found
     return found

@@ -30,6 +30,7 @@ from ndgrad._src.compiler.native.ir import element_of, module
 from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.terms import write_program
+from ndgrad._src.foundations.bounded_tables import make_room
 
 #: A function of a vocabulary, array arguments and settings.
 Function = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
@@ -67,8 +68,7 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
         plan = _plans[key]
     except KeyError:
         plan = _make_plan(function, arrays, settings)
-        if len(_plans) >= _MOST:
-            _plans.clear()
+        make_room(_plans, _MOST)
         _plans[key] = plan
     except TypeError:  # a setting without a hash
         return None
