@@ -36,8 +36,60 @@ def prose(text: str, link: Linker) -> str:
         if is_session:
             made.append(session(part))
         else:
-            made += [_block(block, link) for block in re.split(r"\n\s*\n", part) if block.strip()]
+            made += _paragraphs(part, link)
     return "\n".join(made)
+
+
+def _paragraphs(text: str, link: Linker) -> list[str]:
+    """Return the paragraphs of prose and its sections, which become one list of definitions."""
+    made: list[str] = []
+    begin = 0
+    fields: list[str] = []
+    for section in _SECTION.finditer(text):
+        made += _blocks(text[begin : section.start()], link)
+        fields.append(_section(section[1], section[2], link))
+        begin = section.end()
+    if fields:
+        made.append(f'<dl class="field-list simple">{"".join(fields)}</dl>')
+    return made + _blocks(text[begin:], link)
+
+
+def _blocks(text: str, link: Linker) -> list[str]:
+    return [_block(block, link) for block in re.split(r"\n\s*\n", text) if block.strip()]
+
+
+def _section(heading: str, body: str, link: Linker) -> str:
+    if heading in ("Args", "Raises"):
+        items = []
+        for item in _items(body):
+            found = _ITEM.match(item)
+            names = f"<strong>{escape(found[1])}</strong>: " if found else ""
+            items.append(f"<li>{names}{inline(found[2] if found else item, link)}</li>")
+        shown = f'<ul class="simple">{"".join(items)}</ul>'
+    else:
+        shown = "".join(_blocks(inspect.cleandoc(body), link))
+    return f"<dt>{SECTIONS[heading]}</dt><dd>{shown}</dd>"
+
+
+#: Headings of sections in docstrings, with the headings on the page.
+SECTIONS = {"Args": "Parameters", "Returns": "Returns", "Yields": "Yields", "Raises": "Raises", "Shape": "Shapes", "Note": "Note"}
+_SECTION = re.compile(rf"^({'|'.join(SECTIONS)}):\n((?:(?: {{4}}.*)?(?:\n|$))+)", flags=re.MULTILINE)
+_ITEM = re.compile(r"^((?:\*{0,2}\w+)(?:, \*{0,2}\w+)*): ?(.*)", flags=re.DOTALL)
+
+
+def arguments(text: str) -> list[tuple[list[str], str]]:
+    """Return the names and the description of each entry of the section `Args` of a docstring."""
+    found = []
+    for heading, body in _SECTION.findall(text):
+        if heading == "Args":
+            items = [_ITEM.match(item) for item in _items(body)]
+            found += [([name.lstrip("*") for name in m[1].split(", ")], m[2]) for m in items if m is not None]
+    return found
+
+
+def _items(body: str) -> list[str]:
+    """Return the entries of a section. Lines that are indented further continue an entry."""
+    return [item for item in re.split(r"\n(?=\S)", inspect.cleandoc(body)) if item.strip()]
 
 
 def _block(block: str, link: Linker) -> str:

@@ -41,6 +41,14 @@ def save_file(
 ) -> None:
     """Write tensors to an npz file, by name. The path holds either the old file or the new one, never a part of it.
 
+    Args:
+        tensors: tensors or arrays by name. Sparse tensors and arrays of objects are refused.
+        filename: path of the file. The suffix `.npz` is not added.
+        compressed: whether the arrays are compressed. Compressed arrays cannot be mapped into memory.
+
+    Raises:
+        ValueError: if a name is not text, or if a value cannot be stored without pickles.
+
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")
     >>> ndgrad.npz.save_file({"w": ndgrad.ones(2)}, path)
@@ -93,6 +101,14 @@ def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
 def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap: bool = False) -> dict[str, Tensor]:
     """Return the tensors of an npz file, by name. With `mmap`, those that are not compressed stay in the file until
     they are used: a file of any size opens immediately, and writing into them does not change it.
+
+    Args:
+        filename: path of an npz file.
+        device: device of the tensors.
+        mmap: whether arrays that are not compressed are mapped into memory instead of read.
+
+    Returns:
+        tensors by name.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.npz")

@@ -1,0 +1,37 @@
+"""The docstrings of public functions describe their parameters, in the namespaces that are complete."""
+
+import pytest
+
+pytest.importorskip("pygments")
+
+from docs.reference_pages import markup
+from scripts import check_reference
+
+
+def test_every_parameter_of_a_complete_namespace_is_described():
+    found = [
+        f"{name}: {finding}"
+        for name, value, drop_first in check_reference.public_callables()
+        if name.startswith(check_reference.COMPLETE)
+        for finding in check_reference.check(value, drop_first)
+    ]
+    assert found == []
+
+
+def test_missing_and_unknown_descriptions_are_found(monkeypatch):
+    def f(a, b, *, c=1):
+        """Return nothing.
+
+        Args:
+            a, c: two numbers,
+                described together.
+            d: a parameter that was removed.
+
+        >>> f(1, 2)
+        """
+
+    monkeypatch.setattr(check_reference.entries, "source_of", lambda value: ("file.py", 1))
+    assert check_reference.check(f, False) == ["no description of b", "describes d, which it does not take"]
+    assert markup.arguments(f.__doc__.replace("\n        ", "\n")) == [
+        (["a", "c"], "two numbers,\n    described together."), (["d"], "a parameter that was removed.")
+    ]  # fmt: skip
