@@ -61,7 +61,7 @@ class Reference:
             path = f"reference/ops/{family}"
             link = Writer(self.namespaces["ndgrad"], path, self.site).link
             trail = _trail("../../", "", ("The op table", "reference/ops"))
-            made[path] = _APART + op_pages.page(family, ops, users, link, trail)
+            made[path] = _APART + op_pages.page(family, ops, users, link, trail, self._describe)
         return made
 
     def objects(self) -> dict[str, list[tuple[str, str]]]:
@@ -134,6 +134,11 @@ class Reference:
                 op_pages.raw(f'<p>{_sentence(task, writer)}</p><p class="names">{chips}</p>'),
             ]
         return "\n\n".join(parts) + "\n"
+
+    def _describe(self, qualified: str) -> str:
+        """Return the first sentence about a public name."""
+        owner, _, name = qualified.rpartition(".")
+        return markup.first_sentence(docstring(get(self.namespaces[owner], name)))
 
     def _index(self) -> str:
         parts = [
