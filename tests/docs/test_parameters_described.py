@@ -35,3 +35,24 @@ def test_missing_and_unknown_descriptions_are_found(monkeypatch):
     assert markup.arguments(f.__doc__.replace("\n        ", "\n")) == [
         (["a", "c"], "two numbers,\n    described together."), (["d"], "a parameter that was removed.")
     ]  # fmt: skip
+
+
+def test_a_method_that_is_a_function_does_not_list_its_object(monkeypatch):
+    def total(a, axis):
+        """Return a sum.
+
+        Args:
+            a: array,
+                of numbers.
+            axis: axis to sum over.
+
+        Returns:
+            A number.
+        """
+
+    monkeypatch.setattr(check_reference.entries, "source_of", lambda value: ("file.py", 1))
+    assert check_reference.check(total, True) == []
+    text = check_reference.entries.docstring(total)
+    assert markup.arguments(markup.without_argument(text, "a")) == [(["axis"], "axis to sum over.")]
+    assert markup.without_argument(text, "b") == text
+    assert "Returns:\n    A number." in markup.without_argument(text, "a")
