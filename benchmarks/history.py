@@ -27,8 +27,10 @@ ROWS = {
 SHOWN = {"ndgrad": "ndgrad", "autograd": "HIPS autograd", "jax": "jax, op by op"}
 #: Rows of the picture of compiled functions, by the beginning of their titles, with short names; and its columns.
 COMPILED_ROWS = {
-    "Van der Pol": "Van der Pol, 1000 steps", "diagonal LSTM": "diagonal LSTM", "mul, sub, abs, add, 50 times, size 100": "200 ops on 100 numbers",
-    "Hessian of logistic regression": "Hessian, 100 parameters", "bundle adjustment": "bundle adjustment", "LSTM by hand": "LSTM, 100 steps",
+    "Van der Pol": "Van der Pol, 1000 steps", "diagonal LSTM": "diagonal LSTM",
+    "mul, sub, abs, add, 50 times, size 100": "200 ops on 100 numbers",
+    "Hessian of logistic regression": "Hessian, 100 parameters", "bundle adjustment": "bundle adjustment",
+    "LSTM by hand": "LSTM, 100 steps",
     "Gaussian mixture, d 10": "Gaussian mixture", "convnet": "convnet", "MLP 784-256-256-10, batch 64": "MLP",
     "character transformer": "transformer, with AdamW",
 }  # fmt: skip
@@ -68,19 +70,20 @@ def runs(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 def speed(content: dict[str, Any]) -> str:
     """Draw the last run as dots on a logarithmic line, torch's time in the middle: left of it is faster."""
-    rows = {
-        title: [((content["timings"][workload]["libraries"].get(library) or {}).get("ratio") or [None])[0] for library in SHOWN]
-        for workload, title in ROWS.items()
-    }
+    rows: dict[str, list[float | None]] = {}
+    for workload, title in ROWS.items():
+        timings = [content["timings"][workload]["libraries"].get(library) or {} for library in SHOWN]
+        rows[title] = [(timing.get("ratio") or [None])[0] for timing in timings]
     return _draw_dots(
-        "Time of forward and backward, compared with torch eager", "ndgrad's time compared with torch's, HIPS autograd's and jax's",
+        "Time of forward and backward, compared with torch eager",
+        "ndgrad's time compared with torch's, HIPS autograd's and jax's",
         list(SHOWN.values()), rows, (0.2, 50.0), (0.25, 0.5, 1, 2, 5, 10, 20, 40),
     )  # fmt: skip
 
 
 def compiled(table: dict[str, dict[str, str]]) -> str:
     """Draw compiled functions of ndgrad, torch and jax, from the rows of their table."""
-    rows = {}
+    rows: dict[str, list[float | None]] = {}
     for start, name in COMPILED_ROWS.items():
         cells = next(row for title, row in table.items() if title.startswith(start))
         found = [re.match(r"[\d.]+", cells[column]) for column in COMPILED_SHOWN]
@@ -93,7 +96,12 @@ def compiled(table: dict[str, dict[str, str]]) -> str:
 
 
 def _draw_dots(
-    heading: str, title: str, names: list[str], rows: dict[str, list[float | None]], span: tuple[float, float], ticks: tuple[float, ...]
+    heading: str,
+    title: str,
+    names: list[str],
+    rows: dict[str, list[float | None]],
+    span: tuple[float, float],
+    ticks: tuple[float, ...],
 ) -> str:
     """Draw a line of dots per row, one dot per library; smaller ratios are to the left."""
     left, right, top, step = 190.0, 620.0, 62.0, 24.0
@@ -142,7 +150,8 @@ def draw(folder: Path = RESULTS) -> list[Path]:
     if (folder / "runs.md").is_file():
         from benchmarks import readme  # a late import, because that module reads this one
 
-        pictures[folder / "compiled.svg"] = compiled(readme.compiled_rows((folder / "runs.md").read_text(encoding="utf-8")))
+        table = readme.compiled_rows((folder / "runs.md").read_text(encoding="utf-8"))
+        pictures[folder / "compiled.svg"] = compiled(table)
     if set(ROWS) <= set(content["timings"]):
         pictures[folder / "speed.svg"] = speed(content)
     for path, text in pictures.items():

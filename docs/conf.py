@@ -18,7 +18,9 @@ copyright = "2026, The ndgrad authors"
 release = version = _pyproject["project"]["version"]
 
 # The order matters: the book needs the names of a file in the reference.
-extensions = ["myst_parser", "docs.reference_pages", "docs.gallery_pages", "repobook.sphinx_extension", "docs.site_pages"]
+extensions = [
+    "myst_parser", "docs.reference_pages", "docs.gallery_pages", "repobook.sphinx_extension", "docs.site_pages",
+]  # fmt: skip
 exclude_patterns = ["_build", "reference_pages", "gallery_pages", "site_pages", "_templates"]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]

@@ -18,7 +18,8 @@ from docutils.parsers.rst import Directive
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 #: Titles of columns, with the library and its key in `latest.json`.
 COLUMNS = {
-    "torch eager": "torch", "ndgrad": "ndgrad", "ndgrad, compiled": "ndgrad-compiled", "torch.compile": "torch-compiled", "jax, jit": "jax-jit",
+    "torch eager": "torch", "ndgrad": "ndgrad", "ndgrad, compiled": "ndgrad-compiled", "torch.compile": "torch-compiled",
+    "jax, jit": "jax-jit",
     "jax, op by op": "jax", "HIPS autograd": "autograd",
 }  # fmt: skip
 
@@ -68,8 +69,10 @@ def _ratio(value: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    unit, factor = next(pair for pair in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)) if seconds * pair[1] >= 1 or pair[0] == "µs")
-    return f"{seconds * factor:.3g} {unit}"
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
 
 
 def table_html() -> str:
@@ -85,10 +88,12 @@ def table_html() -> str:
         for kind, title, cells in every
     )
     return (
-        '<div class="bench"><p class="bench-controls"><input type="search" placeholder="Filter: LSTM, Hessian, conv ..." aria-label="Filter the table">'
+        '<div class="bench"><p class="bench-controls">'
+        '<input type="search" placeholder="Filter: LSTM, Hessian, conv ..." aria-label="Filter the table">'
         f'<select aria-label="Kind of measurement"><option value="">all measurements</option>{options}</select>'
         '<span class="bench-count" role="status"></span></p>'
-        f'<div class="bench-scroll"><table class="docutils bench-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></div>'
+        f'<div class="bench-scroll"><table class="docutils bench-table"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div></div>"
         '<script src="_static/table.js"></script>'
     )
 

@@ -1,8 +1,8 @@
 """The index of the search: a script with the sections of all pages, so that the search works from files, too.
 
-A browser refuses to fetch other files for a page that it opened from a disk, but it runs scripts from there. The index is read
-from the written pages. A section is the text between two headings; in the reference an entry is a section. The search itself is
-`_static/search.js`.
+A browser refuses to fetch other files for a page that it opened from a disk, but it runs scripts from there. The index is
+read from the written pages. A section is the text between two headings; in the reference an entry is a section. The
+search itself is `_static/search.js`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def sections(page: str) -> list[tuple[str, str, str]]:
 
 
 def _plain(html: str) -> str:
-    return " ".join(unescape(re.sub(r"<[^>]+>", "", re.sub(r"<(/?(p|div|li|tr|td|dd|dt|br|pre|h\d))\b", r" <\1", html))).split())
+    apart = re.sub(r"<(/?(p|div|li|tr|td|dd|dt|br|pre|h\d))\b", r" <\1", html)  # blocks are separate words
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", apart)).split())
 
 
 def write(site: Path, pages: list[str]) -> int:
@@ -61,7 +62,7 @@ def write(site: Path, pages: list[str]) -> int:
             paths.append(f"{name}.html")
             titles.append(listed[0][1])
             found += [(len(paths) - 1, anchor, title, text) for anchor, title, text in listed]
-    content = json.dumps({"paths": paths, "titles": titles, "sections": found}, ensure_ascii=False, separators=(",", ":"))
-    # A line of a script may hold "</script>" only inside of a page, and this is a file of its own.
+    index = {"paths": paths, "titles": titles, "sections": found}
+    content = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
     (site / "_static" / "search-index.js").write_text(f"window.searchIndex = {content};\n", encoding="utf-8")
     return len(found)
