@@ -18,22 +18,21 @@
   const matches = (word, term) => stem(word) === term || word === term || word.split(/[.]/).some((part) => stem(part) === term || part === term);
   const count = (text, term) => split(text).reduce((sum, word) => sum + matches(word, term), 0);
 
-  // Scores of a section: its title counts most, then the title of its page, then its text.
-  const score = (section, wanted) => {
-    const [page, , title, text] = section;
-    const lower = (title + " " + text).toLowerCase();
+  // Numbers of a term in a section: in its title, in the title of its page, in its text.
+  const counts = ([page, , title, text], term, ofPages) => {
+    const inside = (string) => (string.toLowerCase().includes(term) ? count(string, term) : 0);
+    return [inside(title), ofPages[page], inside(text)];
+  };
+  // Scores of a section: its title counts most, then the title of its page, then its text. Rare words weigh more.
+  const score = (section, found, weights, wanted) => {
+    const [page, , title] = section;
     let sum = 0;
     let hit = 0;
-    for (const term of wanted) {
-      const inPage = count(searchIndex.titles[page], term);
-      const possible = lower.includes(term);
-      if (!possible && !inPage) continue;
-      const inTitle = possible ? count(title, term) : 0;
-      const inText = possible ? count(text, term) : 0;
-      if (!inTitle && !inText && !inPage) continue;
+    found.forEach(([inTitle, inPage, inText], number) => {
+      if (!inTitle && !inText && !inPage) return;
       hit += inTitle || inText ? 1 : 0.5;
-      sum += (inTitle ? 12 : 0) + (inPage ? 6 : 0) + Math.min(inText, 4);
-    }
+      sum += weights[number] * ((inTitle ? 12 : 0) + (inPage ? 6 : 0) + Math.min(inText, 4));
+    });
     if (!hit || hit < wanted.length / 2) return 0;
     const name = title.toLowerCase();
     const asked = wanted.join(" ");
@@ -41,6 +40,7 @@
     else if (name.endsWith("." + asked)) sum += 40 - 4 * name.split(".").length;
     // Explanations come before entries of the reference with the same words.
     if (!searchIndex.paths[page].startsWith("reference/")) sum += 8;
+    if (searchIndex.paths[page] === "changelog.html") sum *= 0.3;
     return sum * (hit / wanted.length) ** 2;
   };
   const excerpt = (text, wanted) => {
@@ -57,7 +57,15 @@
   const search = (query) => {
     const wanted = terms(query);
     if (!wanted.length) return { wanted, found: [] };
-    const found = searchIndex.sections.map((section) => [score(section, wanted), section]).filter(([value]) => value > 0);
+    const ofPages = wanted.map((term) => searchIndex.titles.map((title) => count(title, term)));
+    const tables = searchIndex.sections.map((section) => wanted.map((term, number) => counts(section, term, ofPages[number])));
+    const weights = wanted.map((_, number) => {
+      const having = tables.filter((found) => found[number][0] || found[number][2]).length;
+      return Math.log(1 + searchIndex.sections.length / (1 + having)) / 4;
+    });
+    const found = searchIndex.sections
+      .map((section, at) => [score(section, tables[at], weights, wanted), section])
+      .filter(([value]) => value > 0);
     found.sort((a, b) => b[0] - a[0]);
     // At most three sections of a page, so that a long page does not hide the others.
     const seen = new Map();

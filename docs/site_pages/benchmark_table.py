@@ -18,7 +18,8 @@ from docutils.parsers.rst import Directive
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 #: Titles of columns, with the library and its key in `latest.json`.
 COLUMNS = {
-    "torch eager": "torch", "ndgrad": "ndgrad", "ndgrad, compiled": "ndgrad-compiled", "torch.compile": "torch-compiled",
+    "torch eager": "torch", "ndgrad": "ndgrad",
+    "ndgrad, compiled": "ndgrad-compiled", "torch.compile": "torch-compiled",
     "jax, jit": "jax-jit",
     "jax, op by op": "jax", "HIPS autograd": "autograd",
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """The index of the search: a script with the sections of all pages, so that the search works from files, too.
 
-A browser refuses to fetch other files for a page that it opened from a disk, but it runs scripts from there. The index is
-read from the written pages. A section is the text between two headings; in the reference an entry is a section. The
+A browser refuses to fetch other files for a page that it opened from a disk, but it runs scripts from there. The index
+is read from the written pages. A section is the text between two headings; in the reference an entry is a section. The
 search itself is `_static/search.js`.
 """
 
@@ -17,7 +17,7 @@ MOST_TEXT = 4000
 MOST_OF_ENTRY = 400
 
 _ARTICLE = re.compile(r'<article[^>]*role="main"[^>]*>(.*?)</article>', re.DOTALL)
-_START = re.compile(r'<section id="([^"]+)">|<span id="(op-[^"]+)">|<dt class="sig[^"]*" id="([^"]+)">')
+_START = re.compile(r'<section\b[^>]*?\bid="([^"]+)">|<dt class="sig[^"]*" id="([^"]+)">')
 _HEADING = re.compile(r"<h[1-6][^>]*>(.*?)</h[1-6]>", re.DOTALL)
 _DROPPED = re.compile(r"<(script|style|svg|figure|math)\b.*?</\1>|<a class=\"headerlink\".*?</a>", re.DOTALL)
 
@@ -32,12 +32,12 @@ def sections(page: str) -> list[tuple[str, str, str]]:
     made = []
     for start, following in zip(starts, [*starts[1:], None]):
         body = text[start.end() : following.start() if following else len(text)]
-        anchor = start[1] or start[2] or start[3]
+        anchor = start[1] or start[2]
         heading = _HEADING.search(body)
         if start[1] and heading is not None:
             title, body = _plain(heading[1]), body[: heading.start()] + body[heading.end() :]
         else:
-            title = anchor.removeprefix("op-")
+            title = anchor
         most = MOST_TEXT if start[1] else MOST_OF_ENTRY
         made.append((anchor, title, _plain(body)[:most]))
     return made

@@ -12,7 +12,7 @@ pytest.importorskip("docutils")
 from docs.site_pages import benchmark_table, search_index
 
 PAGE = """<html><nav>menu</nav><article role="main" id="furo-main-content">
-<section id="saving"><h1>Saving and loading<a class="headerlink" href="#saving">¶</a></h1>
+<section class="tex2jax_ignore" id="saving"><h1>Saving and loading<a class="headerlink" href="#saving">¶</a></h1>
 <p>Use <code>ndgrad.save</code> for a model&#8217;s state.</p>
 <section id="formats"><h2>Formats</h2><p>npz</p><svg><text>picture</text></svg></section></section>
 <dl class="py function"><dt class="sig sig-object py" id="ndgrad.save"><span>ndgrad.save</span></dt><dd><p>Save an object.</p></dd></dl>
