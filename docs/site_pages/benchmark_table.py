@@ -66,7 +66,7 @@ def _ops() -> list[tuple[str, dict[str, str]]]:
 
 
 def _ratio(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+    return f"{value:.2g}" if value < 1 else f"{value:.3g}" if value < 10 else f"{value:.0f}"
 
 
 def _time(seconds: float) -> str:
