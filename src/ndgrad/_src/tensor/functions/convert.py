@@ -474,7 +474,7 @@ def cuda(
 
     Args:
         self: tensor on any device.
-        device: GPU to use. The default is the current one.
+        device: GPU to use. The default is the first one.
         non_blocking: whether the copy may go on after the call.
         memory_format: memory layout of the result.
 
