@@ -127,10 +127,10 @@ def _draw_dots(
     for number, (name, ratios) in enumerate(rows.items()):
         y = top + step * (number + 0.5)
         parts.append(f'<text text-anchor="end" x="{left - 12:g}" y="{y + 4:.1f}">{escape(name)}</text>')
-        for colour, ratio in reversed(list(enumerate(ratios))):
-            if ratio:
+        for colour, found in reversed(list(enumerate(ratios))):
+            if found:
                 radius = 6 if colour == 0 else 4.5
-                parts.append(f'<circle class="nd-c{colour}" cx="{locate(ratio):.1f}" cy="{y:.1f}" r="{radius}"/>')
+                parts.append(f'<circle class="nd-c{colour}" cx="{locate(found):.1f}" cy="{y:.1f}" r="{radius}"/>')
     return frame_svg((right + 30, height), title, "".join(parts)) + "\n"
 
 
