@@ -376,7 +376,7 @@ def load_model(
         device: device of the tensors.
 
     Returns:
-        names that are missing in the file, and names that the module does not have.
+        Names that are missing in the file, and names that the module does not have.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")

@@ -124,9 +124,6 @@ def _assert_is_none(value: Any, msg: str) -> None:
 class Tracer(TracerBase):
     """Recorder of functions and modules as graphs. Subclasses choose leaves and the form of arguments.
 
-    `autowrap_modules` and `autowrap_functions` are recorded as single calls, as with `wrap`. With
-    `param_shapes_constant`, shapes of parameters are constants of the trace, so code may branch on them.
-
     Args:
         autowrap_modules: Python modules whose functions are recorded as single calls, as with `wrap`.
         autowrap_functions: functions that are recorded as single calls.
@@ -630,8 +627,6 @@ def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
 ) -> GraphModule:
     """Return a module that runs the recorded graph of a module or function.
-
-    `concrete_args` fixes arguments by name, so that the function may branch on them.
 
     Args:
         root: module or function to trace.

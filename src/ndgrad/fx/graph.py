@@ -360,8 +360,6 @@ class Graph:
     ) -> Argument | tuple[Argument, Node] | None:
         """Add copies of all nodes of another graph except the output; return its result as nodes of this graph.
 
-        `val_map` maps nodes of `g` to nodes of this graph. The copies are added to it.
-
         Args:
             g: graph to copy.
             val_map: nodes of this graph for nodes of `g`. The copies are added to it.
@@ -594,8 +592,6 @@ class Graph:
 
     def on_generate_code(self, make_transformer: Callable[[Any], Callable[[list[str]], list[str]]]) -> Any:
         """Register a function of the lines of generated code; as a context manager, until its end.
-
-        `make_transformer` gets the current one, or None, and returns the new one.
 
         Args:
             make_transformer: function from the current transformer, or None, to the new one.

@@ -462,8 +462,6 @@ class Node:
     ) -> list[Node]:
         """Replace this node by another one in the arguments of its users; return the changed users.
 
-        `delete_user_cb(user)` decides which users change. `propagate_meta` also moves `meta` to the other node.
-
         Args:
             replace_with: node in the place of this one.
             delete_user_cb: function that returns whether a user changes. The default is all users.

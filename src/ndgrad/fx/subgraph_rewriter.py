@@ -82,9 +82,6 @@ def replace_pattern_with_filters(
 ) -> list[ReplacedPatterns]:
     """Same as `replace_pattern`, for the occurrences that all filters accept.
 
-    With `ignore_literals`, constants of the pattern match all constants. `replacement_callback` returns the replacement
-    for an occurrence.
-
     Args:
         gm: module to change.
         pattern: function, module or graph to find.

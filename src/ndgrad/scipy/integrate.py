@@ -66,8 +66,6 @@ def odeint(
 ) -> Array:  # fmt: skip
     """Return the states of an ordinary differential equation at given times, one per row.
 
-    `func(y, t, *args)` returns dy/dt, or `func(t, y, *args)` with `tfirst`.
-
     Args:
         func: right side `func(y, t, *args)`, or `func(t, y, *args)` with `tfirst`.
         y0: state at the first time.
@@ -81,7 +79,7 @@ def odeint(
         method: method of `solve_ivp`.
 
     Returns:
-        an array of shape (len(t), len(y0)), differentiable in `y0`, `t` and `args`.
+        An array of shape (len(t), len(y0)), differentiable in `y0`, `t` and `args`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.odeint(lambda y, t: -y, [1.0], [0.0, 1.0]).round(5)
@@ -125,7 +123,7 @@ def quad(
         points: points that split the interval, for example at kinks.
 
     Returns:
-        the integral, differentiable in `a`, `b`, `args` and captured variables of `func`, and the estimated error.
+        The integral, differentiable in `a`, `b`, `args` and captured variables of `func`, and the estimated error.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import integrate
@@ -191,7 +189,7 @@ def cumulative_trapezoid(
         initial: None, or 0 to put a zero before the first integral.
 
     Returns:
-        an array that is one shorter than `y` along `axis`, or as long with `initial=0`.
+        An array that is one shorter than `y` along `axis`, or as long with `initial=0`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.cumulative_trapezoid([1.0, 3.0, 5.0], initial=0)
@@ -245,7 +243,7 @@ def cumulative_simpson(
         initial: first value, which is added to all others too. The default leaves it out.
 
     Returns:
-        an array that is one shorter than `y` along `axis`, or as long with `initial`.
+        An array that is one shorter than `y` along `axis`, or as long with `initial`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.cumulative_simpson([0.0, 1.0, 4.0]).round(6)

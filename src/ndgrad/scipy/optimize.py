@@ -319,7 +319,7 @@ def curve_fit(
         options: further settings of the method.
 
     Returns:
-        the parameters and their covariance matrix.
+        The parameters and their covariance matrix.
 
     >>> from ndgrad.scipy import optimize
     >>> p, covariance = optimize.curve_fit(lambda x, a, b: a * x + b, [0.0, 1.0, 2.0], [1.0, 3.0, 5.0])

@@ -101,7 +101,7 @@ def save(
         no_dist: whether this process acts alone, without messages.
 
     Returns:
-        the metadata of the checkpoint.
+        The metadata of the checkpoint.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp

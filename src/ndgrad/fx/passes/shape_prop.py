@@ -56,8 +56,6 @@ def _has_format(tensor: Any, form: memory_format) -> bool:
 class ShapeProp(Interpreter):
     """Interpreter that stores `meta["tensor_meta"]` and `meta["type"]` of each node.
 
-    With `fake_mode`, inputs may be tensors on the meta device, which have shapes and no values.
-
     Args:
         gm: module to run.
         fake_mode: kept as an attribute, without further effect: inputs may be tensors on the meta device in any case.

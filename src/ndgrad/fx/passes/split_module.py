@@ -57,7 +57,7 @@ def split_module(
 ) -> GraphModule:
     """Return a module of parts: `split_callback(node)` names the part of each node, which `submod_<name>` holds.
 
-    `qualname_map` receives the old path of every moved module. Values of the module stay outside and are passed in.
+    Values of the module stay outside and are passed in.
 
     Args:
         m: module to split.

@@ -420,7 +420,7 @@ def splrep(
         quiet: accepted as in SciPy; has no effect, because no messages are printed.
 
     Returns:
-        knots, coefficients (followed by k + 1 zeros) and degree.
+        Knots, coefficients (followed by k + 1 zeros) and degree.
 
     Raises:
         NotImplementedError: for smoothing, periods, tasks and intervals, which have no derivative.

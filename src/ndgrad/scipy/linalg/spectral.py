@@ -150,8 +150,6 @@ def eigh(
 ) -> Any:  # fmt: skip
     """Return the eigenvalues and eigenvectors of a Hermitian matrix, or of a @ v = w b @ v with positive definite b.
 
-    type=2 means a @ b @ v = w v, and type=3 b @ a @ v = w v.
-
     Args:
         a: Hermitian matrix, of shape (..., n, n).
         b: Hermitian positive definite matrix. The default is the identity.

@@ -98,7 +98,7 @@ def companion(a: ArrayLike) -> Array:
         a: coefficients, the highest power first, of shape (..., n).
 
     Returns:
-        an array of shape (..., n - 1, n - 1).
+        An array of shape (..., n - 1, n - 1).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.companion([1.0, -3.0, 2.0])
@@ -280,7 +280,7 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
         b: matrix, of shape (..., n, k).
 
     Returns:
-        an array of shape (..., m n, k).
+        An array of shape (..., m n, k).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.khatri_rao([[1.0, 2.0]], [[1.0, 1.0], [3.0, 4.0]])

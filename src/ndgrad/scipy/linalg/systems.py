@@ -316,7 +316,7 @@ def lstsq(
         lapack_driver: `"gelsy"` leaves out the singular values. Others have no effect.
 
     Returns:
-        solutions, residues, the rank and the singular values. All but the rank are differentiable.
+        Solutions, residues, the rank and the singular values. All but the rank are differentiable.
 
     >>> from ndgrad.scipy import linalg
     >>> x, residues, rank, s = linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0])

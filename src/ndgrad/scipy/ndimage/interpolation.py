@@ -220,7 +220,7 @@ def map_coordinates(
             coefficients.
 
     Returns:
-        an array of the shape `coordinates.shape[1:]`.
+        An array of the shape `coordinates.shape[1:]`.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.map_coordinates([[0.0, 1.0], [2.0, 3.0]], [[0.5], [0.25]], order=1)

@@ -92,7 +92,7 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayL
             zero.
 
     Returns:
-        the filtered signal, and with `zi` the state after the last sample.
+        The filtered signal, and with `zi` the state after the last sample.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0])
@@ -261,7 +261,7 @@ def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None =
         zi: states before the first sample, of shape (n_sections, ..., 2). None means zero.
 
     Returns:
-        the filtered signal, and with `zi` the states after the last sample.
+        The filtered signal, and with `zi` the states after the last sample.
 
     >>> from ndgrad.scipy import signal
     >>> signal.sosfilt([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]], [1.0, 0.0, 0.0])

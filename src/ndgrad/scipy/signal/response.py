@@ -202,7 +202,7 @@ def group_delay(
         fs: sampling rate. The default measures frequencies in radians per sample.
 
     Returns:
-        the frequencies, and the delay at them in samples.
+        The frequencies, and the delay at them in samples.
 
     >>> from ndgrad.scipy import signal
     >>> w, delay = signal.group_delay(([0.5, 0.5], [1.0]), w=[0.5, 1.0])

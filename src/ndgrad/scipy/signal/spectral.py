@@ -295,7 +295,7 @@ def spectrogram(
         mode: `"psd"`, `"complex"`, `"magnitude"` or `"angle"`: content of the result.
 
     Returns:
-        frequencies, times of the segments, and spectra.
+        Frequencies, times of the segments, and spectra.
 
     >>> from ndgrad.scipy import signal
     >>> f, t, power = signal.spectrogram([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8, noverlap=0)
@@ -387,7 +387,7 @@ def istft(
         scaling: `"spectrum"` or `"psd"`, as in `stft`.
 
     Returns:
-        times and samples of the signal.
+        Times and samples of the signal.
 
     >>> from ndgrad.scipy import signal
     >>> f, t, z = signal.stft([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)

@@ -55,8 +55,8 @@ def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfp
     Args:
         A: square sparse matrix.
         b: right side, of shape (n,) or (n, k). A sparse one is treated as columns.
-        permc_spec: accepted as in SciPy; has no effect, because it only changes the order of elimination.
-        use_umfpack: accepted as in SciPy; has no effect, because it only changes the order of elimination.
+        permc_spec: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        use_umfpack: accepted as in SciPy; has no effect, because it only tunes the factorisation.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -111,11 +111,11 @@ def splu(
 
     Args:
         A: square sparse matrix.
-        permc_spec: accepted as in SciPy; has no effect, because it only changes the order of elimination.
-        diag_pivot_thresh: accepted as in SciPy; has no effect, because it only changes the order of elimination.
-        relax: accepted as in SciPy; has no effect, because it only changes the order of elimination.
-        panel_size: accepted as in SciPy; has no effect, because it only changes the order of elimination.
-        options: accepted as in SciPy; has no effect, because it only changes the order of elimination.
+        permc_spec: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        diag_pivot_thresh: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        relax: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        panel_size: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        options: accepted as in SciPy; has no effect, because it only tunes the factorisation.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse

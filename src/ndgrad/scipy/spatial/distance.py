@@ -325,7 +325,7 @@ def cdist(XA: ArrayLike, XB: ArrayLike, metric: str | Callable[..., Any] = "eucl
         kwargs: further arguments of the metric, such as `p`, `w`, `V` and `VI`.
 
     Returns:
-        an array of shape (m, n).
+        An array of shape (m, n).
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.cdist([[0.0, 0.0], [1.0, 0.0]], [[0.0, 2.0]])
@@ -352,7 +352,7 @@ def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **kwargs
         kwargs: further arguments of the metric, such as `p`, `w`, `V` and `VI`.
 
     Returns:
-        an array of shape (m (m - 1) / 2,).
+        An array of shape (m (m - 1) / 2,).
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.pdist([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])

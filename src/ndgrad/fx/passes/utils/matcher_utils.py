@@ -54,9 +54,6 @@ class InternalMatch:
 class SubgraphMatcher:
     """Search for a pattern in graphs.
 
-    `match_output` and `match_placeholder` let output and placeholders match only nodes of that kind. With
-    `ignore_literals`, constants of the pattern match all constants.
-
     Args:
         pattern: graph to find.
         match_output: whether the output matches only an output.
