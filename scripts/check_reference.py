@@ -35,6 +35,7 @@ COMPLETE: tuple[str, ...] = (
     "ndgrad.Generator.",
     "ndgrad.PyTorchFileReader.",
     "ndgrad.Size.",
+    "ndgrad.Tensor.",
     "ndgrad.accelerator.",
     "ndgrad.backends.",
     "ndgrad.compiler.",
