@@ -34,25 +34,32 @@ def main() -> int:
     parser.add_argument("--torch-env", type=Path, help="an environment with torch and the libraries")
     parser.add_argument("--ndgrad-env", type=Path, help="an environment with ndgrad installed as torch, and the libraries")
     parser.add_argument("--no-page", action="store_true", help="leave docs/what-runs.md as it is")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these cases and programs, and leave the page as it is")
     given = parser.parse_args()
     theirs = given.torch_env or make_environment(given.folder / "env-torch", given.python, with_torch=True)
     ours = given.ndgrad_env or make_environment(given.folder / "env-ndgrad", given.python, with_torch=False)
     values = given.folder / "values"
-    run(theirs, "model_values.py", "write", values)
-    run(theirs, "library_programs.py", "write", values)
-    rows = run(ours, "model_values.py", "compare", values)
-    again = {row["case"]: row for row in run(theirs, "model_values.py", "read", values)}
+    failed = [row["case"] for row in run(theirs, "model_values.py", "write", values, *given.only) if has_failed(row)]
+    failed += [row["program"] for row in run(theirs, "library_programs.py", "write", values, *given.only) if has_failed(row)]
+    rows = run(ours, "model_values.py", "compare", values, *given.only)
+    again = {row["case"]: row for row in run(theirs, "model_values.py", "read", values, *given.only)}
     for row in rows:
         row.update(again.get(row["case"], {}))
-    programs = run(ours, "library_programs.py", "compare", values)
+    programs = run(ours, "library_programs.py", "compare", values, *given.only)
     imports = run(ours, "imports.py", "count", values)[0]
+    if failed:
+        print("torch fails in", *failed)
     text, failures = make_table(rows, programs, imports)
     print(text)
-    if not given.no_page:
+    if not given.no_page and not given.only:
         page = PAGE.read_text(encoding="utf-8")
         before, _, rest = page.partition(START)
         PAGE.write_text(f"{before}{START}\n{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
     return 1 if failures else 0
+
+
+def has_failed(row: dict[str, Any]) -> bool:
+    return any(str(value).startswith("error") for value in row.values())
 
 
 def make_environment(folder: Path, python: str, *, with_torch: bool) -> Path:
@@ -73,12 +80,12 @@ def make_environment(folder: Path, python: str, *, with_torch: bool) -> Path:
     return folder
 
 
-def run(environment: Path, script: str, mode: str, values: Path) -> list[dict[str, Any]]:
+def run(environment: Path, script: str, mode: str, values: Path, *only: str) -> list[dict[str, Any]]:
     """Run a script of this folder in an environment, and return its lines of JSON."""
     print(f"==> {script} {mode} in {environment.name}", flush=True)
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     settings.pop("PYTHONPATH", None)
-    command = [str(environment / "bin" / "python"), str(HERE / script), mode, str(values.resolve())]
+    command = [str(environment / "bin" / "python"), str(HERE / script), mode, str(values.resolve()), *only]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
