@@ -29,7 +29,13 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
+    "ndgrad.fft.",
+    "ndgrad.func.",
+    "ndgrad.linalg.",
+    "ndgrad.masked.",
     "ndgrad.npz.",
+    "ndgrad.signal.",
+    "ndgrad.special.",
 )  # fmt: skip
 
 

@@ -249,6 +249,13 @@ class Writer:
                 return f"#{candidate}" if target == self.page else f"{self.up}{target}.html#{candidate}"
         return None
 
+    def summary(self, name: str) -> str:
+        """Return the first sentence about a name, or the value of a constant."""
+        value = get(self.namespace, name)
+        if _is_plain(value):
+            return _of_value(value)
+        return markup.inline(markup.first_sentence(docstring(value)), lambda name: None)
+
     def entry(self, name: str) -> str:
         value = get(self.namespace, name)
         qualified = f"{self.namespace.name}.{name}"
