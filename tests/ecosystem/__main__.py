@@ -44,8 +44,9 @@ def main() -> int:
     parser.add_argument("--suites", nargs="*", choices=sorted(SUITES), help="run only libraries' own tests: these, or all")
     parser.add_argument("--limit", type=float, default=1800, help="seconds for a library's own tests in one environment")
     given = parser.parse_args()
-    theirs = given.torch_env or make_environment(given.folder / "env-torch", given.python, with_torch=True)
-    ours = given.ndgrad_env or make_environment(given.folder / "env-ndgrad", given.python, with_torch=False)
+    given.folder = given.folder.absolute()
+    theirs = (given.torch_env or make_environment(given.folder / "env-torch", given.python, with_torch=True)).absolute()
+    ours = (given.ndgrad_env or make_environment(given.folder / "env-ndgrad", given.python, with_torch=False)).absolute()
     failures: list[str] = []
     write = not given.no_page and not given.only
     if given.suites is None:
