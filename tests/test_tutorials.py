@@ -103,3 +103,12 @@ def test_recipe_is_a_question_with_code_and_a_short_answer(name):
         assert block.no_run is None, question
         assert len(block.text.strip().splitlines()) <= 18, question
         assert len(re.sub(r"```python.*?```", "", body, flags=re.DOTALL).split()) < 60, question
+
+
+def test_list_of_differences_names_every_entry_on_its_page():
+    docs = tutorials.FOLDER.parent
+    index = (docs / "differences.md").read_text(encoding="utf-8")
+    for page in (docs / "differences").glob("*.md"):
+        entries = re.findall(r"^\| `([\w-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
+        (row,) = re.findall(rf"^\| \[.*\]\(differences/{page.stem}\.md\) \| (.*) \|$", index, re.MULTILINE)
+        assert re.findall(r"`([\w-]+)`", row) == entries

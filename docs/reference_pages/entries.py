@@ -173,8 +173,8 @@ def docstring(value: Any) -> str:
 
 @functools.cache
 def differences() -> dict[str, tuple[str, str]]:
-    """Return entry of docs/differences.md -> torch's behaviour, ndgrad's behaviour."""
-    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+    """Return entry of docs/differences/ -> torch's behaviour, ndgrad's behaviour."""
+    page = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs" / "differences").glob("*.md")))
     rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \|", page, flags=re.MULTILINE)
     return {name: (theirs, ours) for name, theirs, ours in rows}
 

@@ -237,7 +237,7 @@ def state_of_sources() -> str:
     """Return a number that changes with the sources of the reference."""
     folders = [ROOT / "src" / "ndgrad", ROOT / "docs" / "reference_pages", ROOT / "tests" / "torch_parity" / "names"]
     files = [
-        ROOT / "docs" / "differences.md",
+        *(ROOT / "docs" / "differences").glob("*.md"),
         *(p for folder in folders for p in folder.rglob("*") if p.suffix in (".py", ".txt")),
     ]
     facts = [(str(p.relative_to(ROOT)), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(files)]
