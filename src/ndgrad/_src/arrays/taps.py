@@ -189,7 +189,8 @@ def _check_sizes(x: Any, dim: Sequence[int], taps: tuple[Taps, ...]) -> None:
     for d, t in zip(dim, taps, strict=True):
         if d >= x.ndim or x.shape[d] != t.inputs:
             raise ValueError(
-                f"the taps of dimension {d} read {t.inputs} elements, but the array has shape {tuple(x.shape)}. [nd-shape]"
+                f"the taps of dimension {d} read {t.inputs} elements, but the array has shape {tuple(x.shape)}. "
+                "[nd-shape]"
             )
 
 
