@@ -254,9 +254,20 @@ class set_grad_enabled(ContextSwitch):
         super().__init__(mode)
 
     def assign(self, modes: Modes, value: bool) -> None:
+        """Switch recording in the given modes.
+
+        Args:
+            modes: modes of the current thread.
+            value: whether operations are recorded.
+        """
         _record(modes, value)
 
     def read_mode(self, modes: Modes) -> bool:
+        """Return whether operations are recorded in the given modes.
+
+        Args:
+            modes: modes of the current thread.
+        """
         return _is_recording(modes)
 
 
@@ -286,6 +297,11 @@ class inference_mode(Mode):
         return inference_mode(self.mode)
 
     def change(self, modes: Modes) -> None:
+        """Switch the given modes to inference.
+
+        Args:
+            modes: modes of the current thread.
+        """
         modes.entered += 1
         modes.inference = self.mode
         modes.grad_enabled = modes.grad_asked = modes.forward_grad_enabled = not self.mode

@@ -105,6 +105,11 @@ def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> Compile
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Return a function that is never compiled. A compiled function that calls it runs eagerly.
 
+    Args:
+        fn: function. Without it, the result is a decorator.
+        recursive: whether compiled functions that it calls run eagerly too.
+        reason: text for the explanation of a function that runs eagerly.
+
     >>> import ndgrad
     >>> @ndgrad.compiler.disable
     ... def shown(x):
@@ -204,6 +209,10 @@ class Explanation:
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     """Explain the compilation of a function for these arguments: the size of the program and the compile times, or the
     reason why there is none. The program does not run.
+
+    Args:
+        f: function or module, compiled or not.
+        args, kwargs: arguments of the call.
 
     >>> import ndgrad
     >>> print(ndgrad.compiler.explain(lambda x: x * float(x.sum()), ndgrad.ones(2)))
