@@ -10,7 +10,11 @@ __all__ = ["PyTorchFileReader"]
 
 
 class PyTorchFileReader:
-    """The records of a file, by their names without the archive's folder."""
+    """The records of a file, by their names without the archive's folder.
+
+    Args:
+        file: path, or file that is open for reading bytes.
+    """
 
     def __init__(self, file: str | os.PathLike[str] | IO[bytes]) -> None:
         try:

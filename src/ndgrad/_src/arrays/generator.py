@@ -340,6 +340,12 @@ def seed_devices(seed: int) -> None:
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of the CPU and of all GPUs, and return the CPU's.
 
+    Args:
+        seed: integer from which all later draws follow.
+
+    Returns:
+        The default generator of the CPU.
+
     >>> manual_seed(3).initial_seed()
     3
     """

@@ -244,6 +244,9 @@ class ContextSwitch(Switch):
 class set_grad_enabled(ContextSwitch):
     """Switch recording on or off at once; as a context manager, until the block ends.
 
+    Args:
+        mode: whether operations are recorded.
+
     >>> import ndgrad
     >>> with ndgrad.set_grad_enabled(False):
     ...     ndgrad.is_grad_enabled()
@@ -274,6 +277,9 @@ class set_grad_enabled(ContextSwitch):
 @set_module("ndgrad")
 class inference_mode(Mode):
     """A context manager or decorator without recording and version tracking; its tensors never take part in autograd.
+
+    Args:
+        mode: whether inference mode is on. Given a function instead, the result is that function in inference mode.
 
     >>> import ndgrad
     >>> with ndgrad.inference_mode():
