@@ -30,6 +30,7 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
     "ndgrad.npz.",
+    "ndgrad.optim.",
 )  # fmt: skip
 
 
