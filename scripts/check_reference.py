@@ -14,6 +14,7 @@ with these prefixes, or without arguments those of `COMPLETE`. `--count` prints 
 from __future__ import annotations
 
 import argparse
+import enum
 import inspect
 import sys
 from collections import Counter
@@ -47,7 +48,8 @@ def public_callables() -> Iterator[tuple[str, Any, bool]]:
             if not inspect.isclass(value):
                 yield qualified, value, namespace.is_class and not inspect.ismethod(value)
                 continue
-            if "__init__" in vars(value) or "__new__" in vars(value):
+            is_enum = issubclass(value, enum.Enum)  # the call looks a member up
+            if ("__init__" in vars(value) or "__new__" in vars(value)) and not is_enum:
                 yield qualified, value, False
             if qualified not in CLASSES:
                 for member, found in vars(value).items():
