@@ -31,6 +31,8 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
     "ndgrad.npz.",
+    "ndgrad.amp.",
+    "ndgrad.distributions.",
     "ndgrad.optim.",
 )  # fmt: skip
 
