@@ -30,16 +30,48 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
+    "ndgrad.DisableTorchFunction.",
+    "ndgrad.DisableTorchFunctionSubclass.",
+    "ndgrad.Generator.",
+    "ndgrad.PyTorchFileReader.",
+    "ndgrad.Size.",
+    "ndgrad.Tensor.",
+    "ndgrad.accelerator.",
     "ndgrad.amp.",
+    "ndgrad.backends.",
+    "ndgrad.compiler.",
+    "ndgrad.cpu.",
+    "ndgrad.cuda.",
+    "ndgrad.distributed.",
     "ndgrad.distributions.",
+    "ndgrad.dtype.",
+    "ndgrad.export.",
     "ndgrad.fft.",
     "ndgrad.func.",
+    "ndgrad.futures.",
+    "ndgrad.fx.",
+    "ndgrad.hub.",
+    "ndgrad.inference_mode.",
+    "ndgrad.jit.",
     "ndgrad.linalg.",
     "ndgrad.masked.",
+    "ndgrad.mps.",
+    "ndgrad.mtia.",
+    "ndgrad.multiprocessing.",
     "ndgrad.npz.",
+    "ndgrad.onnx.",
     "ndgrad.optim.",
+    "ndgrad.profiler.",
+    "ndgrad.random.",
+    "ndgrad.return_types.",
+    "ndgrad.safetensors.",
+    "ndgrad.scipy.",
+    "ndgrad.serialization.",
+    "ndgrad.set_grad_enabled.",
     "ndgrad.signal.",
     "ndgrad.special.",
+    "ndgrad.storage.",
+    "ndgrad.xpu.",
 )  # fmt: skip
 
 
@@ -56,7 +88,7 @@ def public_callables() -> Iterator[tuple[str, Any, bool]]:
             if not inspect.isclass(value):
                 yield qualified, value, namespace.is_class and not inspect.ismethod(value)
                 continue
-            is_enum = issubclass(value, enum.Enum)  # the call looks a member up
+            is_enum = issubclass(value, enum.Enum)  # its constructor looks a member up
             if ("__init__" in vars(value) or "__new__" in vars(value)) and not is_enum:
                 yield qualified, value, False
             if qualified not in CLASSES:
