@@ -58,6 +58,10 @@ COMPLETE: tuple[str, ...] = (
     "ndgrad.mps.",
     "ndgrad.mtia.",
     "ndgrad.multiprocessing.",
+    "ndgrad.nn.attention.",
+    "ndgrad.nn.functional.",
+    "ndgrad.nn.init.",
+    "ndgrad.nn.utils.",
     "ndgrad.npz.",
     "ndgrad.onnx.",
     "ndgrad.optim.",
@@ -71,6 +75,7 @@ COMPLETE: tuple[str, ...] = (
     "ndgrad.signal.",
     "ndgrad.special.",
     "ndgrad.storage.",
+    "ndgrad.utils.data.",
     "ndgrad.xpu.",
 )  # fmt: skip
 
