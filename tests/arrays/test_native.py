@@ -80,7 +80,10 @@ SCANS = {
     "logcumsumexp": (lambda x: nd.logcumsumexp(4 * x, -1), [(301, 31)]),
     "logcumsumexp of columns": (lambda x: nd.logcumsumexp(x, 1), [(3, 101, 31)]),
 }
-ROWS |= SCANS
+DISTANCES = {
+    f"cdist of order {p}": (lambda x, y, p=p: nd.cdist(x, y, p=p), [(71, 5), (67, 5)]) for p in (1.0, 2.0, float("inf"))
+}
+ROWS |= SCANS | DISTANCES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -191,6 +194,16 @@ def test_running_extrema_of_nans_and_ties(dtype, dim):
         k = np.arange(x.shape[dim]).reshape((-1, 1) if dim == 0 else (1, -1))
         is_newest = (x == expected) | np.isnan(x)
         np.testing.assert_array_equal(np.where(is_newest, places.numpy(), k), np.broadcast_to(k, x.shape))
+
+
+def test_coordinates_share_the_gradient_of_a_maximum_distance():
+    x, y = nd.zeros(100, 30, requires_grad=True), nd.zeros(100, 30)
+    y[:, :2] = nd.tensor([3.0, -3.0])
+    with native_kernels.kernels_in_use(True):
+        nd.cdist(x, y, p=float("inf")).sum().backward()
+    expected = np.zeros((100, 30))
+    expected[:, :2] = -50.0, 50.0
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
 
 
 def test_logcumsumexp_starts_behind_a_very_negative_number():
