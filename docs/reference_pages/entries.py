@@ -262,7 +262,7 @@ class Writer:
             return markup.entry(
                 kind, qualified, parameters, f"<p>{text} The same as {markup.code(first, self.link)}.</p>"
             )
-        body = [markup.prose(docstring(value), self.link), self._facts(qualified, value)]
+        body = [markup.prose(self._text(value), self.link), self._facts(qualified, value)]
         if inspect.isclass(value):
             body += list(self._members(qualified, value))
         return markup.entry(kind, qualified, parameters, "\n".join(b for b in body if b))
@@ -276,6 +276,13 @@ class Writer:
             return None, ""
         is_method = self.namespace.is_class and not inspect.ismethod(value)
         return parameters_of(value, drop_first=is_method)
+
+    def _text(self, value: Any) -> str:
+        """Return the docstring; that of a method does not describe the object, which a function takes as an argument."""
+        text = docstring(value)
+        if self.namespace.is_class and inspect.isfunction(value):
+            text = markup.without_argument(text, next(iter(inspect.signature(value).parameters), ""))
+        return text
 
     def _facts(self, qualified: str, value: Any) -> str:
         facts = counterparts(qualified, self.up, self.link)

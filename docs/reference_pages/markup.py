@@ -87,6 +87,19 @@ def arguments(text: str) -> list[tuple[list[str], str]]:
     return found
 
 
+def without_argument(text: str, name: str) -> str:
+    """Return a docstring without the entry of one parameter, for a method whose object is that parameter."""
+
+    def shorten(section: re.Match[str]) -> str:
+        kept = [item for item in _items(section[2]) if not re.match(rf"{re.escape(name)}: ", item)]
+        if section[1] != "Args" or len(kept) == len(_items(section[2])):
+            return section[0]
+        lines = "\n".join(kept).splitlines()
+        return "".join(f"{line}\n" for line in ["Args:", *(f"    {line}" for line in lines), ""]) if kept else ""
+
+    return _SECTION.sub(shorten, text)
+
+
 def _items(body: str) -> list[str]:
     """Return the entries of a section. Lines that are indented further continue an entry."""
     return [item for item in re.split(r"\n(?=\S)", inspect.cleandoc(body)) if item.strip()]
