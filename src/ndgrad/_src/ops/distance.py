@@ -54,7 +54,7 @@ def _norm(difference: Payload, ord: float, dim: int, ops: Vocabulary) -> Payload
 
 
 def _count_largest(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
-    """Return the number of coordinates in which points have their maximum distance `out`, of shape (rows, 1, columns)."""
+    """Return the number of coordinates in which points have the distance `out`, of shape (rows, 1, columns)."""
     x, y, out = arrays
     return ops.sum(ops.where(ops.abs(x - y) == out, 1.0, 0.0), dim=(1,), keepdim=False)
 
@@ -204,7 +204,7 @@ cdist = op(
 )  # fmt: skip
 
 
-# ----- sums and maxima of absolute differences -------------------------------------------------------------------------
+# ----- sums and maxima of absolute differences ------------------------------------------------------------------------
 
 
 def _differences(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
@@ -230,7 +230,8 @@ def _slopes(x: Payload, y: Payload, out: Payload, ord: float, ops: Vocabulary) -
     slope = ops.sgn(d)
     if ord == 1:
         return slope
-    is_largest = ops.cast(ops.abs(d) == ops.reshape(out, shape=(*out.shape, 1)), dtype=getattr(d.dtype, "numpy", d.dtype))
+    at_largest = ops.abs(d) == ops.reshape(out, shape=(*out.shape, 1))
+    is_largest = ops.cast(at_largest, dtype=getattr(d.dtype, "numpy", d.dtype))
     return slope * is_largest / ops.sum(is_largest, dim=(len(d.shape) - 1,), keepdim=True)
 
 
@@ -253,7 +254,8 @@ def _pull_ord(g: Payload, x: Payload, y: Payload, out: Payload, ord: float) -> P
 
 def _cdist_ord_t(t: Payload, x: Payload, y: Payload, out: Payload, ord: float, ops: Vocabulary) -> Payload:
     slopes = _slopes(x, y, out, ord, ops)
-    return ops.sum(ops.reshape(t, shape=(*t.shape[:-1], 1, t.shape[-1])) * slopes, dim=(len(slopes.shape) - 1,), keepdim=False)
+    along = ops.reshape(t, shape=(*t.shape[:-1], 1, t.shape[-1])) * slopes
+    return ops.sum(along, dim=(len(slopes.shape) - 1,), keepdim=False)
 
 
 # The sums (`ord` is 1) or maxima (inf) of |x_i - y_j|. The distance does not change if x and y change places.
