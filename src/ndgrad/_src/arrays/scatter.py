@@ -209,7 +209,8 @@ def take_along(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
 
 def take_slices(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
     """Return the slices of x along `dim` at a 1-d index."""
-    if np is numpy and math.prod(x.shape[dim + 1 :]) < _WIDE:
+    is_plain = x.__class__ is numpy.ndarray and index.__class__ is numpy.ndarray and index.ndim == 1
+    if is_plain and math.prod(x.shape[dim + 1 :]) < _WIDE:
         found = read_along(x, _expand_index(index, x.shape, dim), dim)
         if found is not None:
             return found
@@ -316,8 +317,9 @@ def _broadcast(np: Library, values: Payload, shape: tuple[int, ...]) -> Payload:
 
 def add_slices(np: Library, target: Payload, index: Payload, values: Payload, dim: int) -> Payload:
     """Compute target[:, ..., index[i]] += values[:, ..., i] along `dim`, in place."""
-    if dim and index.ndim == 1 and _moves_natively("add", target, _expand_index(index, target.shape, dim), values, dim):
-        return target
+    if dim and index.__class__ is numpy.ndarray and index.ndim == 1:
+        if _moves_natively("add", target, _expand_index(index, target.shape, dim), values, dim):
+            return target
     moved = target if dim == 0 else np.moveaxis(target, dim, 0)
     add_arrays(np, moved, (index,), values if dim == 0 else np.moveaxis(values, dim, 0))
     return target

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.ops.composite import composite
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.matrix import align, transpose
@@ -75,7 +74,9 @@ def _pull_differences(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
 
 
 def _for_kernel(x: Payload, y: Payload) -> bool:
-    """True if distances of these points may be computed by a kernel: matrices with enough differences."""
+    """True if distances of these points may be computed by a kernel: NumPy matrices with enough differences."""
+    if x.__class__ is not numpy.ndarray or y.__class__ is not numpy.ndarray:
+        return False
     if x.ndim != 2 or y.ndim != 2 or x.dtype != y.dtype or not native_kernels.has_kernels(x.dtype):
         return False
     return x.shape[0] * y.shape[0] * x.shape[1] >= native_kernels.SMALLEST
@@ -224,36 +225,41 @@ def _cdist_ord(np: Library, x: Payload, y: Payload, *, ord: float) -> Payload:
     return _distances(x, y, ord, raw_ops(np)) if found is None else found
 
 
-def _slopes(x: Payload, y: Payload, out: Payload, ord: float, ops: Vocabulary) -> Payload:
-    """Return the derivatives of the distances by x: signs, which the coordinates of a maximum share equally."""
+def _slopes(x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
+    """Return the derivatives of the distances by x: signs, which the coordinates of a maximum share equally.
+
+    The maximum is computed again, because a result in half precision is rounded.
+    """
     d = _differences(x, y, ops)
     slope = ops.sgn(d)
     if ord == 1:
         return slope
-    at_largest = ops.abs(d) == ops.reshape(out, shape=(*out.shape, 1))
+    size, last = ops.abs(d), (len(d.shape) - 1,)
+    at_largest = size == ops.amax(size, dim=last, keepdim=True)
     is_largest = ops.cast(at_largest, dtype=getattr(d.dtype, "numpy", d.dtype))
-    return slope * is_largest / ops.sum(is_largest, dim=(len(d.shape) - 1,), keepdim=True)
+    return slope * is_largest / ops.sum(is_largest, dim=last, keepdim=True)
 
 
-def _cdist_ord_x(g: Payload, x: Payload, y: Payload, out: Payload, ord: float, ops: Vocabulary) -> Payload:
+def _cdist_ord_x(g: Payload, x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
     if ops.raw and _for_kernel(x, y):
-        found = _pull_ord(g, x, y, out, ord)
+        found = _pull_ord(g, x, y, ord)
         if found is not None:
             return found
-    slopes = _slopes(x, y, out, ord, ops)
+    slopes = _slopes(x, y, ord, ops)
     return ops.sum(ops.reshape(g, shape=(*g.shape, 1)) * slopes, dim=(len(slopes.shape) - 2,), keepdim=False)
 
 
-def _pull_ord(g: Payload, x: Payload, y: Payload, out: Payload, ord: float) -> Payload | None:
-    if ord == 1:
-        return _pull_natively(g, x, y, None, ord)
+def _pull_ord(g: Payload, x: Payload, y: Payload, ord: float) -> Payload | None:
+    out = None if ord == 1 else _measure_natively(x, y, ord)
+    if out is None:
+        return _pull_natively(g, x, y, None, ord) if ord == 1 else None
     arrays = [native_kernels.dense(x)[:, :, None], native_kernels.dense(y.T), native_kernels.dense(out)[:, None, :]]
     count = native_kernels.run_fused(_count_largest, arrays, {}, small=True)
     return None if count is None else _pull_natively(g / count, x, y, out, ord)
 
 
-def _cdist_ord_t(t: Payload, x: Payload, y: Payload, out: Payload, ord: float, ops: Vocabulary) -> Payload:
-    slopes = _slopes(x, y, out, ord, ops)
+def _cdist_ord_t(t: Payload, x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
+    slopes = _slopes(x, y, ord, ops)
     along = ops.reshape(t, shape=(*t.shape[:-1], 1, t.shape[-1])) * slopes
     return ops.sum(along, dim=(len(slopes.shape) - 1,), keepdim=False)
 
@@ -266,11 +272,11 @@ cdist_ord = composite(
     settings={"ord": 1.0},
     vjp={
         "x": _cdist_ord_x,
-        "y": lambda g, x, y, out, ord, ops: _cdist_ord_x(transpose(g, ops), y, x, transpose(out, ops), ord, ops),
+        "y": lambda g, x, y, ord, ops: _cdist_ord_x(transpose(g, ops), y, x, ord, ops),
     },
     jvp={
         "x": _cdist_ord_t,
-        "y": lambda t, x, y, out, ord, ops: transpose(_cdist_ord_t(t, y, x, transpose(out, ops), ord, ops), ops),
+        "y": lambda t, x, y, ord, ops: transpose(_cdist_ord_t(t, y, x, ord, ops), ops),
     },
     batch=lambda x, y, ord, batched, ops: ops.cdist_ord(*_align_points(x, y, batched, ops), ord=ord),
     backward_name="CdistBackward0",
@@ -285,7 +291,7 @@ cdist_ord = composite(
 
 def _pairs(np: Library, x: Payload) -> Payload:
     count = x.shape[-1]
-    if np is numpy and count > 1 and not isinstance(x, MetaArray):
+    if x.__class__ is numpy.ndarray and count > 1:
         return np.concatenate([x[..., i, i + 1 :] for i in range(count - 1)], axis=-1)
     i, j = np.triu_indices(x.shape[-1], 1)
     return x[..., i, j]
@@ -293,7 +299,7 @@ def _pairs(np: Library, x: Payload) -> Payload:
 
 def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
     out = np.zeros((*x.shape[:-1], count, count), x.dtype)
-    if np is numpy:
+    if x.__class__ is numpy.ndarray:
         start = 0
         for i in range(count - 1):
             out[..., i, i + 1 :] = x[..., start : start + count - 1 - i]
