@@ -14,6 +14,7 @@ with these prefixes, or without arguments those of `COMPLETE`. `--count` prints 
 from __future__ import annotations
 
 import argparse
+import enum
 import inspect
 import sys
 from collections import Counter
@@ -29,14 +30,45 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
+    "ndgrad.DisableTorchFunction.",
+    "ndgrad.DisableTorchFunctionSubclass.",
+    "ndgrad.Generator.",
+    "ndgrad.PyTorchFileReader.",
+    "ndgrad.Size.",
     "ndgrad.Tensor.",
+    "ndgrad.accelerator.",
+    "ndgrad.backends.",
+    "ndgrad.compiler.",
+    "ndgrad.cpu.",
+    "ndgrad.cuda.",
+    "ndgrad.distributed.",
+    "ndgrad.dtype.",
+    "ndgrad.export.",
     "ndgrad.fft.",
     "ndgrad.func.",
+    "ndgrad.futures.",
+    "ndgrad.fx.",
+    "ndgrad.hub.",
+    "ndgrad.inference_mode.",
+    "ndgrad.jit.",
     "ndgrad.linalg.",
     "ndgrad.masked.",
+    "ndgrad.mps.",
+    "ndgrad.mtia.",
+    "ndgrad.multiprocessing.",
     "ndgrad.npz.",
+    "ndgrad.onnx.",
+    "ndgrad.profiler.",
+    "ndgrad.random.",
+    "ndgrad.return_types.",
+    "ndgrad.safetensors.",
+    "ndgrad.scipy.",
+    "ndgrad.serialization.",
+    "ndgrad.set_grad_enabled.",
     "ndgrad.signal.",
     "ndgrad.special.",
+    "ndgrad.storage.",
+    "ndgrad.xpu.",
 )  # fmt: skip
 
 
@@ -53,7 +85,8 @@ def public_callables() -> Iterator[tuple[str, Any, bool]]:
             if not inspect.isclass(value):
                 yield qualified, value, namespace.is_class and not inspect.ismethod(value)
                 continue
-            if "__init__" in vars(value) or "__new__" in vars(value):
+            is_enum = issubclass(value, enum.Enum)  # its constructor looks a member up
+            if ("__init__" in vars(value) or "__new__" in vars(value)) and not is_enum:
                 yield qualified, value, False
             if qualified not in CLASSES:
                 for member, found in vars(value).items():

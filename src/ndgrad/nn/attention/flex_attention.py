@@ -22,6 +22,8 @@ __all__ = [
 
 MaskMod = Callable[[Any, Any, Any, Any], Any]
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
+#: Side of the blocks of a mask, under the name that libraries import.
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
@@ -176,7 +178,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = 128,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
 ) -> BlockMask:
     """Return the pairs that a function of (batch, head, query, key) keeps, for `flex_attention`.
