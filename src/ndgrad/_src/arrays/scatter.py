@@ -326,7 +326,7 @@ def add_slices(np: Library, target: Payload, index: Payload, values: Payload, di
 
 
 def zeros_and_add(np: Library, shape: tuple[int, ...], indices: tuple[Any, ...], values: Payload) -> Payload:
-    """Return zeros of `shape` to which values, already in the indexed shape, are added at the indices."""
+    """Return zeros of `shape` with `values` added at `indices`. `values` has the shape of the indexed result."""
     if np is numpy and values.size >= _LARGE:
         count = len(indices)
         lead = values.shape[: values.ndim - len(shape) + count]
