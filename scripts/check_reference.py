@@ -29,7 +29,9 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
+    "ndgrad.array_api.",
     "ndgrad.npz.",
+    "ndgrad.numpy.",
 )  # fmt: skip
 
 
