@@ -128,8 +128,9 @@ test-all: ## everything, on every supported Python (ALLOW_MISSING=1 tolerates ab
 demo: $(VENV)/.package ## train a small transformer, check its gradients, draw what was learned
 	@$(PY) -m demo $(ARGS)
 
-gallery: $(VENV)/.extra-examples ## run the gallery's programs in full, and keep their pictures for the documentation
+gallery: $(VENV)/.extra-examples ## run the gallery's programs in full and the tutorials, and keep their pictures for the documentation
 	@$(PY) scripts/gallery.py $(ARGS)
+	@test -n "$(ARGS)" || $(PY) scripts/tutorials.py
 
 book: $(VENV)/.repobook ## the book of this repository: a page per file, keywords, search
 	@$(PY) -m repobook build . --html
@@ -158,6 +159,6 @@ wheel: $(VENV)/bin/pip ## build the wheel and check its size and contents
 	@$(PY) .ci/check_wheel.py dist
 
 clean: ## remove environments, built pages, wheels and caches (git-ignored files that targets make)
-	@rm -rf .venv .venv-* dist docs/_build docs/reference docs/gallery docs/errors demo/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-* dist docs/_build docs/reference docs/gallery docs/errors docs/tutorials/*.ipynb demo/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "==> clean"

@@ -30,8 +30,14 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
     "ndgrad.array_api.",
+    "ndgrad.fft.",
+    "ndgrad.func.",
+    "ndgrad.linalg.",
+    "ndgrad.masked.",
     "ndgrad.npz.",
     "ndgrad.numpy.",
+    "ndgrad.signal.",
+    "ndgrad.special.",
 )  # fmt: skip
 
 

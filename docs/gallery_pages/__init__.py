@@ -1,4 +1,4 @@
-"""A Sphinx extension that writes the gallery's pages and notebooks from its programs."""
+"""A Sphinx extension that writes the gallery's pages and notebooks from its programs, and the tutorials' notebooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def _write_pages(app: Any) -> None:
-    from docs.gallery_pages import pages
+    from docs.gallery_pages import pages, tutorials
     from sphinx.util import logging
 
     logging.getLogger(__name__).info("gallery: %d files written", pages.write(Path(app.srcdir)))
+    logging.getLogger(__name__).info("tutorials: %d notebooks written", tutorials.write())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ QUICK = "quick = False  # True runs a reduced form, in seconds"
 class Cell:
     """A cell of text or code."""
 
-    def __init__(self, kind: str, source: str) -> None:
-        self.kind, self.source = kind, source.strip("\n")
+    def __init__(self, kind: str, source: str, tags: Sequence[str] = ()) -> None:
+        self.kind, self.source, self.tags = kind, source.strip("\n"), tags
 
     def as_json(self, number: int) -> dict[str, Any]:
         made: dict[str, Any] = {"cell_type": self.kind, "id": f"cell-{number}", "metadata": {}}
+        if self.tags:
+            made["metadata"] = {"tags": [*self.tags]}
         if self.kind == "code":
             made |= {"execution_count": None, "outputs": []}
         return made | {"source": self.source.splitlines(keepends=True)}
@@ -67,9 +70,14 @@ def cells_of(script: Path) -> list[Cell]:
 
 
 def notebook_of(script: Path) -> str:
-    """Return the script as a notebook: JSON of format 4.5."""
+    """Return the script as a notebook."""
+    return notebook_json(cells_of(script))
+
+
+def notebook_json(cells: list[Cell]) -> str:
+    """Return cells as a notebook: JSON of format 4.5."""
     made = {
-        "cells": [cell.as_json(number) for number, cell in enumerate(cells_of(script))],
+        "cells": [cell.as_json(number) for number, cell in enumerate(cells)],
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},

@@ -292,6 +292,16 @@ def test_modules_follow_train_eval_parameters_and_hooks():
     assert set(dict(compiled.named_parameters())) == {f"_orig_mod.{name}" for name, _ in model.named_parameters()}
 
 
+def test_printed_explanation_shows_a_few_guards_and_the_number_of_the_others():
+    model = ndgrad.nn.Sequential(*[ndgrad.nn.Linear(2, 2) for _ in range(3)])
+    found = ndgrad.compiler.explain(model, ndgrad.ones(1, 2))
+    printed = str(found).splitlines()
+    shown = [line for line in printed if line.startswith("  guard: ")]
+    assert shown == [f"  guard: {guard}" for guard in found.guards[: len(shown)]]
+    assert 0 < len(shown) < 20 < len(found.guards)
+    assert printed[-1] == f"  and {len(found.guards) - len(shown)} more guards, listed in .guards"
+
+
 # ----- what cannot be compiled ----------------------------------------------------------------------------------------
 
 

@@ -164,3 +164,32 @@ def test_hooks_may_give_overwritten_values_a_gradient():
     z[x == 0] = 1.0
     z.sum().backward()
     assert x.grad.tolist() == [3.0, 6.0, 6.0, 3.0]
+
+
+@pytest.mark.parametrize("write", [by_mask, by_slices, by_copyto])
+def test_a_gradient_that_happens_to_be_zero_keeps_its_derivative(write):
+    """The Hessian of sum(v**2) at v = 0: the first gradient is zero there, and only the overwritten rows are constant."""
+
+    def f(x):
+        v = x * 3.0
+        write(v)
+        return (v**2).sum()
+
+    x = dnp.zeros(4)
+    expected = np.diag(np.where(MASK, 0.0, 18.0))
+    np.testing.assert_allclose(func.hessian(f)(x), expected)
+    np.testing.assert_allclose(func.jacrev(func.grad(f))(x), expected)
+    x.requires_grad_()
+    (g,) = ndgrad.autograd.grad(f(x), x, create_graph=True)
+    rows = [ndgrad.autograd.grad(g[i], x, retain_graph=True)[0] for i in range(4)]
+    np.testing.assert_allclose(np.stack([np.asarray(r) for r in rows]), expected)
+
+
+def test_the_linear_function_of_a_partly_overwritten_product():
+    def f(x):
+        y = x * 2.0
+        y[1:2] += x[0:1]
+        return y
+
+    _, push = func.linearize(f, dnp.array([0.6, 0.2]))
+    np.testing.assert_allclose(push(dnp.array([0.5, 1.0])), [1.0, 2.5])

@@ -7,6 +7,8 @@ pytest.importorskip("pygments")
 from docs.reference_pages import markup
 from scripts import check_reference
 
+import ndgrad
+
 
 def test_every_parameter_of_a_complete_namespace_is_described():
     found = [
@@ -56,3 +58,8 @@ def test_a_method_that_is_a_function_does_not_list_its_object(monkeypatch):
     assert markup.arguments(markup.without_argument(text, "a")) == [(["axis"], "axis to sum over.")]
     assert markup.without_argument(text, "b") == text
     assert "Returns:\n    A number." in markup.without_argument(text, "a")
+
+
+def test_in_place_function_takes_the_descriptions_of_its_function():
+    text = check_reference.entries.docstring(ndgrad.Tensor.addcmul_)
+    assert [names for names, _ in markup.arguments(text)] == [["self"], ["tensor1"], ["tensor2"], ["value"]]

@@ -40,6 +40,8 @@ def reduce_sum(np: Any, x: Any, axes: tuple[int, ...] | None, keepdims: bool = F
         return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims)
     if x.itemsize == 1:
         refuse_float8(x.dtype)
+    if axes is None and x.flags.c_contiguous:
+        return np.add.reduce(x, axis=None, dtype=dtype, keepdims=keepdims)  # NumPy adds pairwise
     shape = x.shape
     ndim = len(shape)
     axes = tuple(range(ndim)) if axes is None else axes if len(axes) < 2 else tuple(sorted(axes))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ndgrad._src.arrays.precision import is_float8, refuse_float8
+from ndgrad._src.arrays.precision import FLOATING, refuse_float8
 
 INT64 = np.dtype(np.int64)
 _UINT64 = np.dtype(np.uint64)
@@ -41,7 +41,7 @@ def choose_sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
     On 64-bit platforms NumPy uses int64 or uint64 for all integers. This function does so on every platform.
     """
-    if is_float8(dtype):
+    if dtype.itemsize == 1 and dtype.kind in FLOATING:
         refuse_float8(dtype)
     if not IS_NARROW or dtype.kind not in "biu":
         return None

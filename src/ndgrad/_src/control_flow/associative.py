@@ -29,8 +29,15 @@ def associative_scan(
 ) -> Elements:
     """Return all prefixes of `elems` along an axis under an associative function: a, fn(a, b), fn(fn(a, b), c), ...
 
-    `fn` takes and returns structures like `elems`, whose tensors hold any number of elements along the axis, and
-    combines them one by one. With `reverse`, it goes from the last element to the first.
+    Args:
+        fn: associative function of two structures like `elems`. Their tensors hold any number of elements along the
+            axis, which it combines one by one.
+        elems: tensors of equal size along the axis, in any nested structure.
+        reverse: whether the prefixes start at the last element.
+        axis: axis of the elements.
+
+    Returns:
+        A structure like `elems`.
 
     >>> import ndgrad
     >>> ndgrad.func.associative_scan(ndgrad.mul, ndgrad.tensor([1.0, 2.0, 3.0, 4.0]))

@@ -66,19 +66,29 @@ def scan(
 ) -> tuple[Carry, Any]:
     """Run `carry, y = f(carry, x)` for each row x of `xs`; return the last carry and all y, stacked.
 
-    `carry`, `xs` and the results are any nested structures of tensors; the carry keeps its structure, shapes and
-    dtypes. Without `xs`, `length` is the number of rounds, and x is None. With `reverse`, the rows are taken
-    from the last to the first, and each y has the index of its x. It is this loop:
+    It is this loop:
 
         for x in xs:
             carry, y = f(carry, x)
             ys.append(y)
         return carry, stack(ys)
 
-    Its derivatives are those of the loop, including derivatives with respect to captured tensors. With `checkpoint`, a
-    backward pass computes the rounds again instead of keeping their saved values: it keeps the carry of every k-th
-    round (`checkpoint=k`; True: the square root of their number). In a compiled function the body is traced once and
-    runs as a native loop; `unroll` rounds of it are one round of that loop (True: all).
+    Its derivatives are those of the loop, including derivatives with respect to captured tensors. In a compiled
+    function the body is traced once and runs as a native loop.
+
+    Args:
+        f: function (carry, x) -> (carry, y). The carry keeps its structure, shapes and dtypes.
+        init: first carry, any nested structure of tensors.
+        xs: tensors whose first dimension counts the rounds, in any nested structure. With None, x is None.
+        length: number of rounds, needed without `xs`.
+        reverse: whether the rows are taken from the last to the first. Each y has the index of its x.
+        unroll: number of rounds that form one round of the loop in a compiled function. True means all.
+        checkpoint: number k of rounds between carries that are kept. A backward pass computes the rounds between them
+            again instead of keeping their saved values. True means the square root of the number of rounds, and False
+            keeps all saved values.
+
+    Returns:
+        The last carry, and all y stacked along a new first dimension.
 
     >>> import ndgrad
     >>> ndgrad.func.scan(lambda total, x: (total + x, total * x), 0.0, ndgrad.tensor([1.0, 2.0, 3.0]))
@@ -281,7 +291,10 @@ def _segment(checkpoint: int | bool, count: int) -> int:
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply `f` to each row of `xs`, one after another, and stack the results: `vmap` with the memory of a loop.
 
-    With a `batch_size`, that many rows are computed at once, by `vmap`.
+    Args:
+        f: function of one row.
+        xs: tensors whose first dimension counts the rows, in any nested structure.
+        batch_size: number of rows that are computed at once, by `vmap`. The default is 1.
 
     >>> import ndgrad
     >>> ndgrad.func.map(lambda x: (x * x).sum(), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -318,6 +331,13 @@ def fori_loop(
 
     i is an integer tensor. The bounds are integers. If one is a tensor whose value is unknown while a function is
     traced, the loop is a `while_loop`.
+
+    Args:
+        lower: first i.
+        upper: end of the loop, which i does not reach.
+        body_fun: function (i, val) -> val. It keeps the structure, shapes and dtypes of val.
+        init_val: first val, any nested structure of tensors.
+        unroll: number of rounds that form one round of the loop in a compiled function. True means all.
 
     >>> import ndgrad
     >>> ndgrad.func.fori_loop(0, 4, lambda i, total: total + i * i, ndgrad.tensor(0))
@@ -356,6 +376,11 @@ def while_loop(cond_fun: Callable[[Carry], Any], body_fun: Callable[[Carry], Car
     samples that are done keep their values. In a compiled function the program runs the loop; reverse mode then runs it
     once more, and derivatives of that need the function uncompiled.
 
+    Args:
+        cond_fun: function from val to a bool or a 0-d tensor.
+        body_fun: function from val to the next val. It keeps the structure, shapes and dtypes of val.
+        init_val: first val, any nested structure of tensors.
+
     >>> import ndgrad
     >>> ndgrad.func.while_loop(lambda x: x < 100, lambda x: x * 3, ndgrad.tensor(1))
     tensor(243)
@@ -388,6 +413,12 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     branch (division by zero, the root of a negative number) do not affect samples that do not take it, nor their
     derivatives. In a compiled function the program takes the branch. Both functions must then return the same
     structure, shapes and dtypes.
+
+    Args:
+        pred: bool or 0-d tensor.
+        true_fun: branch for a true `pred`.
+        false_fun: branch for a false `pred`.
+        *operands: arguments of both branches.
 
     >>> import ndgrad
     >>> ndgrad.func.cond(ndgrad.tensor(True), lambda x: x + 1, lambda x: x - 1, ndgrad.tensor(1.0))

@@ -103,7 +103,9 @@ def keep_zeros(g: Payload, outs: tuple[Payload, ...] | None) -> tuple[Payload, .
 
 def _keep(out: Payload, g: Payload) -> Payload:
     if isinstance(out, Variable):
-        kept = tensor_ops.keep(out, g != 0)
+        # The result must stay a linear function of `g` for derivatives of higher order, also where `g` happens to be
+        # zero. So only products of zero with an infinite slope are replaced.
+        kept = tensor_ops.keep(out, (g != 0) | tensor_ops.isfinite(out))
         mark_overwrite(keep, kept)  # for derivatives of higher order
         return kept
     return raw_ops(library_of(out)).keep(out, g != 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.hooks import retain_grad
-from ndgrad._src.core.modes import thread
+from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import Variable, np_dtype, requires_grad, wrap_like
 from ndgrad._src.engine.engine import backward_from, run_alone
@@ -64,7 +64,7 @@ def backward(
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
             if (not retain_graph and node.run_alone()) or run_alone(node, bool(retain_graph)):
                 return
-    if thread.levels:
+    if process.open and thread.levels:
         _check_allowed()
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
@@ -74,9 +74,8 @@ def backward(
                 "[nd-exclusive]"
             )
         grad_tensors = grad_variables
-    roots = _as_list(tensors)
-    grads = [None] * len(roots) if grad_tensors is None else _as_list(grad_tensors)
-    _check_count(roots, grads)
+    roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
+    grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
     wanted = None if inputs is None else _wanted_inputs(inputs)
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
@@ -149,7 +148,7 @@ def grad(
     >>> g
     tensor(6.)
     """
-    if thread.levels:
+    if process.open and thread.levels:
         functional = _functional_level(outputs, inputs)
         if functional is not None:
             options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
@@ -175,8 +174,7 @@ def grad(
         values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
         return dict(zip(inputs, values, strict=True))
     roots, wanted = _as_list(outputs), _as_list(inputs)
-    grads = [None] * len(roots) if grad_outputs is None else _as_list(grad_outputs)
-    _check_count(roots, grads)
+    grads = [None] * len(roots) if grad_outputs is None else _listed_gradients(roots, grad_outputs)
     if not wanted:
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
@@ -285,12 +283,15 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
             )
 
 
-def _check_count(roots: Sequence[Any], grads: Sequence[Any]) -> None:
+def _listed_gradients(roots: Sequence[Any], given: Any) -> list[Any]:
+    """Return the gradients of the roots as a list with one entry for each root."""
+    grads = _as_list(given)
     if len(roots) != len(grads):
         raise RuntimeError(
             f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor. "
             "[nd-grad-mismatch]"
         )
+    return grads
 
 
 def _check_allowed() -> None:

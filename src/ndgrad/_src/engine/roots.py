@@ -30,14 +30,15 @@ def gradient_edge(t: Any) -> Any:
 
 def gradient_edges(roots: list[Any]) -> list[Any]:
     """Return the edges of the tensors from which a pass starts."""
-    found = [gradient_edge(t) for t in roots]
-    if None in found:
-        position = found.index(None)
-        raise RuntimeError(
-            f"element {position} of tensors does not require grad and does not have a grad_fn (shape "
-            f"{tuple(roots[position].shape)}), so backward cannot start there. Call requires_grad_() on the leaves "
-            "before the computation, and check that no no_grad(), detach() or integer dtype cuts it. [nd-no-graph]"
-        )
+    found = []
+    for position, t in enumerate(roots):
+        found.append(edge(t) if isinstance(t, Variable) else gradient_edge(t))
+        if found[-1] is None:
+            raise RuntimeError(
+                f"element {position} of tensors does not require grad and does not have a grad_fn (shape "
+                f"{tuple(t.shape)}), so backward cannot start there. Call requires_grad_() on the leaves before the "
+                "computation, and check that no no_grad(), detach() or integer dtype cuts it. [nd-no-graph]"
+            )
     return found
 
 
@@ -48,7 +49,7 @@ def choose_path(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
     number = 0  # grad level of the graph
     for e in roots:
         number = max(number, edge_node(e).level)
-    if thread.dual_stack and thread.dual_stack[-1] > number:
+    if process.open and thread.dual_stack and thread.dual_stack[-1] > number:
         return "tensors"  # saved values may have tangents
     if number:
         from ndgrad._src.interpreters.levels import find_level  # loaded once a transform is open
@@ -154,9 +155,12 @@ def implicit_gradient(t: Any) -> Any:
     like = innermost_array(t) if isinstance(t, Variable) else None
     if isinstance(like, MetaArray):
         return wrap(tensor_type, MetaArray(shape, dtype))
-    ones = None if like is None or shape else scalar_one(like, dtype)
-    if ones is not None:
-        return wrap(tensor_type, ones)
-    ones = (np if like is None or like.__class__ is np.ndarray else library_of(like)).empty(shape, dtype)
+    if like is None or like.__class__ is np.ndarray:
+        ones: Any = np.empty(shape, dtype)
+    else:
+        ones = None if shape else scalar_one(like, dtype)
+        if ones is not None:
+            return wrap(tensor_type, ones)
+        ones = library_of(like).empty(shape, dtype)
     ones.fill(1)
     return wrap(tensor_type, ones)

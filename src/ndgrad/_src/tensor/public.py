@@ -20,6 +20,9 @@ no wrapper: the code generated for the op renames nothing and checks overrides o
 from __future__ import annotations
 
 import functools
+import inspect
+import re
+import textwrap
 from collections.abc import Callable
 from inspect import Parameter, Signature
 from types import ModuleType
@@ -168,21 +171,31 @@ def operator(op: Op, shown: Callable[[], Any], name: str, *, reflected: bool = F
     return function
 
 
-def in_place(op: Op) -> Callable[..., Any]:
-    """Return the trailing-underscore form of an op."""
+def in_place(function: Any) -> Callable[..., Any]:
+    """Return the trailing-underscore form of a function made by `pointwise`."""
+    op: Op = function.op
 
     def method(self: Any, *args: Any, **settings: Any) -> Any:
         return write(op, self, args, {**op.settings, **settings} if op.settings else settings)
 
     method.of = op  # type: ignore[attr-defined]  # functions take attributes
     method.__name__ = method.__qualname__ = op.name + "_"
-    method.__doc__ = f"In-place version of `{op.name}`."
+    method.__doc__ = f"In-place version of `{op.name}`.\n\n{_describe_in_place(function)}"
     either, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
     parameters = [Parameter("self" if i == 0 else public_name(name), either) for i, name in enumerate(op.args)]
     parameters += [Parameter(name, keyword, default=value) for name, value in op.settings.items()]
     # mypy does not know that functions accept attributes.
     method.__signature__ = Signature(parameters, __validate_parameters__=False)  # type: ignore[attr-defined]
     return method
+
+
+def _describe_in_place(function: Any) -> str:
+    """Return the section `Args` of a function's docstring for its in-place form: `self` is the first parameter, and
+    there is no `out`."""
+    described = re.search(r"^ *Args:\n((?: {4,}.*\n)+)", function.__doc__ or "", flags=re.MULTILINE)
+    items = re.split(r"\n(?=\S)", inspect.cleandoc(described[1])) if described else []
+    kept = [item.replace("`input`", "`self`") for item in items[1:] if not item.startswith("out:")]
+    return "Args:\n" + textwrap.indent("\n".join(["self: tensor to change.", *kept]), "    ")
 
 
 # ----- publishing a family --------------------------------------------------------------------------------------------

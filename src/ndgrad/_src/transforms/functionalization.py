@@ -58,8 +58,9 @@ def functionalize(func: Callable[P, R], *, remove: str = "mutations") -> Callabl
     """Return `func` with its in-place ops replaced by out-of-place ones. The caller still sees writes to
     arguments.
 
-    With `remove="mutations_and_views"`, views become copies too. The function may call
-    `autograd.grad`, but not `backward`.
+    Args:
+        func: function to change. It may call `autograd.grad`, but not `backward`.
+        remove: `"mutations"`, or `"mutations_and_views"` to turn views into copies too.
 
     >>> import ndgrad
     >>> def f(x):

@@ -69,10 +69,17 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The Jacobian by reverse mode: one vjp per output element. Good for few outputs.
+    """Return a function that computes the Jacobian by reverse mode: one vjp per output element. Good for few outputs.
 
-    For each output and input, the result has a tensor of the output's shape followed by the input's. `chunk_size`
-    limits the number of rows computed at once.
+    Args:
+        func: function that returns tensors, or (tensors, aux) with `has_aux`.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        has_aux: whether `func` returns auxiliary results too.
+        chunk_size: largest number of rows computed at once, which limits the memory. None means all.
+
+    Returns:
+        A function with the arguments of `func`. For each output and input its result has a tensor of the output's shape
+        followed by the input's. With `has_aux` it returns (Jacobian, aux).
 
     >>> import ndgrad
     >>> ndgrad.func.jacrev(lambda x: x * x)(ndgrad.tensor([1.0, 2.0]))
@@ -166,7 +173,17 @@ def jacfwd(
     randomness: str = "error",
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian by forward mode: one jvp per input element. Good for few inputs.
+    """Return a function that computes the Jacobian by forward mode: one jvp per input element. Good for few inputs.
+
+    Args:
+        func: function that returns tensors, or (tensors, aux) with `has_aux`.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        has_aux: whether `func` returns auxiliary results too.
+        randomness: behaviour of random ops, as in `vmap`.
+        chunk_size: largest number of columns computed at once, which limits the memory. None means all.
+
+    Returns:
+        A function with the arguments of `func`, whose result is that of `jacrev`.
 
     >>> import ndgrad
     >>> ndgrad.func.jacfwd(lambda x: x * x)(ndgrad.tensor([1.0, 2.0]))
@@ -227,7 +244,14 @@ def hessian(func: Callable[P, Any], argnums: Argnums = 0) -> Callable[P, Any]: .
 @set_module("ndgrad.func")
 @preserve_compiled
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """The Hessian of a scalar function, forward over reverse.
+    """Return a function that computes the Hessian of a scalar function, forward over reverse.
+
+    Args:
+        func: function that returns a 0-d tensor.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+
+    Returns:
+        A function with the arguments of `func`. For an argument of shape S its result has shape S + S.
 
     >>> import ndgrad
     >>> ndgrad.func.hessian(lambda x: (x**3).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -253,6 +277,11 @@ def hvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
 
     For several primals, the product is a tuple with a part for each.
 
+    Args:
+        func: function that returns one real number as a 0-d tensor.
+        primals: tuple of the arguments of `func`.
+        tangents: direction, in the structure and shapes of `primals`.
+
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
     >>> ndgrad.func.hvp(lambda x: (x**3).sum(), (x,), (v,))
@@ -271,6 +300,14 @@ def linearize(func: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[*Ts
     """Return the value of `func`, and its derivative at the primals as a linear function of tangents.
 
     `func` runs once, at the primals. The linear function may be called often, transformed and transposed.
+
+    Args:
+        func: function of the primals that returns tensors.
+        *primals: arguments of `func`, any nested structures of tensors.
+
+    Returns:
+        The value, and a function of as many tangents as there are primals. Tangents have the shapes and dtypes of the
+        primals.
 
     >>> import ndgrad
     >>> value, push = ndgrad.func.linearize(lambda x: x**3, ndgrad.tensor([1.0, 2.0]))

@@ -34,6 +34,11 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
     length one. In a group on the left, all names but one need their length. A list of tensors is stacked along a new
     first dimension.
 
+    Args:
+        tensor: tensor, or list of tensors of one shape.
+        pattern: names of the dimensions before and after, with an arrow between them: `"a b -> b a"`.
+        **axes_lengths: length of names in a group on the left.
+
     >>> import ndgrad
     >>> x = ndgrad.arange(6.0).reshape(2, 3)
     >>> ndgrad.func.rearrange(x, "a b -> b a").shape

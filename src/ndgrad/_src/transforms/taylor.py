@@ -54,10 +54,14 @@ if TYPE_CHECKING:
 def jet(func: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -> tuple[R, Any]:
     """Return the derivatives of `func` along a curve, up to the order of the given curve.
 
-    `primals` are the arguments at s = 0, and series[i] is the list of the derivatives of argument i with respect to s:
-    the first, the second, and so on, all lists of one length K (a number stands for a tensor of that number, None for
-    zero). The result is the value of the function and the list of its first K derivatives with respect to s. If an
-    argument or the result is a nested structure, its series has such a list for each tensor in it.
+    Args:
+        func: function that returns tensors, in any nested structure.
+        primals: arguments of `func` at s = 0, any nested structures of tensors.
+        series: for each tensor of the primals, the list of its first K derivatives with respect to s. A number stands
+            for a tensor of that number, and None for zero.
+
+    Returns:
+        The value of the function, and for each tensor in it the list of its first K derivatives with respect to s.
 
     >>> import ndgrad
     >>> value, derivatives = ndgrad.func.jet(lambda x: x**3, (ndgrad.tensor(2.0),), ([1.0, 0.0, 0.0],))
@@ -100,6 +104,15 @@ def derivatives(
 ) -> list[Tensor]:
     """Return func(x) and its derivatives of orders 1 to `order` along a direction, ones by default. They are taken with
     respect to a number x, or to each element of x if the function is elementwise.
+
+    Args:
+        func: function of one tensor.
+        x: point at which the derivatives are taken.
+        order: highest order.
+        direction: direction of the derivatives, a number or a tensor like `x`. The default is ones.
+
+    Returns:
+        A list of `order` + 1 tensors.
 
     >>> import ndgrad
     >>> [d.item() for d in ndgrad.func.derivatives(lambda x: x**4, ndgrad.tensor(2.0), 5)]

@@ -208,7 +208,16 @@ def grad_and_value(
 @set_module("ndgrad.func")
 @preserve_compiled
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that computes (gradient, value) of a scalar function; with `has_aux`, (gradient, (value, aux)).
+    """Return a function that computes the gradient and the value of a scalar function.
+
+    Args:
+        func: function that returns one real number as a 0-d tensor, or (number, aux) with `has_aux`.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        has_aux: whether `func` returns auxiliary results too.
+
+    Returns:
+        A function with the arguments of `func` that returns (gradient, value), or (gradient, (value, aux)) with
+        `has_aux`.
 
     >>> import ndgrad
     >>> ndgrad.func.grad_and_value(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -229,9 +238,18 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 @set_module("ndgrad.func")
 def value_and_grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that computes (value, gradient) of a scalar function; with `has_aux`, ((value, aux), gradient).
+    """Return a function that computes the value and the gradient of a scalar function.
 
     The order is that of JAX, and of `scipy.optimize.minimize(..., jac=True)`.
+
+    Args:
+        func: function that returns one real number as a 0-d tensor, or (number, aux) with `has_aux`.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        has_aux: whether `func` returns auxiliary results too.
+
+    Returns:
+        A function with the arguments of `func` that returns (value, gradient), or ((value, aux), gradient) with
+        `has_aux`.
 
     >>> import numpy as np
     >>> import ndgrad
@@ -281,11 +299,19 @@ def grad(func: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False) ->
 @set_module("ndgrad.func")
 @preserve_compiled
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that computes the gradient of a scalar function; with `has_aux`, (gradient, aux).
+    """Return a function that computes the gradient of a scalar function.
 
     `argnums` names the positional argument to differentiate, or several. Each may be any nested structure of tensors,
     and the gradient has the same structure. For NumPy's arrays and numbers, gradients are NumPy's too, so that
     `scipy.optimize.minimize(f, x0, jac=ndgrad.func.grad(f))` works; `f` receives Arrays.
+
+    Args:
+        func: function that returns one real number as a 0-d tensor, or (number, aux) with `has_aux`.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        has_aux: whether `func` returns auxiliary results too.
+
+    Returns:
+        A function with the arguments of `func` that returns the gradient, or (gradient, aux) with `has_aux`.
 
     >>> import ndgrad
     >>> ndgrad.func.grad(lambda x: (x**2).sum())(ndgrad.tensor([1.0, 2.0]))
@@ -322,7 +348,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the output of `func`, and a function from cotangents of the output to a tuple of cotangents of the
     primals.
 
-    With `has_aux`, `func` returns (output, aux), and aux is the third result.
+    Args:
+        func: function of the primals that returns tensors, or (tensors, aux) with `has_aux`.
+        *primals: arguments of `func`, any nested structures of tensors.
+        has_aux: whether `func` returns auxiliary results too.
+
+    Returns:
+        The output, the function of cotangents, and with `has_aux` the auxiliary results. The cotangents have the
+        structure and shapes of the output.
 
     >>> import ndgrad
     >>> out, pull = ndgrad.func.vjp(lambda x, y: x * y, ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
@@ -482,8 +515,15 @@ def jvp(
 ) -> tuple[Any, ...]:
     """Return the output of `func`, and its directional derivative along the tangents.
 
-    With `has_aux`, `func` returns (output, aux), and aux is the third result. With `strict`, an output that does not
-    depend on the primals is an error instead of a zero.
+    Args:
+        func: function of the primals that returns tensors, or (tensors, aux) with `has_aux`.
+        primals: tuple of the arguments of `func`, any nested structures of tensors.
+        tangents: direction, in the structure and shapes of `primals`.
+        strict: whether an output that does not depend on the primals is an error instead of a zero.
+        has_aux: whether `func` returns auxiliary results too.
+
+    Returns:
+        The output, its derivative, and with `has_aux` the auxiliary results.
 
     >>> import ndgrad
     >>> ndgrad.func.jvp(ndgrad.sin, (ndgrad.tensor(0.0),), (ndgrad.tensor(2.0),))
@@ -577,10 +617,17 @@ def vmap(
 ) -> F:
     """Map `func` over a whole batch at once, by the ops' batching rules.
 
-    `in_dims` gives the batch dimension of each tensor, None for a tensor shared by all samples; `out_dims` gives the
-    batch dimension of each result. Each is an int, or a structure of ints like that of the arguments or the result, of
-    any depth. `randomness` is the behaviour of random ops: raise an "error", or draw "different" or the "same" numbers
-    for all samples. `chunk_size` limits the number of samples computed at once, and so the memory.
+    Args:
+        func: function of one sample.
+        in_dims: batch dimension of each argument, None for an argument shared by all samples. An int stands for all
+            tensors. A structure of ints follows that of the arguments, to any depth.
+        out_dims: batch dimension of each result, an int or a structure of ints.
+        randomness: behaviour of random ops: raise an `"error"`, or draw `"different"` or the `"same"` numbers for all
+            samples.
+        chunk_size: largest number of samples computed at once, which limits the memory. None means all.
+
+    Returns:
+        A function of whole batches.
 
     >>> import ndgrad
     >>> dot = ndgrad.func.vmap(lambda x, y: (x * y).sum(), in_dims=(0, None))
@@ -601,6 +648,16 @@ def vmap(
 @set_module("ndgrad.func")
 def chunk_vmap(func: F, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> F:
     """Map like `vmap`, with the batch computed in a given number of chunks.
+
+    Args:
+        func: function of one sample.
+        in_dims: batch dimension of each argument, as in `vmap`.
+        out_dims: batch dimension of each result, as in `vmap`.
+        randomness: behaviour of random ops, as in `vmap`.
+        chunks: number of chunks.
+
+    Returns:
+        A function of whole batches.
 
     >>> import ndgrad
     >>> ndgrad.func.chunk_vmap(lambda x: x.sum(), chunks=2)(ndgrad.ones(4, 3))

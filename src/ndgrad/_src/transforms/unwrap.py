@@ -18,8 +18,12 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """Return the payload of a tensor inside a transform: for vmap the whole batch, in front. An ordinary tensor is
     returned unchanged.
 
-    Without `recurse` only the innermost transform is removed. Use it for inspection only: the transform does not see
-    computations with the payload.
+    Args:
+        tensor: tensor to look into.
+        recurse: whether all transforms are removed, instead of the innermost one only.
+
+    Note:
+        Use it for inspection only: the transform does not see computations with the payload.
 
     >>> import ndgrad
     >>> seen = []

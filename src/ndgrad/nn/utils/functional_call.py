@@ -46,9 +46,18 @@ def functional_call(
 ) -> Any:
     """Call a module with the given tensors in place of its parameters and buffers; others keep their values.
 
-    Names are those of `named_parameters()` and `named_buffers()`. With `tie_weights`, a tensor that the module has
-    under several names is replaced under all of them. With `strict`, all must be given and no others. If the module
-    writes into a given tensor, or assigns another under its name, the dict holds the new value afterwards.
+    Args:
+        module: module to call.
+        parameter_and_buffer_dicts: tensors by their names in `named_parameters()` and `named_buffers()`. Several dicts
+            must not share names.
+        args: positional arguments of the call, a tuple or a single one.
+        kwargs: keyword arguments of the call.
+        tie_weights: whether a tensor that the module has under several names is replaced under all of them.
+        strict: whether all tensors must be given, and no others.
+
+    Returns:
+        The result of the call. If the module writes into a given tensor, or assigns another under its name, the dict
+        holds the new value afterwards.
 
     >>> import ndgrad
     >>> from ndgrad.func import functional_call, grad
@@ -174,6 +183,12 @@ def _home(module: Module, name: str, value: object) -> tuple[dict[str, Any], str
 def stack_module_state(models: Sequence[Module] | ModuleList) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the stacked parameters and buffers of models of one class, over which `vmap` runs them all at once.
 
+    Args:
+        models: modules of one class, all in training mode or all in evaluation mode.
+
+    Returns:
+        A dict of the parameters and a dict of the buffers, each stacked along a new first dimension.
+
     >>> import ndgrad
     >>> from ndgrad.func import functional_call, stack_module_state
     >>> models = [ndgrad.nn.Linear(2, 3) for _ in range(5)]
@@ -225,6 +240,12 @@ def replace_all_batch_norm_modules_(root: M) -> M:
 
     vmap cannot update running statistics: mapped over samples, a batch norm would write different values into one
     buffer.
+
+    Args:
+        root: module to change.
+
+    Returns:
+        `root` itself.
 
     >>> import ndgrad
     >>> norm = ndgrad.func.replace_all_batch_norm_modules_(ndgrad.nn.BatchNorm1d(3))

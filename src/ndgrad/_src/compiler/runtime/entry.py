@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
@@ -154,6 +155,10 @@ def reset() -> None:
         made.reset()
 
 
+#: Number of guards in a printed explanation. A training step has hundreds.
+SHOWN_GUARDS = 8
+
+
 @dataclass
 class Explanation:
     """Result of `explain`: the size of the program, or the reason for running eagerly; and the guards of a call."""
@@ -187,7 +192,11 @@ class Explanation:
             f"{self.captured} tensors from outside, "
         )
         head += f"{len(self.guards)} guards, {self.specialisations} specialisations"
-        lines = [f"took {self.times}", *self.control_flow, *[f"guard: {g}" for g in self.guards]]
+        counts = Counter(self.control_flow)
+        lines = [f"took {self.times}", *[f"{n} times: {line}" if n > 1 else line for line, n in counts.items()]]
+        lines += [f"guard: {g}" for g in self.guards[:SHOWN_GUARDS]]
+        if len(self.guards) > SHOWN_GUARDS:
+            lines.append(f"and {len(self.guards) - SHOWN_GUARDS} more guards, listed in .guards")
         return "\n".join([head, *[f"  {line}" for line in lines]])
 
 

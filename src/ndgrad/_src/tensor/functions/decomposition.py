@@ -131,6 +131,14 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 
     The gradient is Hermitian, because A is treated as an element of the Hermitian matrices.
 
+    Args:
+        A: Hermitian positive definite matrices of shape (..., n, n).
+        upper: whether the upper triangular factor is returned.
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if a matrix is not positive definite.
+
     >>> import ndgrad
     >>> ndgrad.linalg.cholesky(ndgrad.tensor([[4.0, 2.0], [2.0, 10.0]]))
     tensor([[2., 0.],
@@ -152,6 +160,14 @@ def _require_pivoting(name: str, pivot: bool) -> None:
 @takes_out
 def lu_factor(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor] | None = None) -> LUFactor:
     """Return L and U packed in one matrix, and the row exchanges counted from 1. A zero on the diagonal of U raises.
+
+    Args:
+        A: matrices of shape (..., m, n).
+        pivot: whether rows are exchanged. It must be True, because factors without exchanges are not stable.
+        out: tuple of tensors that receive the results.
+
+    Raises:
+        LinAlgError: if U has a zero on its diagonal.
 
     >>> import ndgrad
     >>> ndgrad.linalg.lu_factor(ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])).LU
@@ -183,6 +199,12 @@ def lu_factor_ex(
 ) -> LUFactorInfo:
     """`lu_factor`, with the index of the first zero on the diagonal of U in `info`, counted from 1, or 0.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        pivot: whether rows are exchanged. It must be True, because factors without exchanges are not stable.
+        check_errors: whether a zero on the diagonal of U raises LinAlgError.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.linalg.lu_factor_ex(ndgrad.tensor([[1.0, 2.0], [2.0, 4.0]])).info
     tensor(2, dtype=ndgrad.int32)
@@ -208,6 +230,14 @@ def lu_factor_ex(
 def lu(A: Tensor, *, pivot: bool = True, out: tuple[Tensor, Tensor, Tensor] | None = None) -> LU:
     """The factors of A = P L U.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        pivot: whether rows are exchanged. It must be True, because factors without exchanges are not stable.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        P of shape (..., m, m), L of shape (..., m, k) and U of shape (..., k, n), with k = min(m, n).
+
     >>> import ndgrad
     >>> P, L, U = ndgrad.linalg.lu(ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]]))
     >>> P @ L @ U
@@ -230,6 +260,13 @@ def lu_unpack(
     out: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> LU:
     """Return P, L and U from packed factors and row exchanges; parts not unpacked are empty.
+
+    Args:
+        LU_data: packed factors of shape (..., m, n), as `linalg.lu_factor` returns them.
+        LU_pivots: row exchanges of shape (..., min(m, n)), as `linalg.lu_factor` returns them.
+        unpack_data: whether L and U are returned.
+        unpack_pivots: whether P is returned.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]])
@@ -259,6 +296,14 @@ def lu_solve(
 ) -> Tensor:
     """Solve A X = B (X A = B unless `left`; A^H instead of A with `adjoint`), given lu_factor(A).
 
+    Args:
+        LU: packed factors of shape (..., n, n), as `lu_factor` returns them.
+        pivots: row exchanges of shape (..., n), as `lu_factor` returns them.
+        B: right-hand sides of shape (..., n, k), or (..., k, n) if `left` is False.
+        left: whether A is on the left of X.
+        adjoint: whether A is replaced by its adjoint.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> LU, pivots = ndgrad.linalg.lu_factor(ndgrad.tensor([[0.0, 2.0], [4.0, 0.0]]))
     >>> ndgrad.linalg.lu_solve(LU, pivots, ndgrad.tensor([[2.0], [8.0]]))
@@ -287,6 +332,11 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = 
     Modes: "reduced"; "complete" (a square Q, which has no derivative if A has more rows than columns); "r" (an empty
     Q). The first min(m, n) columns of A must be independent for a derivative to exist.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        mode: one of the above.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> Q, R = ndgrad.linalg.qr(ndgrad.tensor([[3.0], [4.0]]))
     >>> (Q @ R).round(decimals=4)
@@ -310,6 +360,14 @@ def qr(A: Tensor, mode: str = "reduced", *, out: tuple[Tensor, Tensor] | None = 
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the first columns of the product of the reflections I - tau_i v_i v_i^H, with v_i below the
     diagonal of column i of A.
+
+    Args:
+        A: tensor of shape (..., m, n) whose columns hold the vectors. m must be at least n.
+        tau: factors of shape (..., k), with k <= n.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape (..., m, n).
 
     >>> import ndgrad
     >>> ndgrad.linalg.householder_product(ndgrad.tensor([[1.0], [0.0]]), ndgrad.tensor([2.0]))
@@ -344,6 +402,12 @@ def cholesky_ex(
     """Return the Cholesky factor, and in `info` the order of the first non-positive leading minor, or 0.
 
     The factor of a matrix that is not positive definite is unfinished, as LAPACK leaves it.
+
+    Args:
+        A: Hermitian matrices of shape (..., n, n).
+        upper: whether the upper triangular factor is returned.
+        check_errors: whether a matrix that is not positive definite raises LinAlgError.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> ndgrad.linalg.cholesky_ex(ndgrad.tensor([[[4.0]], [[-1.0]]])).info
@@ -384,6 +448,15 @@ def svd(
     The signs (phases) of singular vectors are arbitrary, and a loss must not depend on them. If two singular values are
     equal, or one is zero in a non-square matrix, the vectors have no derivative, and a loss that uses them raises.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        full_matrices: whether U and Vh are square. If False, they have k = min(m, n) columns and rows.
+        driver: must be None. There is no choice of routines.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        U of shape (..., m, m) or (..., m, k), S of shape (..., k), and Vh of shape (..., n, n) or (..., k, n).
+
     >>> import ndgrad
     >>> U, S, Vh = ndgrad.linalg.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]]))
     >>> S, (U * S) @ Vh
@@ -407,6 +480,14 @@ def _check_driver(name: str, driver: str | None) -> None:
 @takes_out
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """Return singular values in descending order. They have derivatives even if some are equal.
+
+    Args:
+        A: matrices of shape (..., m, n).
+        driver: must be None. There is no choice of routines.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape (..., min(m, n)).
 
     >>> import ndgrad
     >>> ndgrad.linalg.svdvals(ndgrad.tensor([[3.0, 0.0], [0.0, -4.0]]))
@@ -434,6 +515,14 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None
     The signs (phases) of eigenvectors are arbitrary, and a loss must not depend on them. If two eigenvalues are equal,
     eigenvectors have no derivative, and a loss that uses them raises. The gradient is Hermitian.
 
+    Args:
+        A: Hermitian matrices of shape (..., n, n).
+        UPLO: triangle that is read, `"L"` for the lower and `"U"` for the upper one.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        Real eigenvalues of shape (..., n), and eigenvectors in the columns of a tensor of shape (..., n, n).
+
     >>> import ndgrad
     >>> ndgrad.linalg.eigh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
@@ -446,6 +535,14 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: tuple[Tensor, Tensor] | None = None
 @takes_out
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Return eigenvalues of Hermitian matrices, ascending. They have derivatives even if some are equal.
+
+    Args:
+        A: Hermitian matrices of shape (..., n, n).
+        UPLO: triangle that is read, `"L"` for the lower and `"U"` for the upper one.
+        out: tensor that receives the result.
+
+    Returns:
+        A real tensor of shape (..., n).
 
     >>> import ndgrad
     >>> ndgrad.linalg.eigvalsh(ndgrad.tensor([[2.0, 0.0], [0.0, 1.0]]))
@@ -462,6 +559,14 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
     """Return eigenvalues and eigenvectors (of norm one) of square matrices, always complex.
 
+    Args:
+        A: square matrices of shape (..., n, n).
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        Eigenvalues of shape (..., n) in no particular order, and eigenvectors in the columns of a tensor of shape (...,
+        n, n).
+
     >>> import ndgrad
     >>> ndgrad.linalg.eig(ndgrad.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
     tensor([2.+0.j, 3.+0.j])
@@ -474,6 +579,13 @@ def eig(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Eigen:
 @takes_out
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return eigenvalues of square matrices, always complex.
+
+    Args:
+        A: square matrices of shape (..., n, n).
+        out: tensor that receives the result.
+
+    Returns:
+        A complex tensor of shape (..., n), in no particular order.
 
     >>> import ndgrad
     >>> ndgrad.linalg.eigvals(ndgrad.tensor([[0.0, -1.0], [1.0, 0.0]])).imag.abs()

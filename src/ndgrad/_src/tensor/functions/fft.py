@@ -194,6 +194,13 @@ def fft(
     The input is trimmed or padded with zeros to n points. `norm` chooses the direction that is divided by n: "backward"
     (the default) or "forward"; "ortho" divides each by sqrt(n).
 
+    Args:
+        input: real or complex tensor.
+        n: number of points. The default is the size of the dimension.
+        dim: dimension to transform.
+        norm: `"backward"`, `"forward"` or `"ortho"`. None means `"backward"`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.fft(ndgrad.tensor([1.0, 0.0, 0.0, 0.0])).real
     tensor([1., 1., 1., 1.])
@@ -206,7 +213,14 @@ def fft(
 def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The inverse of `fft`.
+    """The inverse of `fft`: sum over k of input[k] exp(2 pi i jk / n), divided by n.
+
+    Args:
+        input: real or complex spectrum.
+        n: number of points. The input is trimmed or padded with zeros to it. The default is the size of the dimension.
+        dim: dimension to transform.
+        norm: direction that is divided by n, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.ifft(ndgrad.tensor([2.0, 0.0])).real
@@ -222,6 +236,13 @@ def rfft(
 ) -> Tensor:
     """The Fourier transform of real numbers, bins 0 to n // 2; the other bins are conjugates of these.
 
+    Args:
+        input: real tensor.
+        n: number of points. The input is trimmed or padded with zeros to it. The default is the size of the dimension.
+        dim: dimension to transform. Its size in the result is n // 2 + 1.
+        norm: direction that is divided by n, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.rfft(ndgrad.ones(5)).real
     tensor([5., 0., 0.])
@@ -235,6 +256,13 @@ def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The inverse of `rfft`, with n points (by default an even number).
+
+    Args:
+        input: bins 0 to n // 2 of a spectrum, as `rfft` returns them.
+        n: number of points of the result. The default is 2 * (size - 1) for the size of the dimension.
+        dim: dimension to transform.
+        norm: direction that is divided by n, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.irfft(ndgrad.fft.rfft(ndgrad.tensor([1.0, 2.0, 3.0])), n=3)
@@ -251,6 +279,13 @@ def hfft(
     """The real Fourier transform, with n points, of a Hermitian-symmetric signal. `input` is the first half of
     the signal.
 
+    Args:
+        input: first half of the signal, with n // 2 + 1 points.
+        n: number of points of the result. The default is 2 * (size - 1) for the size of the dimension.
+        dim: dimension to transform.
+        norm: direction that is divided by n, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.hfft(ndgrad.tensor([1.0, 2.0]), n=2)
     tensor([ 3., -1.])
@@ -264,6 +299,13 @@ def ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The inverse of `hfft`.
+
+    Args:
+        input: real spectrum.
+        n: number of points. The input is trimmed or padded with zeros to it. The default is the size of the dimension.
+        dim: dimension to transform. Its size in the result is n // 2 + 1.
+        norm: direction that is divided by n, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.ihfft(ndgrad.tensor([3.0, -1.0])).real
@@ -287,6 +329,14 @@ def fftn(
 ) -> Tensor:
     """The Fourier transform along several dimensions, all of them by default, with `s` points each.
 
+    Args:
+        input: real or complex tensor.
+        s: number of points of each dimension, to which the input is trimmed or padded with zeros. -1 keeps a size, and
+            None keeps all.
+        dim: dimensions to transform. The default is all of them, or the last `len(s)`.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.fftn(ndgrad.ones(2, 2)).real
     tensor([[4., 0.],
@@ -306,6 +356,14 @@ def ifftn(
     out: Tensor | None = None,
 ) -> Tensor:
     """The inverse of `fftn`.
+
+    Args:
+        input: real or complex spectrum.
+        s: number of points of each dimension, to which the input is trimmed or padded with zeros. -1 keeps a size, and
+            None keeps all.
+        dim: dimensions to transform. The default is all of them, or the last `len(s)`.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.ifftn(ndgrad.tensor([[4.0, 0.0], [0.0, 0.0]])).real
@@ -327,6 +385,14 @@ def rfftn(
 ) -> Tensor:
     """The Fourier transform of real numbers along several dimensions; the last one has half of the bins.
 
+    Args:
+        input: real tensor.
+        s: number of points of each dimension, to which the input is trimmed or padded with zeros. -1 keeps a size, and
+            None keeps all.
+        dim: dimensions to transform. The default is all of them, or the last `len(s)`.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.rfftn(ndgrad.ones(2, 4)).shape
     ndgrad.Size([2, 3])
@@ -345,6 +411,14 @@ def irfftn(
     out: Tensor | None = None,
 ) -> Tensor:
     """The inverse of `rfftn`; `s` counts the points of the result.
+
+    Args:
+        input: spectrum, as `rfftn` returns it.
+        s: number of points of each dimension of the result. The default keeps all sizes but the last, which becomes 2 *
+            (size - 1).
+        dim: dimensions to transform. The default is all of them, or the last `len(s)`.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.irfftn(ndgrad.fft.rfftn(ndgrad.ones(2, 2)))
@@ -366,6 +440,14 @@ def hfftn(
 ) -> Tensor:
     """`hfft` along several dimensions; the last one is given by half. `s` counts the points of the result.
 
+    Args:
+        input: signal, whose last transformed dimension holds the first half.
+        s: number of points of each dimension of the result. The default keeps all sizes but the last, which becomes 2 *
+            (size - 1).
+        dim: dimensions to transform. The default is all of them, or the last `len(s)`.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.hfftn(ndgrad.ones(2, 3)).shape
     ndgrad.Size([2, 4])
@@ -384,6 +466,14 @@ def ihfftn(
     out: Tensor | None = None,
 ) -> Tensor:
     """The inverse of `hfftn`.
+
+    Args:
+        input: real spectrum.
+        s: number of points of each dimension, to which the input is trimmed or padded with zeros. -1 keeps a size, and
+            None keeps all.
+        dim: dimensions to transform. The default is all of them, or the last `len(s)`.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.ihfftn(ndgrad.ones(2, 4)).shape
@@ -407,6 +497,13 @@ def fft2(
 ) -> Tensor:
     """`fftn` along the last two dimensions.
 
+    Args:
+        input: real or complex tensor.
+        s: number of points of each dimension, as in `fftn`.
+        dim: dimensions to transform.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.fft2(ndgrad.ones(2, 2)).real
     tensor([[4., 0.],
@@ -426,6 +523,13 @@ def ifft2(
 ) -> Tensor:
     """`ifftn` along the last two dimensions.
 
+    Args:
+        input: real or complex spectrum.
+        s: number of points of each dimension, as in `ifftn`.
+        dim: dimensions to transform.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.ifft2(ndgrad.fft.fft2(ndgrad.ones(1, 2))).real
     tensor([[1., 1.]])
@@ -443,6 +547,13 @@ def rfft2(
     out: Tensor | None = None,
 ) -> Tensor:
     """`rfftn` along the last two dimensions.
+
+    Args:
+        input: real tensor.
+        s: number of points of each dimension, as in `rfftn`.
+        dim: dimensions to transform. The last one has half of the bins.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.rfft2(ndgrad.ones(3, 2, 4)).shape
@@ -462,6 +573,13 @@ def irfft2(
 ) -> Tensor:
     """`irfftn` along the last two dimensions.
 
+    Args:
+        input: spectrum, as `rfft2` returns it.
+        s: number of points of each dimension of the result, as in `irfftn`.
+        dim: dimensions to transform. The last one is given by half.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.irfft2(ndgrad.ones(3, 2, 3)).shape
     ndgrad.Size([3, 2, 4])
@@ -480,6 +598,13 @@ def hfft2(
 ) -> Tensor:
     """`hfftn` along the last two dimensions.
 
+    Args:
+        input: signal, whose last transformed dimension holds the first half.
+        s: number of points of each dimension of the result, as in `hfftn`.
+        dim: dimensions to transform. The last one is given by half.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fft.hfft2(ndgrad.ones(3, 2, 3)).shape
     ndgrad.Size([3, 2, 4])
@@ -497,6 +622,13 @@ def ihfft2(
     out: Tensor | None = None,
 ) -> Tensor:
     """`ihfftn` along the last two dimensions.
+
+    Args:
+        input: real spectrum.
+        s: number of points of each dimension, as in `ihfftn`.
+        dim: dimensions to transform. The last one has half of the bins.
+        norm: direction that is divided by the number of points, as in `fft`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fft.ihfft2(ndgrad.ones(3, 2, 4)).shape
@@ -534,6 +666,14 @@ def _check_count(name: str, n: int) -> int:
 def fftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
     """The frequencies of the bins of `fft` for n points at distance d: positive ones first, then negative ones.
 
+    Args:
+        n: number of points.
+        d: distance between two points, in the unit of time or length.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
+    Returns:
+        A vector of n frequencies, in cycles per unit.
+
     >>> import ndgrad
     >>> ndgrad.fft.fftfreq(5)
     tensor([ 0.0000,  0.2000,  0.4000, -0.4000, -0.2000])
@@ -546,6 +686,14 @@ def fftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor
 
 def rfftfreq(n: int, d: float = 1.0, **options: Unpack[FactoryOptions]) -> Tensor:
     """The frequencies of the bins of `rfft` for n points at distance d.
+
+    Args:
+        n: number of points.
+        d: distance between two points, in the unit of time or length.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
+    Returns:
+        A vector of n // 2 + 1 frequencies, in cycles per unit.
 
     >>> import ndgrad
     >>> ndgrad.fft.rfftfreq(4)
@@ -564,6 +712,10 @@ def _shift(input: Tensor, dim: Dims, extra: int) -> Tensor:
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """The bins ordered by frequency, 0 in the middle, along `dim` (all dimensions by default).
 
+    Args:
+        input: spectrum in the order of `fft`.
+        dim: dimension or dimensions to reorder.
+
     >>> import ndgrad
     >>> ndgrad.fft.fftshift(ndgrad.fft.fftfreq(4))
     tensor([-0.5000, -0.2500,  0.0000,  0.2500])
@@ -574,6 +726,10 @@ def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
 @both_worlds
 def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """The inverse of `fftshift`.
+
+    Args:
+        input: spectrum in the order of `fftshift`.
+        dim: dimension or dimensions to reorder. The default is all of them.
 
     >>> import ndgrad
     >>> ndgrad.fft.ifftshift(ndgrad.tensor([-1.0, 0.0, 1.0]))

@@ -20,6 +20,10 @@ __all__ = [
 def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.lgamma(ndgrad.tensor([1.0, 5.0]))
     tensor([0.0000, 3.1781])
@@ -29,6 +33,10 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(gamma.digamma)
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of `lgamma`.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.digamma(ndgrad.tensor([1.0, 2.0]))
@@ -40,6 +48,11 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def igamma(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The regularised lower incomplete gamma function, from 0 to 1.
 
+    Args:
+        input: shape parameters, not negative.
+        other: limits of the integral, not negative, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.igamma(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 2.0]))
     tensor([0.6321, 0.5940])
@@ -49,6 +62,11 @@ def igamma(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Te
 @pointwise(gamma.igammac)
 def igammac(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The regularised upper incomplete gamma function: `1 - igamma`.
+
+    Args:
+        input: shape parameters, not negative.
+        other: limits of the integral, not negative, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.igammac(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 2.0]))
@@ -60,6 +78,10 @@ def igammac(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> T
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.i0(ndgrad.tensor([0.0, 1.0]))
     tensor([1.0000, 1.2661])
@@ -67,7 +89,7 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 for _name in __all__:
-    globals()[_name + "_"] = in_place(globals()[_name].op)
+    globals()[_name + "_"] = in_place(globals()[_name])
 
 METHODS = (*__all__, *(name + "_" for name in __all__))
 __all__ += ["i0_"]

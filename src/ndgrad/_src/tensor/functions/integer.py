@@ -23,6 +23,11 @@ METHODS = ("frexp", "gcd", "gcd_", "lcm", "lcm_")
 def gcd(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The greatest common divisors of integers.
 
+    Args:
+        input: integers.
+        other: integers, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.gcd(ndgrad.tensor([12, 20]), ndgrad.tensor([8]))
     tensor([4, 4])
@@ -33,19 +38,31 @@ def gcd(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tenso
 def lcm(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The least common multiples of integers.
 
+    Args:
+        input: integers.
+        other: integers, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.lcm(ndgrad.tensor([4, 6]), ndgrad.tensor([10]))
     tensor([20, 30])
     """
 
 
-gcd_, lcm_ = in_place(bitwise.gcd), in_place(bitwise.lcm)
+gcd_, lcm_ = in_place(gcd), in_place(lcm)
 
 
 def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.frexp:
     """Decompose numbers as mantissa * 2 ** exponent, with mantissas in [0.5, 1).
 
     Between powers of two the exponent is constant, so the mantissa has the slope 2 ** -exponent.
+
+    Args:
+        input: floating-point tensor.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The mantissas, and the exponents as integers. Both are 0 for 0.
 
     >>> import ndgrad
     >>> ndgrad.frexp(ndgrad.tensor([6.0, -0.5])).mantissa

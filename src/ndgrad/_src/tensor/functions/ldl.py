@@ -52,6 +52,12 @@ def ldl_factor_ex(
     """Return the factors of A = L D L^T (L D L^H with `hermitian`), packed as in LAPACK; row exchanges, counted from 1
     and negative in blocks of two; and the index of the first zero pivot, or 0. Only the lower triangle of A is read.
 
+    Args:
+        A: symmetric or Hermitian matrices of shape (..., n, n).
+        hermitian: whether complex matrices are Hermitian instead of symmetric.
+        check_errors: whether a zero pivot raises LinAlgError.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.linalg.ldl_factor_ex(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]])).pivots
     tensor([-2, -2], dtype=ndgrad.int32)
@@ -78,6 +84,14 @@ def _require_pivots(name: str, A: Tensor, info: Tensor) -> None:
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor] | None = None) -> LDLFactor:
     """Return the packed factors of A = L D L^T (L D L^H with `hermitian`), and row exchanges, for `ldl_solve`.
 
+    Args:
+        A: symmetric or Hermitian matrices of shape (..., n, n).
+        hermitian: whether complex matrices are Hermitian instead of symmetric.
+        out: tuple of tensors that receive the results.
+
+    Raises:
+        LinAlgError: if a pivot is zero.
+
     >>> import ndgrad
     >>> A = ndgrad.tensor([[4.0, 2.0], [2.0, -3.0]])
     >>> ndgrad.linalg.ldl_factor(A).LD
@@ -94,6 +108,13 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: tuple[Tensor, Tensor]
 @takes_out
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None) -> Tensor:
     """Solve A X = B, given the factors of A.
+
+    Args:
+        LD: packed factors of shape (..., n, n), as `ldl_factor` returns them.
+        pivots: row exchanges of shape (..., n), as `ldl_factor` returns them.
+        B: right-hand sides of shape (..., n, k).
+        hermitian: the same choice as in `ldl_factor`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[4.0, 2.0], [2.0, -3.0]])

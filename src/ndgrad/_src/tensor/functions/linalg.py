@@ -67,6 +67,13 @@ class SignLogdet(NamedTuple):
 def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return the determinant. It has derivatives at singular matrices too.
 
+    Args:
+        A: square matrices of shape (..., n, n).
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape (...).
+
     >>> import ndgrad
     >>> ndgrad.linalg.det(ndgrad.tensor([[2.0, 0.0], [0.0, 3.0]]))
     tensor(6.)
@@ -80,6 +87,13 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogdet:
     """Return the sign (a complex number of modulus one) of the determinant, and the logarithm of its modulus.
 
+    Args:
+        A: square matrices of shape (..., n, n).
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The sign and the logarithm, each of shape (...). A singular matrix has sign 0 and logarithm -inf.
+
     >>> import ndgrad
     >>> sign, logabsdet = ndgrad.linalg.slogdet(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]]))
     >>> sign, logabsdet
@@ -92,6 +106,12 @@ def slogdet(A: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> SignLogde
 
 def logdet(input: Tensor) -> Tensor:
     """Return the logarithm of the determinant; NaN if a real one is negative.
+
+    Args:
+        input: square matrices of shape (..., n, n).
+
+    Returns:
+        A tensor of shape (...).
 
     >>> import ndgrad
     >>> ndgrad.logdet(ndgrad.tensor([[2.0, 0.0], [0.0, 0.5]]))
@@ -111,6 +131,10 @@ def logdet(input: Tensor) -> Tensor:
 def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix exponential: the sum over k of A^k / k!.
 
+    Args:
+        A: square matrices of shape (..., n, n).
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.linalg.matrix_exp(ndgrad.tensor([[0.0, 1.0], [0.0, 0.0]]))
     tensor([[1., 1.],
@@ -123,6 +147,14 @@ def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 @takes_out
 def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """Return the n-th power of A; for negative n, a power of the inverse.
+
+    Args:
+        A: square matrices of shape (..., n, n).
+        n: exponent. The result for 0 is the identity.
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if n is negative and a matrix is singular.
 
     >>> import ndgrad
     >>> ndgrad.linalg.matrix_power(ndgrad.tensor([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -156,6 +188,10 @@ def multi_dot(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
     """Return the product of two or more matrices, in the order that needs the fewest operations.
 
     The first and the last may be vectors.
+
+    Args:
+        tensors: matrices to multiply, from left to right.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.linalg.multi_dot([ndgrad.ones(2, 3), ndgrad.ones(3, 2), ndgrad.ones(2)])
@@ -222,6 +258,18 @@ def matrix_rank(
 ) -> Tensor:
     """Count the singular values above max(atol, rtol * the largest); the tolerances are those of pinv.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        tol: old form of `atol`. It also sets `rtol` to 0.
+        hermitian: whether the matrices are Hermitian. Their eigenvalues are computed then, which is faster.
+        atol: absolute tolerance, a number or one for each matrix. The default is 0.
+        rtol: tolerance relative to the largest singular value. The default is max(m, n) times the precision of the
+            dtype, or 0 if `atol` is positive.
+        out: tensor that receives the result.
+
+    Returns:
+        An integer tensor of shape (...).
+
     >>> import ndgrad
     >>> ndgrad.linalg.matrix_rank(ndgrad.tensor([[1.0, 2.0], [2.0, 4.0]]))
     tensor(1)
@@ -249,6 +297,14 @@ def matrix_rank(
 @takes_out
 def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Return the condition number: norm(A) norm(A^-1). With p None, 2 or -2, A need not be square.
+
+    Args:
+        A: matrices of shape (..., m, n).
+        p: norm of the definition: None, 2, -2, `"fro"`, `"nuc"`, 1, -1, inf or -inf, as in `matrix_norm`. None means 2.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape (...).
 
     >>> import ndgrad
     >>> ndgrad.linalg.cond(ndgrad.tensor([[4.0, 0.0], [0.0, 2.0]]))
@@ -279,6 +335,12 @@ def cond(A: Tensor, p: str | float | None = None, *, out: Tensor | None = None) 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The cross product of vectors of three entries along `dim`.
 
+    Args:
+        input: first vectors.
+        other: second vectors, with as many dimensions as `input`. Sizes of one broadcast.
+        dim: dimension of size 3 that holds the vectors.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.linalg.cross(ndgrad.tensor([1.0, 0.0, 0.0]), ndgrad.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
@@ -290,6 +352,11 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product: `ndgrad.matmul`.
 
+    Args:
+        input: vector, matrix or batch of matrices.
+        other: vector, matrix or batch of matrices.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.linalg.matmul(ndgrad.ones(2, 3), ndgrad.ones(3))
     tensor([3., 3.])
@@ -300,6 +367,12 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 @takes_out
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """Return the inner products of vectors along `dim`; the first one is conjugated.
+
+    Args:
+        x: first vectors, which are conjugated if complex.
+        y: second vectors, which broadcast with `x`.
+        dim: dimension of the vectors, which the result lacks.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.linalg.vecdot(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
@@ -315,6 +388,15 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of the diagonals of matrices.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dim1: dimension of the rows.
+        dim2: dimension of the columns.
+
+    Returns:
+        A view of shape (..., k), with the diagonal in the last dimension.
+
     >>> import ndgrad
     >>> ndgrad.linalg.diagonal(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
@@ -324,6 +406,13 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
     """Return the matrix of the powers 0, ..., N - 1 of each entry of a vector.
+
+    Args:
+        x: vectors of shape (..., n).
+        N: number of powers. The default is n.
+
+    Returns:
+        A tensor of shape (..., n, N).
 
     >>> import ndgrad
     >>> ndgrad.linalg.vander(ndgrad.tensor([2.0, 3.0]), 3)

@@ -28,6 +28,15 @@ def svd_lowrank(
     random subspace. `niter` iterations turn it towards the singular vectors (Halko, Martinsson and Tropp, 2009). Exact
     if the rank of A is at most q.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        q: number of singular values, reduced to min(m, n) if larger. None means 6.
+        niter: number of iterations, each of two products with A. None means 2.
+        M: matrices to subtract, which broadcast with A.
+
+    Returns:
+        U of shape (..., m, q), S of shape (..., q) and V of shape (..., n, q).
+
     >>> import ndgrad
     >>> U, S, V = ndgrad.svd_lowrank(ndgrad.tensor([[3.0, 0.0], [4.0, 0.0]]), q=1)
     >>> S
@@ -66,6 +75,15 @@ def _check_counts(name: str, q: int, niter: int, most: int | None) -> None:
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """Return the q principal components of observations (rows): `svd_lowrank` of A minus the means of its columns.
 
+    Args:
+        A: observations in the rows of matrices of shape (..., m, n).
+        q: number of components. The default is min(6, m, n).
+        center: whether the means of the columns are subtracted.
+        niter: number of iterations, as in `svd_lowrank`.
+
+    Returns:
+        U of shape (..., m, q), S of shape (..., q), and the principal directions V of shape (..., n, q).
+
     >>> import ndgrad
     >>> U, S, V = ndgrad.pca_lowrank(ndgrad.tensor([[1.0, 5.0], [-1.0, 5.0]]), q=1)
     >>> V.abs()
@@ -103,6 +121,23 @@ def lobpcg(
 
     Dense matrices are decomposed directly, to rounding. Arguments of an iteration (X, iK, niter, tol, method) are
     checked and not needed.
+
+    Args:
+        A: symmetric matrices of shape (..., m, m).
+        k: number of eigenvalues. The default is the number of columns of X, or 1.
+        B: symmetric positive definite matrices of shape (..., m, m) of the generalized problem. The default is the
+            identity.
+        X: first approximation of shape (..., m, n). Only its shape matters.
+        n: number of vectors of the iteration, at most a third of m. It is only checked.
+        iK, niter, tol, ortho_iparams, ortho_fparams, ortho_bparams: settings of the iteration, accepted as in torch.
+            They have no effect, because the decomposition is direct.
+        largest: whether the largest eigenvalues are returned, in descending order, instead of the smallest. None means
+            True.
+        method: None, `"basic"` or `"ortho"`. The choice has no effect.
+        tracker: must be None, because there are no iterations to follow.
+
+    Returns:
+        The eigenvalues E of shape (..., k) and the eigenvectors X of shape (..., m, k).
 
     >>> import ndgrad
     >>> E, X = ndgrad.lobpcg(ndgrad.diag(ndgrad.tensor([1.0, 2.0, 3.0])), k=1)

@@ -103,6 +103,13 @@ def sum(
 ) -> Tensor:
     """The sum over `dim` of the unmasked elements.
 
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.sum(ndgrad.tensor([1.0, 2.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(4.)
@@ -115,6 +122,13 @@ def prod(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
     """The product over `dim` of the unmasked elements.
+
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.prod(ndgrad.tensor([2.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -132,6 +146,13 @@ def amax(
 ) -> Tensor:
     """The largest unmasked element over `dim`; the lowest number of the dtype if there is none.
 
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.amax(ndgrad.tensor([2.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(3.)
@@ -144,6 +165,13 @@ def amin(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
     """The smallest unmasked element over `dim`; the largest number of the dtype if there is none.
+
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.amin(ndgrad.tensor([2.0, 1.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -158,6 +186,13 @@ def argmax(
 ) -> Tensor:
     """The index of the largest unmasked element, in the dtype of the input, as in torch.
 
+    Args:
+        input: input tensor.
+        dim: dimension to reduce. The default is all of them, and the index counts the elements in order.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.argmax(ndgrad.tensor([2.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
@@ -171,6 +206,13 @@ def argmin(
 ) -> Tensor:
     """The index of the smallest unmasked element, in the dtype of the input, as in torch.
 
+    Args:
+        input: input tensor.
+        dim: dimension to reduce. The default is all of them, and the index counts the elements in order.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.argmin(ndgrad.tensor([2.0, 1.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(0.)
@@ -183,6 +225,13 @@ def mean(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
     """The mean over `dim` of the unmasked elements; NaN if there are none.
+
+    Args:
+        input: floating or complex tensor, unless `dtype` is one.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.mean(ndgrad.tensor([1.0, 5.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -200,6 +249,13 @@ def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
     """The median along `dim` of the unmasked elements: the lower of the middle two for an even number.
+
+    Args:
+        input: input tensor.
+        dim: dimension to reduce.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.median(ndgrad.tensor([1.0, 9.0, 3.0, 5.0]), 0, mask=ndgrad.tensor([True, False, True, True]))
@@ -234,6 +290,14 @@ def norm(
     mask: Tensor | None = None,
 ) -> Tensor:
     """The vector norm over `dim` of the unmasked elements.
+
+    Args:
+        input: floating or complex tensor.
+        ord: order of the norm, as in `linalg.vector_norm`.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.norm(ndgrad.tensor([3.0, 7.0, 4.0]), 2.0, 0, mask=ndgrad.tensor([True, False, True]))
@@ -284,6 +348,15 @@ def var(
     """The variance over `dim` of the unmasked elements, divided by their number minus the correction (1 by
     default).
 
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        unbiased: old form of `correction`: True is 1 and False is 0.
+        correction: number that is subtracted from the number of elements before the division. None means 1.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.var(ndgrad.tensor([1.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
@@ -305,6 +378,15 @@ def std(
 ) -> Tensor:
     """The standard deviation over `dim` of the unmasked elements.
 
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        unbiased: old form of `correction`: True is 1 and False is 0.
+        correction: number that is subtracted from the number of elements before the division. None means 1.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.std(ndgrad.tensor([1.0, 9.0, 5.0]), 0, False, mask=ndgrad.tensor([True, False, True]))
     tensor(2.)
@@ -317,7 +399,14 @@ def std(
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Dtype = None, mask: Tensor | None = None
 ) -> Tensor:
-    """log(sum(exp(input))) over `dim` of the unmasked elements; -inf if there are none.
+    """Return log(sum(exp(input))) over `dim` of the unmasked elements; -inf if there are none.
+
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.logsumexp(ndgrad.tensor([0.0, 9.0, 0.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -332,7 +421,13 @@ def logsumexp(
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
-    """softmax along `dim` of the unmasked elements; 0 for masked-out ones, NaN if all are masked out.
+    """Return `softmax` along `dim` of the unmasked elements; 0 for masked-out ones, NaN if all are masked out.
+
+    Args:
+        input: input tensor.
+        dim: dimension of the sum.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.softmax(ndgrad.tensor([1.0, 9.0, 1.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -345,6 +440,12 @@ def softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None
 def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of `softmax`.
 
+    Args:
+        input: input tensor.
+        dim: dimension of the sum.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.log_softmax(ndgrad.tensor([1.0, 9.0, 1.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([-0.6931,    -inf, -0.6931])
@@ -355,6 +456,12 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | 
 
 def softmin(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
     """`softmax` of the negative input.
+
+    Args:
+        input: input tensor.
+        dim: dimension of the sum.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.softmin(ndgrad.tensor([1.0, 0.0, 1.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -369,6 +476,14 @@ def normalize(
 ) -> Tensor:
     """Divide the unmasked elements by their norm along `dim` (at least eps); 0 for masked-out ones.
 
+    Args:
+        input: floating or complex tensor.
+        ord: order of the norm, as in `linalg.vector_norm`.
+        dim: dimension of the vectors.
+        eps: smallest divisor.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.normalize(ndgrad.tensor([3.0, 9.0, 4.0]), 2.0, 0, mask=ndgrad.tensor([True, False, True]))
     tensor([0.6000, 0.0000, 0.8000])
@@ -381,6 +496,12 @@ def normalize(
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
     """The running sum along `dim` of the unmasked elements.
 
+    Args:
+        input: input tensor.
+        dim: dimension along which elements are added.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+
     >>> import ndgrad
     >>> ndgrad.masked.cumsum(ndgrad.tensor([1.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
     tensor([1., 1., 4.])
@@ -391,6 +512,12 @@ def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype = None, mask: Tensor | None = None) -> Tensor:
     """The running product along `dim` of the unmasked elements.
+
+    Args:
+        input: input tensor.
+        dim: dimension along which elements are multiplied.
+        dtype: dtype to which `input` is converted first.
+        mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
 
     >>> import ndgrad
     >>> ndgrad.masked.cumprod(ndgrad.tensor([2.0, 9.0, 3.0]), 0, mask=ndgrad.tensor([True, False, True]))
@@ -408,7 +535,14 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """log(exp(input) + exp(other)); masked-out elements count as -inf.
+    """Return log(exp(input) + exp(other)), where masked-out elements count as -inf.
+
+    Args:
+        input: first terms.
+        other: second terms, of the same shape as `input`.
+        dtype: dtype to which both are converted first.
+        input_mask: condition that broadcasts to `input`. False leaves an element out. None keeps all.
+        other_mask: the same for `other`.
 
     >>> import ndgrad
     >>> ndgrad.masked.logaddexp(ndgrad.zeros(1), ndgrad.zeros(1), other_mask=ndgrad.tensor([False]))

@@ -73,6 +73,13 @@ class TriangularSolve(NamedTuple):
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices: `linalg.inv`.
 
+    Args:
+        input: square matrices of shape (..., n, n).
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if a matrix is singular.
+
     >>> import ndgrad
     >>> ndgrad.inverse(ndgrad.tensor([[2.0, 0.0], [0.0, 4.0]])).diagonal()
     tensor([0.5000, 0.2500])
@@ -82,6 +89,13 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudoinverse. Singular values up to rcond times the largest count as zero: `linalg.pinv`.
+
+    Args:
+        input: matrices of shape (..., m, n).
+        rcond: tolerance relative to the largest singular value.
+
+    Returns:
+        A tensor of shape (..., n, m).
 
     >>> import ndgrad
     >>> ndgrad.pinverse(ndgrad.tensor([[2.0], [0.0]]))
@@ -94,6 +108,14 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The Cholesky factor of positive definite matrices: `linalg.cholesky`.
 
+    Args:
+        input: Hermitian positive definite matrices of shape (..., n, n).
+        upper: whether the upper triangular factor is returned.
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if a matrix is not positive definite.
+
     >>> import ndgrad
     >>> ndgrad.cholesky(ndgrad.tensor([[4.0, 2.0], [2.0, 10.0]]))
     tensor([[2., 0.],
@@ -104,7 +126,13 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
 
 @takes_out
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Solve A X = input, given the Cholesky factor of A.
+    """Solve A X = B, given the Cholesky factor of A.
+
+    Args:
+        input: right-hand sides B of shape (..., n, k).
+        L: Cholesky factors of A, of shape (..., n, n).
+        upper: whether `L` is upper triangular.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.cholesky_solve(ndgrad.tensor([[8.0]]), ndgrad.tensor([[2.0]]))
@@ -121,6 +149,14 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False, *, out: Tensor
 @takes_out
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, given its Cholesky factor.
+
+    Args:
+        L: Cholesky factors of shape (..., n, n).
+        upper: whether `L` is upper triangular.
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if the diagonal of a factor has a zero.
 
     >>> import ndgrad
     >>> ndgrad.cholesky_inverse(ndgrad.tensor([[2.0]]))
@@ -160,6 +196,12 @@ def lu(
 ) -> LUFactor | tuple[Tensor, Tensor, Tensor]:
     """Packed factors and row exchanges; with `get_infos`, also the first zero pivots: `linalg.lu_factor_ex`.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        pivot: whether rows are exchanged. It must be True, because factors without exchanges are not stable.
+        get_infos: whether the index of the first zero pivot, counted from 1, is returned too.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.tensor([[1.0, 2.0], [2.0, 2.0]]).lu().LU
     tensor([[2.0000, 2.0000],
@@ -172,6 +214,12 @@ def lu(
 @takes_out
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Solve A X = b, given the packed factors of A.
+
+    Args:
+        b: right-hand sides of shape (..., n, k).
+        LU_data: packed factors of shape (..., n, n), as `lu` returns them.
+        LU_pivots: row exchanges of shape (..., n), as `lu` returns them.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[0.0, 2.0], [4.0, 0.0]])
@@ -194,6 +242,14 @@ def triangular_solve(
 ) -> TriangularSolve:
     """Solve A X = b (A^T X = b with `transpose`) for triangular A; return X and A: `linalg.solve_triangular`.
 
+    Args:
+        b: right-hand sides of shape (..., n, k).
+        A: triangular matrices of shape (..., n, n). The other triangle is ignored.
+        upper: whether A is upper triangular.
+        transpose: whether A is transposed.
+        unitriangular: whether the diagonal of A counts as ones and is not read.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.triangular_solve(ndgrad.tensor([[3.0], [2.0]]), ndgrad.tensor([[1.0, 1.0], [0.0, 2.0]])).solution
     tensor([[2.],
@@ -209,6 +265,11 @@ def triangular_solve(
 def qr(input: Tensor, some: bool = True, *, out: tuple[Tensor, Tensor] | None = None) -> QR:
     """The reduced QR factors, or with some=False the complete ones: `linalg.qr`.
 
+    Args:
+        input: matrices of shape (..., m, n).
+        some: whether Q has min(m, n) columns instead of m.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.qr(ndgrad.tensor([[3.0], [4.0]])).R.abs()
     tensor([[5.]])
@@ -221,6 +282,12 @@ def svd(
     input: Tensor, some: bool = True, compute_uv: bool = True, *, out: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> SVD:
     """U, S and V (`linalg.svd` returns the adjoint of V). Without `compute_uv`, U and V are zeros.
+
+    Args:
+        input: matrices of shape (..., m, n).
+        some: whether U and V have min(m, n) columns instead of m and n.
+        compute_uv: whether U and V are computed.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> ndgrad.svd(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]])).S
@@ -238,6 +305,14 @@ def svd(
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The matrix of powers of a vector's entries, highest first unless `increasing`.
+
+    Args:
+        x: vector of n entries.
+        N: number of powers. The default is n.
+        increasing: whether the powers start at 0 and increase.
+
+    Returns:
+        A tensor of shape (n, N).
 
     >>> import ndgrad
     >>> ndgrad.vander(ndgrad.tensor([2.0, 3.0]), 3)

@@ -72,6 +72,15 @@ def vector_norm(
 ) -> Tensor:
     """The norm of order `ord` (any number, including inf and -inf) of the elements over `dim`, all by default.
 
+    Args:
+        input: floating or complex tensor.
+        ord: order p of the norm, `sum(abs(x) ** p) ** (1 / p)`. 0 counts elements that are not zero, inf and -inf give
+            the largest and smallest absolute value.
+        dim: dimension or dimensions to reduce. The default is all of them, as one vector.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the computation and of the result. It must not be narrower than that of `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([3.0, -4.0])
     >>> ndgrad.linalg.vector_norm(x), ndgrad.linalg.vector_norm(x, 1), ndgrad.linalg.vector_norm(x, float("inf"))
@@ -114,6 +123,14 @@ def matrix_norm(
 
     'fro': Frobenius norm; 'nuc': sum of the singular values; 2 and -2: largest and smallest singular value; 1 and -1:
     largest and smallest column sum of absolute values; inf and -inf: the same for row sums.
+
+    Args:
+        input: floating or complex tensor of at least two dimensions.
+        ord: order of the norm, one of the above.
+        dim: dimensions of the rows and of the columns.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the computation and of the result. It must not be narrower than that of `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor([[1.0, -2.0], [3.0, 4.0]])
@@ -198,6 +215,15 @@ def linalg_norm(
 ) -> Tensor:
     """A matrix norm over two dims or of a named order, else a vector norm; without `ord`, the 2-norm of all elements.
 
+    Args:
+        input: floating or complex tensor.
+        ord: order of the norm, as in `vector_norm` or `matrix_norm`. A given order needs `dim` if `input` has not one
+            or two dimensions.
+        dim: one dimension for a vector norm, or two for a matrix norm. The default is all dimensions.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the computation and of the result. It must not be narrower than that of `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> a = ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]])
     >>> ndgrad.linalg.norm(a), ndgrad.linalg.norm(a, 2), ndgrad.linalg.norm(a, dim=1)
@@ -229,6 +255,14 @@ def norm(
 ) -> Tensor:
     """The norm of order `p` over `dim`, all by default: 'fro', 'nuc' (over two dims), or a number for a vector norm.
 
+    Args:
+        input: floating or complex tensor.
+        p: order of the norm. `"fro"` and None mean the 2-norm of all elements.
+        dim: dimension or dimensions to reduce. The default is all of them, and the last two for `"nuc"`.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the computation and of the result. It must not be narrower than that of `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 4.0]).norm()
     tensor(5.)
@@ -243,6 +277,12 @@ def norm(
 def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The root of the sum of squares over one or two dimensions: an older name of `linalg.vector_norm`.
 
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or dimensions to reduce. The default is all of them.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.frobenius_norm(ndgrad.tensor([[3.0, 4.0]]), dim=1)
     tensor([5.])
@@ -252,6 +292,12 @@ def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, ou
 
 def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The sum of singular values: an older name of `linalg.matrix_norm(input, "nuc")`.
+
+    Args:
+        input: floating or complex tensor of at least two dimensions.
+        dim: dimensions of the rows and of the columns. The default is the last two.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nuclear_norm(ndgrad.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -263,6 +309,11 @@ def nuclear_norm(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out:
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dimensions but one, which keeps its position; over all of them if dim is -1.
+
+    Args:
+        v: floating or complex tensor.
+        pow: order of the norm.
+        dim: dimension that is kept.
 
     >>> import ndgrad
     >>> ndgrad.norm_except_dim(ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0)
@@ -276,7 +327,12 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of input - other.
+    """Return the p-norm of `input - other`, a number.
+
+    Args:
+        input: floating or complex tensor.
+        other: tensor that broadcasts with `input`.
+        p: order of the norm, as in `linalg.vector_norm`.
 
     >>> import ndgrad
     >>> ndgrad.dist(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([4.0, 6.0]))
@@ -307,6 +363,13 @@ def _renorm_settings(input: Tensor, p: float, dim: int, maxnorm: float) -> dict[
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Scale down each slice along `dim` whose p-norm exceeds `maxnorm` to that norm.
 
+    Args:
+        input: tensor of at least two dimensions.
+        p: positive order of the norm.
+        dim: dimension along which the slices are taken.
+        maxnorm: largest norm of a slice.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.renorm(ndgrad.tensor([[1.0, 0.0], [6.0, 8.0]]), p=2, dim=0, maxnorm=5.0)
     tensor([[1., 0.],
@@ -318,6 +381,12 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 @both_worlds
 def renorm_(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """In-place version of `renorm`.
+
+    Args:
+        self: tensor to change, of at least two dimensions.
+        p: positive order of the norm.
+        dim: dimension along which the slices are taken.
+        maxnorm: largest norm of a slice.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[0.0, 8.0]]).renorm_(p=1, dim=0, maxnorm=4.0).round(decimals=3)

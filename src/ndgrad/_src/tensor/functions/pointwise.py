@@ -39,7 +39,12 @@ __all__ = [
 
 @pointwise(arithmetic.mul)
 def mul(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`input * other`, element by element.
+    """Multiply two tensors, element by element.
+
+    Args:
+        input: first factor.
+        other: second factor, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.mul(ndgrad.tensor([1.0, 2.0, 3.0]), ndgrad.tensor([4.0, 5.0, 6.0]))
@@ -49,7 +54,11 @@ def mul(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tenso
 
 @pointwise(arithmetic.neg)
 def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`-input`.
+    """Return the negative of each element.
+
+    Args:
+        input: input tensor, not bool.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.neg(ndgrad.tensor([1.0, -2.0]))
@@ -59,7 +68,11 @@ def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(arithmetic.reciprocal)
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`1 / input`.
+    """Return `1 / input`, element by element.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.reciprocal(ndgrad.tensor([1.0, 2.0, 4.0]))
@@ -71,6 +84,11 @@ def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def floor_divide(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The quotient `input / other`, rounded down. Its derivative is zero.
 
+    Args:
+        input: dividend.
+        other: divisor, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.floor_divide(ndgrad.tensor([7.0, -7.0]), 2.0)
     tensor([ 3., -4.])
@@ -80,6 +98,11 @@ def floor_divide(input: Tensor, other: TensorLike, *, out: Tensor | None = None)
 @pointwise(arithmetic.remainder)
 def remainder(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The remainder of `floor_divide`: it has the sign of `other`, like Python's `%`.
+
+    Args:
+        input: dividend.
+        other: divisor, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.remainder(ndgrad.tensor([7.0, -7.0]), 3.0)
@@ -91,6 +114,11 @@ def remainder(input: Tensor, other: TensorLike, *, out: Tensor | None = None) ->
 def fmod(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The remainder of the quotient rounded towards zero: it has the sign of `input`, like C's `fmod`.
 
+    Args:
+        input: dividend.
+        other: divisor, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fmod(ndgrad.tensor([7.0, -7.0]), 3.0)
     tensor([ 1., -1.])
@@ -99,7 +127,13 @@ def fmod(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tens
 
 @pointwise(arithmetic.pow)
 def pow(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`input ** other`; the derivative with respect to the exponent is 0 if the base is 0.
+    """Raise each element to a power: `input ** exponent`. The derivative with respect to the exponent is 0 if the base
+    is 0.
+
+    Args:
+        input: bases.
+        exponent: exponents, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.pow(ndgrad.tensor([2.0, 3.0]), 2.0)
@@ -109,7 +143,11 @@ def pow(input: Tensor, exponent: TensorLike, *, out: Tensor | None = None) -> Te
 
 @pointwise(arithmetic.square)
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`input * input`.
+    """Return the square of each element.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.square(ndgrad.tensor([2.0, -3.0]))
@@ -121,6 +159,10 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square root: NaN below zero, and an infinite derivative at zero.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.sqrt(ndgrad.tensor([4.0, 9.0]))
     tensor([2., 3.])
@@ -129,7 +171,11 @@ def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(arithmetic.rsqrt)
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`1 / sqrt(input)`.
+    """Return `1 / sqrt(input)`, element by element.
+
+    Args:
+        input: tensor of positive elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.rsqrt(ndgrad.tensor([4.0, 16.0]))
@@ -141,6 +187,10 @@ def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cbrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The cube root, real for negative numbers too.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.cbrt(ndgrad.tensor([2.0, -5.0]))
     tensor([ 1.2599, -1.7100])
@@ -149,7 +199,12 @@ def cbrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(arithmetic.ldexp)
 def ldexp(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`input * 2 ** other`.
+    """Return `input * 2 ** other`, element by element.
+
+    Args:
+        input: factors.
+        other: exponents, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.ldexp(ndgrad.tensor([1.0, 3.0]), ndgrad.tensor([2, 4]))
@@ -161,7 +216,14 @@ def ldexp(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Ten
 def addcmul(
     input: Tensor, tensor1: TensorLike, tensor2: TensorLike, *, value: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """`input + value * tensor1 * tensor2`.
+    """Add a scaled product: `input + value * tensor1 * tensor2`.
+
+    Args:
+        input: tensor to which the product is added.
+        tensor1: first factor, which broadcasts with the others.
+        tensor2: second factor, which broadcasts with the others.
+        value: scale of the product.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.addcmul(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([2.0, 3.0]), ndgrad.tensor([4.0, 5.0]))
@@ -173,7 +235,14 @@ def addcmul(
 def addcdiv(
     input: Tensor, tensor1: TensorLike, tensor2: TensorLike, *, value: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """`input + value * tensor1 / tensor2`.
+    """Add a scaled quotient: `input + value * tensor1 / tensor2`.
+
+    Args:
+        input: tensor to which the quotient is added.
+        tensor1: dividend, which broadcasts with the others.
+        tensor2: divisor, which broadcasts with the others.
+        value: scale of the quotient.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.addcdiv(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([6.0, 9.0]), ndgrad.tensor([2.0, 3.0]))
@@ -185,6 +254,12 @@ def addcdiv(
 def lerp(input: Tensor, end: TensorLike, weight: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The point at `weight` on the line from `input` (weight 0) to `end` (weight 1).
 
+    Args:
+        input: points at weight 0.
+        end: points at weight 1, which broadcast with `input`.
+        weight: weight of `end`, a tensor or number that broadcasts with `input`. It may be outside of 0 to 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.lerp(ndgrad.tensor([0.0, 10.0]), ndgrad.tensor([10.0, 20.0]), 0.25)
     tensor([ 2.5000, 12.5000])
@@ -194,6 +269,10 @@ def lerp(input: Tensor, end: TensorLike, weight: TensorLike, *, out: Tensor | No
 @pointwise(exponential.exp)
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """e to the power of each element.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.exp(ndgrad.tensor([0.0, 1.0]))
@@ -205,6 +284,10 @@ def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """2 to the power of each element.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.exp2(ndgrad.tensor([0.0, 0.5]))
     tensor([1.0000, 1.4142])
@@ -213,7 +296,11 @@ def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(exponential.expm1)
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`exp(input) - 1`, exact for small numbers.
+    """Return `exp(input) - 1`, exact for small numbers.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.expm1(ndgrad.tensor([0.0, 1e-8]))
@@ -225,6 +312,10 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The natural logarithm: NaN below zero, minus infinity at zero.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.log(ndgrad.tensor([1.0, 10.0]))
     tensor([0.0000, 2.3026])
@@ -234,6 +325,10 @@ def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(exponential.log2)
 def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm to base 2.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.log2(ndgrad.tensor([1.0, 10.0]))
@@ -245,6 +340,10 @@ def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm to base 10.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.log10(ndgrad.tensor([1.0, 50.0]))
     tensor([0.0000, 1.6990])
@@ -253,7 +352,11 @@ def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(exponential.log1p)
 def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`log(1 + input)`, exact for small numbers.
+    """Return `log(1 + input)`, exact for small numbers.
+
+    Args:
+        input: tensor of elements from -1 on.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.log1p(ndgrad.tensor([0.0, 1e-8]))
@@ -263,7 +366,12 @@ def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(exponential.logaddexp)
 def logaddexp(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`log(exp(input) + exp(other))`, which overflows only if the result does.
+    """Return `log(exp(input) + exp(other))`, which overflows only if the result does.
+
+    Args:
+        input: first term.
+        other: second term, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logaddexp(ndgrad.tensor([1000.0, 0.0]), ndgrad.tensor([1000.0, 0.0]))
@@ -273,7 +381,12 @@ def logaddexp(input: Tensor, other: TensorLike, *, out: Tensor | None = None) ->
 
 @pointwise(exponential.logaddexp2)
 def logaddexp2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`log2(2 ** input + 2 ** other)`, which overflows only if the result does.
+    """Return `log2(2 ** input + 2 ** other)`, which overflows only if the result does.
+
+    Args:
+        input: first term.
+        other: second term, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logaddexp2(ndgrad.tensor([3.0, 0.0]), ndgrad.tensor([3.0, 0.0]))
@@ -283,7 +396,12 @@ def logaddexp2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -
 
 @pointwise(exponential.xlogy)
 def xlogy(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """`input * log(other)`, which is 0 if `input` is 0, for any `other`.
+    """Return `input * log(other)`, which is 0 if `input` is 0, unless `other` is NaN.
+
+    Args:
+        input: factors.
+        other: arguments of the logarithm, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.xlogy(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([0.0, 3.0]))
@@ -293,7 +411,11 @@ def xlogy(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Ten
 
 @pointwise(error_function.erf)
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The error function.
+    """The error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to the element.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.erf(ndgrad.tensor([0.0, 1.0]))
@@ -303,7 +425,11 @@ def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(error_function.erfc)
 def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`1 - erf(input)`, exact for tiny results.
+    """Return the complementary error function `1 - erf(input)`, exact for tiny results.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.erfc(ndgrad.tensor([0.0, 5.0]))
@@ -315,6 +441,10 @@ def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `erf`, between -1 and 1.
 
+    Args:
+        input: tensor of elements from -1 to 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.erfinv(ndgrad.tensor([0.0, 0.5]))
     tensor([0.0000, 0.4769])
@@ -324,6 +454,10 @@ def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(trigonometric.sin)
 def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sine of angles in radians.
+
+    Args:
+        input: angles in radians.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.sin(ndgrad.tensor([0.0, 1.0]))
@@ -335,6 +469,10 @@ def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The cosine of angles in radians.
 
+    Args:
+        input: angles in radians.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.cos(ndgrad.tensor([0.0, 1.0]))
     tensor([1.0000, 0.5403])
@@ -344,6 +482,10 @@ def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(trigonometric.tan)
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The tangent of angles in radians.
+
+    Args:
+        input: angles in radians.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.tan(ndgrad.tensor([0.0, 1.0]))
@@ -355,6 +497,10 @@ def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle in radians, from -pi/2 to pi/2, that has this sine.
 
+    Args:
+        input: sines, from -1 to 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.asin(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 1.5708])
@@ -364,6 +510,10 @@ def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(trigonometric.acos)
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle in radians, from 0 to pi, that has this cosine.
+
+    Args:
+        input: cosines, from -1 to 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.acos(ndgrad.tensor([0.0, 1.0]))
@@ -375,6 +525,10 @@ def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle in radians, from -pi/2 to pi/2, that has this tangent.
 
+    Args:
+        input: tangents.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.atan(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7854])
@@ -384,6 +538,11 @@ def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(trigonometric.atan2)
 def atan2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The angle in radians of the point (other, input), in all four quadrants.
+
+    Args:
+        input: y coordinates.
+        other: x coordinates, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.atan2(ndgrad.tensor([1.0, -1.0]), ndgrad.tensor([1.0, -1.0]))
@@ -395,6 +554,11 @@ def atan2(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Ten
 def hypot(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The length of the hypotenuse, `sqrt(input**2 + other**2)`, which overflows only if the result does.
 
+    Args:
+        input: first side.
+        other: second side, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.hypot(ndgrad.tensor([3.0, 5.0]), ndgrad.tensor([4.0, 12.0]))
     tensor([ 5., 13.])
@@ -404,6 +568,10 @@ def hypot(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Ten
 @pointwise(trigonometric.sinh)
 def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic sine.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.sinh(ndgrad.tensor([0.0, 1.0]))
@@ -415,6 +583,10 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic cosine.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.cosh(ndgrad.tensor([0.0, 1.0]))
     tensor([1.0000, 1.5431])
@@ -424,6 +596,10 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(trigonometric.tanh)
 def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The hyperbolic tangent.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.tanh(ndgrad.tensor([0.0, 1.0]))
@@ -435,6 +611,10 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic sine.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.asinh(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8814])
@@ -444,6 +624,10 @@ def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(trigonometric.acosh)
 def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic cosine, for numbers from 1 on.
+
+    Args:
+        input: tensor of elements from 1 on.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.acosh(ndgrad.tensor([1.0, 2.0]))
@@ -455,6 +639,10 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse hyperbolic tangent, between -1 and 1.
 
+    Args:
+        input: tensor of elements from -1 to 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.atanh(ndgrad.tensor([0.0, 0.5]))
     tensor([0.0000, 0.5493])
@@ -463,7 +651,11 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(trigonometric.deg2rad)
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Degrees as radians.
+    """Convert degrees to radians.
+
+    Args:
+        input: angles in degrees.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.deg2rad(ndgrad.tensor([180.0, 90.0]))
@@ -473,7 +665,11 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @pointwise(trigonometric.rad2deg)
 def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Radians as degrees.
+    """Convert radians to degrees.
+
+    Args:
+        input: angles in radians.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.rad2deg(ndgrad.tensor([3.14159265, 1.57079633]))
@@ -485,6 +681,10 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The absolute value; for complex numbers, the magnitude. The derivative at 0 is 0.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.abs(ndgrad.tensor([-1.0, 2.0]))
     tensor([1., 2.])
@@ -494,6 +694,10 @@ def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(complex_ops.angle)
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle of complex numbers in radians; for real numbers 0, or pi if negative.
+
+    Args:
+        input: real or complex tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.angle(ndgrad.tensor([1.0, -1.0]))
@@ -505,6 +709,10 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The largest integer not above the element. Its derivative is zero.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.floor(ndgrad.tensor([1.5, -1.5]))
     tensor([ 1., -2.])
@@ -514,6 +722,10 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(rounding.ceil)
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smallest integer not below the element. Its derivative is zero.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.ceil(ndgrad.tensor([1.5, -1.5]))
@@ -525,6 +737,10 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The integer part, rounded towards zero. Its derivative is zero.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.trunc(ndgrad.tensor([1.5, -1.5]))
     tensor([ 1., -1.])
@@ -534,6 +750,11 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(rounding.round)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """Round to `decimals` decimals, halves to even. Its derivative is zero.
+
+    Args:
+        input: input tensor.
+        decimals: number of decimals. Negative numbers round to tens, hundreds and so on.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.round(ndgrad.tensor([0.5, 1.5, 2.25]))
@@ -545,6 +766,10 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The fractional part: the element minus `trunc` of it.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.frac(ndgrad.tensor([1.5, -1.5]))
     tensor([ 0.5000, -0.5000])
@@ -555,6 +780,11 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def copysign(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The magnitude of `input` with the sign of `other`.
 
+    Args:
+        input: magnitudes.
+        other: signs, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.copysign(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([-1.0, 1.0]))
     tensor([-1.,  2.])
@@ -563,7 +793,12 @@ def copysign(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> 
 
 @pointwise(rounding.heaviside)
 def heaviside(input: Tensor, values: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """0 for negative numbers, 1 for positive ones, `values` at zero.
+    """The step function: 0 for negative numbers, 1 for positive ones, `values` at zero.
+
+    Args:
+        input: real tensor.
+        values: results at zero, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.heaviside(ndgrad.tensor([-1.0, 0.0, 2.0]), ndgrad.tensor([0.5, 0.5, 0.5]))
@@ -575,6 +810,11 @@ def heaviside(input: Tensor, values: TensorLike, *, out: Tensor | None = None) -
 def nextafter(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The next floating-point number from `input` towards `other`.
 
+    Args:
+        input: starting points.
+        other: targets, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.nextafter(ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
     tensor([1.0000])
@@ -584,6 +824,11 @@ def nextafter(input: Tensor, other: TensorLike, *, out: Tensor | None = None) ->
 @pointwise(selection.maximum)
 def maximum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements; NaN if either is NaN. Equal elements share the gradient.
+
+    Args:
+        input: first candidates.
+        other: second candidates, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.maximum(ndgrad.tensor([1.0, 5.0]), ndgrad.tensor([3.0, 2.0]))
@@ -595,6 +840,11 @@ def maximum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> T
 def minimum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The smaller of two elements; NaN if either is NaN. Equal elements share the gradient.
 
+    Args:
+        input: first candidates.
+        other: second candidates, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.minimum(ndgrad.tensor([1.0, 5.0]), ndgrad.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -604,6 +854,11 @@ def minimum(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> T
 @pointwise(selection.fmax)
 def fmax(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The larger of two elements; a NaN is ignored.
+
+    Args:
+        input: first candidates.
+        other: second candidates, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.fmax(ndgrad.tensor([1.0, float('nan')]), ndgrad.tensor([3.0, 2.0]))
@@ -615,6 +870,11 @@ def fmax(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tens
 def fmin(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The smaller of two elements; a NaN is ignored.
 
+    Args:
+        input: first candidates.
+        other: second candidates, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.fmin(ndgrad.tensor([1.0, float('nan')]), ndgrad.tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -623,7 +883,12 @@ def fmin(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tens
 
 @pointwise(selection.clamp_min)
 def clamp_min(input: Tensor, min: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The element, or `min` if that is larger.
+    """Replace elements below `min` by it.
+
+    Args:
+        input: input tensor.
+        min: lower bound, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.clamp_min(ndgrad.tensor([-1.0, 2.0]), 0.0)
@@ -633,7 +898,12 @@ def clamp_min(input: Tensor, min: TensorLike, *, out: Tensor | None = None) -> T
 
 @pointwise(selection.clamp_max)
 def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """The element, or `max` if that is smaller.
+    """Replace elements above `max` by it.
+
+    Args:
+        input: input tensor.
+        max: upper bound, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.clamp_max(ndgrad.tensor([-1.0, 2.0]), 0.0)
@@ -645,6 +915,11 @@ def clamp_max(input: Tensor, max: TensorLike, *, out: Tensor | None = None) -> T
 def bitwise_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Bitwise and; for booleans, logical and.
 
+    Args:
+        input: tensor of integers or bools.
+        other: integers or bools, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.bitwise_and(ndgrad.tensor([5, 6]), ndgrad.tensor([3, 3]))
     tensor([1, 2])
@@ -654,6 +929,11 @@ def bitwise_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 @pointwise(bitwise.bitwise_or)
 def bitwise_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Bitwise or; for booleans, logical or.
+
+    Args:
+        input: tensor of integers or bools.
+        other: integers or bools, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_or(ndgrad.tensor([5, 6]), ndgrad.tensor([3, 3]))
@@ -665,6 +945,11 @@ def bitwise_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -
 def bitwise_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Bitwise exclusive or; for booleans, logical exclusive or.
 
+    Args:
+        input: tensor of integers or bools.
+        other: integers or bools, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.bitwise_xor(ndgrad.tensor([5, 6]), ndgrad.tensor([3, 3]))
     tensor([6, 5])
@@ -674,6 +959,10 @@ def bitwise_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 @pointwise(bitwise.bitwise_not)
 def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Bitwise not; for booleans, logical not.
+
+    Args:
+        input: tensor of integers or bools.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.bitwise_not(ndgrad.tensor([0, 5]))
@@ -685,6 +974,11 @@ def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def bitwise_left_shift(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Shift the bits to the left: `input * 2 ** other`.
 
+    Args:
+        input: tensor of integers.
+        other: number of bits, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.bitwise_left_shift(ndgrad.tensor([1, 3]), ndgrad.tensor([2, 1]))
     tensor([4, 6])
@@ -695,6 +989,11 @@ def bitwise_left_shift(input: Tensor, other: TensorLike, *, out: Tensor | None =
 def bitwise_right_shift(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Shift the bits to the right: `input / 2 ** other`, rounded down.
 
+    Args:
+        input: tensor of integers.
+        other: number of bits, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.bitwise_right_shift(ndgrad.tensor([8, 7]), ndgrad.tensor([2, 1]))
     tensor([2, 3])
@@ -703,7 +1002,11 @@ def bitwise_right_shift(input: Tensor, other: TensorLike, *, out: Tensor | None 
 
 @pointwise(activation.sigmoid)
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`1 / (1 + exp(-input))`, without overflow.
+    """The logistic function `1 / (1 + exp(-input))`, without overflow.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.sigmoid(ndgrad.tensor([0.0, 2.0]))
@@ -715,6 +1018,10 @@ def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The element, or 0 if it is negative. The derivative at 0 is 0.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.relu(ndgrad.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -724,6 +1031,11 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(comparison.eq)
 def eq(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where two elements are equal.
+
+    Args:
+        input: tensor to compare.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.eq(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 3.0]))
@@ -735,6 +1047,11 @@ def eq(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 def ne(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where two elements differ.
 
+    Args:
+        input: tensor to compare.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.ne(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 3.0]))
     tensor([False,  True])
@@ -744,6 +1061,11 @@ def ne(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 @pointwise(comparison.lt)
 def lt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where `input < other`.
+
+    Args:
+        input: tensor to compare.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.lt(ndgrad.tensor([1.0, 3.0]), 2.0)
@@ -755,6 +1077,11 @@ def lt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 def le(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where `input <= other`.
 
+    Args:
+        input: tensor to compare.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.le(ndgrad.tensor([1.0, 2.0]), 2.0)
     tensor([True, True])
@@ -764,6 +1091,11 @@ def le(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 @pointwise(comparison.gt)
 def gt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where `input > other`.
+
+    Args:
+        input: tensor to compare.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.gt(ndgrad.tensor([1.0, 3.0]), 2.0)
@@ -775,6 +1107,11 @@ def gt(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 def ge(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where `input >= other`.
 
+    Args:
+        input: tensor to compare.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.ge(ndgrad.tensor([1.0, 2.0]), 2.0)
     tensor([False,  True])
@@ -784,6 +1121,11 @@ def ge(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor
 @pointwise(comparison.logical_and)
 def logical_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where both elements are true (not zero).
+
+    Args:
+        input: tensor of any dtype.
+        other: tensor of any dtype, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logical_and(ndgrad.tensor([1.0, 0.0]), ndgrad.tensor([2.0, 2.0]))
@@ -795,6 +1137,11 @@ def logical_and(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 def logical_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where either element is true (not zero).
 
+    Args:
+        input: tensor of any dtype.
+        other: tensor of any dtype, which broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.logical_or(ndgrad.tensor([1.0, 0.0]), ndgrad.tensor([0.0, 0.0]))
     tensor([ True, False])
@@ -804,6 +1151,11 @@ def logical_or(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -
 @pointwise(comparison.logical_xor)
 def logical_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """True where exactly one of two elements is true (not zero).
+
+    Args:
+        input: tensor of any dtype.
+        other: tensor of any dtype, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logical_xor(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([0.0, 2.0]))
@@ -815,6 +1167,10 @@ def logical_xor(input: Tensor, other: TensorLike, *, out: Tensor | None = None) 
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the element is false (zero).
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.logical_not(ndgrad.tensor([1.0, 0.0]))
     tensor([False,  True])
@@ -824,6 +1180,10 @@ def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(comparison.isnan)
 def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the element is not a number.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.isnan(ndgrad.tensor([1.0, float('nan')]))
@@ -835,6 +1195,10 @@ def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the element is infinite, in either direction.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.isinf(ndgrad.tensor([1.0, float('-inf')]))
     tensor([False,  True])
@@ -844,6 +1208,10 @@ def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(comparison.isfinite)
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the element is neither infinite nor NaN.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.isfinite(ndgrad.tensor([1.0, float('inf')]))
@@ -855,6 +1223,10 @@ def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the imaginary part is zero.
 
+    Args:
+        input: real or complex tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.isreal(ndgrad.tensor([1.0, 2.0]))
     tensor([True, True])
@@ -864,6 +1236,10 @@ def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @pointwise(comparison.signbit)
 def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the sign is negative, including minus zero.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.signbit(ndgrad.tensor([1.0, -0.0]))
@@ -875,7 +1251,7 @@ def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 _IN_PLACE = [name for name in __all__ if globals()[name].op.inplace and name != "abs"]  # complex has no abs_
 for _name in _IN_PLACE:
-    globals()[_name + "_"] = in_place(globals()[_name].op)
+    globals()[_name + "_"] = in_place(globals()[_name])
 
 METHODS = (*__all__, *(name + "_" for name in _IN_PLACE))
 

@@ -51,6 +51,11 @@ def _polynomial(name: str, family: str, x: Any, n: Any, out: Tensor | None, *, s
 def chebyshev_polynomial_t(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the first kind: cos(n arccos x).
 
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.chebyshev_polynomial_t(ndgrad.tensor([0.5]), 2)
     tensor([-0.5000])
@@ -60,6 +65,11 @@ def chebyshev_polynomial_t(x: TensorLike, n: TensorLike, *, out: Tensor | None =
 
 def chebyshev_polynomial_u(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the second kind: sin((n + 1) arccos x) / sin(arccos x).
+
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.chebyshev_polynomial_u(ndgrad.tensor([0.5]), 3)
@@ -71,6 +81,11 @@ def chebyshev_polynomial_u(x: TensorLike, n: TensorLike, *, out: Tensor | None =
 def chebyshev_polynomial_v(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the third kind.
 
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.chebyshev_polynomial_v(ndgrad.tensor([0.5]), 2)
     tensor([-1.])
@@ -80,6 +95,11 @@ def chebyshev_polynomial_v(x: TensorLike, n: TensorLike, *, out: Tensor | None =
 
 def chebyshev_polynomial_w(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the fourth kind.
+
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.chebyshev_polynomial_w(ndgrad.tensor([0.5]), 2)
@@ -91,6 +111,11 @@ def chebyshev_polynomial_w(x: TensorLike, n: TensorLike, *, out: Tensor | None =
 def hermite_polynomial_h(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Hermite polynomials of physicists: the first one is 2x.
 
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.hermite_polynomial_h(ndgrad.tensor([0.5]), 2)
     tensor([-1.])
@@ -100,6 +125,11 @@ def hermite_polynomial_h(x: TensorLike, n: TensorLike, *, out: Tensor | None = N
 
 def hermite_polynomial_he(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Hermite polynomials of probabilists: the first one is x.
+
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.hermite_polynomial_he(ndgrad.tensor([0.5]), 2)
@@ -111,6 +141,11 @@ def hermite_polynomial_he(x: TensorLike, n: TensorLike, *, out: Tensor | None = 
 def laguerre_polynomial_l(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Laguerre polynomials.
 
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.laguerre_polynomial_l(ndgrad.tensor([0.5]), 2)
     tensor([0.1250])
@@ -120,6 +155,11 @@ def laguerre_polynomial_l(x: TensorLike, n: TensorLike, *, out: Tensor | None = 
 
 def legendre_polynomial_p(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Legendre polynomials.
+
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.legendre_polynomial_p(ndgrad.tensor([0.5]), 2)
@@ -131,6 +171,11 @@ def legendre_polynomial_p(x: TensorLike, n: TensorLike, *, out: Tensor | None = 
 def shifted_chebyshev_polynomial_t(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the first kind of 2x - 1.
 
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.shifted_chebyshev_polynomial_t(ndgrad.tensor([0.75]), 2)
     tensor([-0.5000])
@@ -140,6 +185,11 @@ def shifted_chebyshev_polynomial_t(x: TensorLike, n: TensorLike, *, out: Tensor 
 
 def shifted_chebyshev_polynomial_u(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the second kind of 2x - 1.
+
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.shifted_chebyshev_polynomial_u(ndgrad.tensor([0.75]), 3)
@@ -151,6 +201,11 @@ def shifted_chebyshev_polynomial_u(x: TensorLike, n: TensorLike, *, out: Tensor 
 def shifted_chebyshev_polynomial_v(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the third kind of 2x - 1.
 
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.shifted_chebyshev_polynomial_v(ndgrad.tensor([0.75]), 2)
     tensor([-1.])
@@ -160,6 +215,11 @@ def shifted_chebyshev_polynomial_v(x: TensorLike, n: TensorLike, *, out: Tensor 
 
 def shifted_chebyshev_polynomial_w(x: TensorLike, n: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Chebyshev polynomials of the fourth kind of 2x - 1.
+
+    Args:
+        x: points, a tensor or a number.
+        n: degrees, a tensor or a number, which broadcast with `x`. At least one of both is a tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.shifted_chebyshev_polynomial_w(ndgrad.tensor([0.75]), 2)

@@ -51,7 +51,15 @@ def _reflection(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.geqrf:
-    """R with the vectors of the reflections, whose product is Q, below its diagonal; and their factors tau.
+    """Return R with the vectors of the reflections below its diagonal, and the factors tau of the reflections. The
+    product of the reflections is Q.
+
+    Args:
+        input: matrices of shape (..., m, n).
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        A tensor of shape (..., m, n), and tau of shape (..., min(m, n)).
 
     >>> import ndgrad
     >>> a, tau = ndgrad.geqrf(ndgrad.tensor([[3.0, 1.0], [4.0, 2.0]]))
@@ -99,8 +107,15 @@ def geqrf(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> return_
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """Q @ other for the full Q of `geqrf`; other @ Q if `left` is False, and with Q^H if `transpose` is
-    True.
+    """Multiply a matrix by the square Q of `geqrf`: `Q @ other`.
+
+    Args:
+        input: vectors of the reflections below the diagonal, of shape (..., m, k), as `geqrf` returns them.
+        tau: factors of the reflections, as `geqrf` returns them.
+        other: matrices to multiply.
+        left: whether Q is on the left of `other`.
+        transpose: whether Q is replaced by its adjoint.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[3.0, 1.0], [4.0, 2.0]])

@@ -90,6 +90,13 @@ class SolveInfo(NamedTuple):
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of square matrices.
 
+    Args:
+        A: square matrices of shape (..., n, n).
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if a matrix is singular.
+
     >>> import ndgrad
     >>> ndgrad.linalg.inv(ndgrad.tensor([[2.0, 0.0], [0.0, 4.0]]))
     tensor([[0.5000, 0.0000],
@@ -103,6 +110,15 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 @takes_out
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """Solve A X = B (X A = B unless `left`), for one or several right-hand sides.
+
+    Args:
+        A: square matrices of shape (..., n, n).
+        B: right-hand sides of shape (..., n, k), or vectors of shape (n,) or (..., n).
+        left: whether A is on the left of X.
+        out: tensor that receives the result.
+
+    Raises:
+        LinAlgError: if a matrix is singular.
 
     >>> import ndgrad
     >>> ndgrad.linalg.solve(ndgrad.tensor([[2.0, 0.0], [0.0, 4.0]]), ndgrad.tensor([2.0, 2.0]))
@@ -132,6 +148,14 @@ def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Solve A X = B (X A = B unless `left`) for triangular A; the other triangle is ignored.
+
+    Args:
+        A: triangular matrices of shape (..., n, n).
+        B: right-hand sides of shape (..., n, k), or (..., k, n) if `left` is False.
+        upper: whether A is upper triangular.
+        left: whether A is on the left of X.
+        unitriangular: whether the diagonal of A counts as ones and is not read.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[1.0, 1.0], [0.0, 2.0]])
@@ -165,6 +189,17 @@ def pinv(
 
     By default rtol is the larger size times the precision of the dtype, or 0 if atol is given.
 
+    Args:
+        A: matrices of shape (..., m, n).
+        rcond: old name of `rtol`.
+        hermitian: whether the matrices are Hermitian. Their eigenvalues are computed then, which is faster.
+        atol: absolute tolerance, a number or one for each matrix. The default is 0.
+        rtol: tolerance relative to the largest singular value, a number or one for each matrix.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape (..., n, m).
+
     >>> import ndgrad
     >>> ndgrad.linalg.pinv(ndgrad.tensor([[2.0, 0.0], [0.0, 0.0]]))
     tensor([[0.5000, 0.0000],
@@ -193,6 +228,15 @@ def lstsq(
 
     The results are torch's: residuals if there are more equations than unknowns and the rank is full (drivers gels,
     gelsd, gelss), the rank (all drivers but gels), the singular values (gelsd, gelss).
+
+    Args:
+        A: matrices of shape (..., m, n).
+        B: right-hand sides of shape (..., m, k), or vectors of shape (m,) or (..., m).
+        rcond: tolerance relative to the largest singular value, below which a singular value counts as zero. The
+            default is max(m, n) times the precision of the dtype.
+        driver: name of the LAPACK routine whose results are returned: `"gels"`, `"gelsy"`, `"gelsd"` or `"gelss"`.
+            `"gels"` assumes full rank and ignores `rcond` if m >= n. The default returns what `"gelsy"` does.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> A = ndgrad.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
@@ -243,6 +287,17 @@ def lstsq(
 def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A as a map from its last dimensions to its first `ind`.
 
+    Args:
+        A: tensor whose first `ind` sizes have the same product as the other sizes.
+        ind: number of dimensions that form the rows.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape `A.shape[ind:] + A.shape[:ind]`.
+
+    Raises:
+        LinAlgError: if the map is singular.
+
     >>> import ndgrad
     >>> ndgrad.linalg.tensorinv(2 * ndgrad.eye(6).reshape(2, 3, 6)).shape
     ndgrad.Size([6, 2, 3])
@@ -265,6 +320,12 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
 @takes_out
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None) -> Tensor:
     """Solve tensordot(A, X, X.ndim) = B. The dimensions `dims` of A are first moved to its end.
+
+    Args:
+        A: tensor of shape `B.shape + X.shape`, after `dims` are moved.
+        B: right-hand side.
+        dims: dimensions of A that are moved to its end. The default is none.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.linalg.tensorsolve(2 * ndgrad.eye(4).reshape(2, 2, 4), ndgrad.ones(2, 2))
@@ -324,6 +385,11 @@ def inv_ex(A: Tensor, *, check_errors: bool = False, out: tuple[Tensor, Tensor] 
 
     If `info` is not 0, there is no inverse, and the result contains infinities and NaN.
 
+    Args:
+        A: square matrices of shape (..., n, n).
+        check_errors: whether a singular matrix raises LinAlgError.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.linalg.inv_ex(ndgrad.tensor([[[2.0]], [[0.0]]])).info
     tensor([0, 1], dtype=ndgrad.int32)
@@ -349,6 +415,13 @@ def solve_ex(
     """The solution, and in `info` the first zero pivot of each matrix, counted from 1, or 0.
 
     If `info` is not 0, the matrix is singular, and the result contains infinities and NaN.
+
+    Args:
+        A: square matrices of shape (..., n, n).
+        B: right-hand sides of shape (..., n, k), or vectors of shape (n,) or (..., n).
+        left: whether A is on the left of X.
+        check_errors: whether a singular matrix raises LinAlgError.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> ndgrad.linalg.solve_ex(ndgrad.tensor([[2.0]]), ndgrad.tensor([6.0])).result

@@ -37,6 +37,10 @@ def _run(op: Op, args: tuple[TensorLike, ...], out: Tensor | None, **settings: A
 def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the gamma function.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.gammaln(ndgrad.tensor([1.0, 5.0]))
     tensor([0.0000, 3.1781])
@@ -46,6 +50,10 @@ def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The derivative of `gammaln`.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.digamma(ndgrad.tensor([1.0, 2.0]))
@@ -67,6 +75,11 @@ def _check_order(n: int) -> int:
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of `digamma`.
 
+    Args:
+        n: order of the derivative, at least 0.
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.polygamma(1, ndgrad.tensor([1.0]))
     tensor([1.6449])
@@ -77,6 +90,10 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def polygamma_method(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of `digamma`, of this tensor.
 
+    Args:
+        self: real tensor.
+        n: order of the derivative, at least 0.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).polygamma(1)
     tensor([1.6449])
@@ -86,6 +103,10 @@ def polygamma_method(self: Tensor, n: int) -> Tensor:
 
 def polygamma_(self: Tensor, n: int) -> Tensor:
     """In-place version of `polygamma`.
+
+    Args:
+        self: tensor to change.
+        n: order of the derivative, at least 0.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).polygamma_(1)
@@ -111,6 +132,11 @@ def _check_dimension(input: Tensor, p: int) -> int:
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p.
 
+    Args:
+        input: real tensor, with elements above (p - 1) / 2.
+        p: dimension, at least 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.mvlgamma(ndgrad.tensor([2.0]), 1)
     tensor([0.])
@@ -120,6 +146,10 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
 
 def mvlgamma_(self: Tensor, p: int) -> Tensor:
     """In-place version of `mvlgamma`.
+
+    Args:
+        self: tensor to change, with elements above (p - 1) / 2.
+        p: dimension, at least 1.
 
     >>> import ndgrad
     >>> ndgrad.tensor([2.0]).mvlgamma_(1)
@@ -134,6 +164,11 @@ multigammaln = mvlgamma
 def gammainc(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The regularised lower incomplete gamma function P(input, other), differentiable in both arguments.
 
+    Args:
+        input: shape parameters, not negative.
+        other: limits of the integral, not negative, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.gammainc(ndgrad.tensor([1.0]), ndgrad.tensor([0.5]))
     tensor([0.3935])
@@ -143,6 +178,11 @@ def gammainc(input: TensorLike, other: TensorLike, *, out: Tensor | None = None)
 
 def gammaincc(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The regularised upper incomplete gamma function Q = 1 - P, differentiable in both.
+
+    Args:
+        input: shape parameters, not negative.
+        other: limits of the integral, not negative, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.gammaincc(ndgrad.tensor([1.0]), ndgrad.tensor([0.5]))
@@ -154,6 +194,11 @@ def gammaincc(input: TensorLike, other: TensorLike, *, out: Tensor | None = None
 def betaln(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the absolute value of the beta function; not in torch, named as in scipy.special.
 
+    Args:
+        input: first arguments of the beta function.
+        other: second arguments, which broadcast with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.betaln(ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
     tensor([-0.6931])
@@ -163,6 +208,11 @@ def betaln(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -
 
 def zeta(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Hurwitz's zeta function: the sum over k >= 0 of (k + other)^-input, differentiable in `other`.
+
+    Args:
+        input: exponents, above 1.
+        other: shifts of the sum, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.zeta(2.0, ndgrad.tensor([1.0]))
@@ -175,7 +225,11 @@ def zeta(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> 
 
 
 def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(x^2) erfc(x): the complementary error function without its underflow.
+    """Return the scaled complementary error function exp(x^2) erfc(x), which does not underflow.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.erfcx(ndgrad.tensor([0.0, 100.0]))
@@ -187,6 +241,10 @@ def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The probability that a standard normal variable is less than the input.
 
+    Args:
+        input: limits of the probability.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.ndtr(ndgrad.tensor([0.0, 1.96]))
     tensor([0.5000, 0.9750])
@@ -196,6 +254,10 @@ def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverse of `ndtr`.
+
+    Args:
+        input: probabilities between 0 and 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.ndtri(ndgrad.tensor([0.5, 0.975]))
@@ -207,6 +269,10 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of `ndtr`, exact even far in the tail.
 
+    Args:
+        input: limits of the probability.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.log_ndtr(ndgrad.tensor([-10.0]))
     tensor([-53.2313])
@@ -215,7 +281,11 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-x log(x), 0 at 0 and minus infinity below.
+    """Return the entropy -x log(x) of each element: 0 at 0 and minus infinity below.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.entr(ndgrad.tensor([0.0, 0.5, -1.0]))
@@ -225,7 +295,12 @@ def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def xlog1py(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) -> Tensor:
-    """input * log1p(other), and 0 if the input is 0.
+    """Return `input * log1p(other)`, and 0 for each zero of `input`.
+
+    Args:
+        input: factors.
+        other: arguments of the logarithm, which broadcast with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.xlog1py(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([-1.0, 1.0]))
@@ -240,6 +315,10 @@ def xlog1py(input: TensorLike, other: TensorLike, *, out: Tensor | None = None) 
 def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 0.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.i0(ndgrad.tensor([0.0, 1.0]))
     tensor([1.0000, 1.2661])
@@ -248,7 +327,11 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(-|x|) i0(x), which does not overflow.
+    """Return the scaled Bessel function exp(-|x|) i0(x), which does not overflow.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.i0e(ndgrad.tensor([1.0, 1000.0]))
@@ -260,6 +343,10 @@ def i0e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the first kind of order 1.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.i1(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 0.5652])
@@ -268,7 +355,11 @@ def i1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def i1e(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(-|x|) i1(x), which does not overflow.
+    """Return the scaled Bessel function exp(-|x|) i1(x), which does not overflow.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.i1e(ndgrad.tensor([1.0, 1000.0]))
@@ -283,6 +374,10 @@ modified_bessel_i0, modified_bessel_i1 = i0, i1
 def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Airy's function Ai, a solution of y'' = x y.
 
+    Args:
+        x: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.airy_ai(ndgrad.tensor([0.0, 1.0]))
     tensor([0.3550, 0.1353])
@@ -292,6 +387,10 @@ def airy_ai(x: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the first kind of order 0.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.bessel_j0(ndgrad.tensor([0.0, 1.0]))
@@ -303,6 +402,10 @@ def bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the first kind of order 1.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.bessel_j1(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 0.4401])
@@ -312,6 +415,10 @@ def bessel_j1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the second kind of order 0.
+
+    Args:
+        input: real tensor, with positive elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.bessel_y0(ndgrad.tensor([1.0]))
@@ -323,6 +430,10 @@ def bessel_y0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Bessel function of the second kind of order 1.
 
+    Args:
+        input: real tensor, with positive elements.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.bessel_y1(ndgrad.tensor([1.0]))
     tensor([-0.7812])
@@ -332,6 +443,10 @@ def bessel_y1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the second kind of order 0.
+
+    Args:
+        input: real tensor, with positive elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.modified_bessel_k0(ndgrad.tensor([1.0]))
@@ -343,6 +458,10 @@ def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function of the second kind of order 1.
 
+    Args:
+        input: real tensor, with positive elements.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.special.modified_bessel_k1(ndgrad.tensor([1.0]))
     tensor([0.6019])
@@ -351,7 +470,11 @@ def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(x) modified_bessel_k0(x), which does not underflow.
+    """Return the scaled Bessel function exp(x) modified_bessel_k0(x), which does not underflow.
+
+    Args:
+        input: real tensor, with positive elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.scaled_modified_bessel_k0(ndgrad.tensor([1.0]))
@@ -361,7 +484,11 @@ def scaled_modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Te
 
 
 def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """exp(x) modified_bessel_k1(x), which does not underflow.
+    """Return the scaled Bessel function exp(x) modified_bessel_k1(x), which does not underflow.
+
+    Args:
+        input: real tensor, with positive elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.scaled_modified_bessel_k1(ndgrad.tensor([1.0]))
@@ -371,7 +498,11 @@ def scaled_modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Te
 
 
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sin(x) / x, 1 at 0: the spherical Bessel function of the first kind of order 0.
+    """Return the spherical Bessel function of the first kind of order 0: sin(x) / x, and 1 at 0.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.special.spherical_bessel_j0(ndgrad.tensor([0.0, 1.0]))

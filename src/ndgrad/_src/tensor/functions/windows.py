@@ -88,6 +88,11 @@ def _signal_window(
 def bartlett(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
     """A triangle that is 0 at its ends.
 
+    Args:
+        M: number of points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
@@ -96,7 +101,12 @@ def bartlett(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> 
 
 
 def blackman(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """Three cosine terms: 0.42 - 0.5 cos(x) + 0.08 cos(2x).
+    """Return Blackman's window, with three cosine terms: 0.42 - 0.5 cos(x) + 0.08 cos(2x), where x covers one turn.
+
+    Args:
+        M: number of points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.blackman(5)[1:4]
@@ -108,6 +118,11 @@ def blackman(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> 
 def cosine(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
     """Half a period of the sine.
 
+    Args:
+        M: number of points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.signal.windows.cosine(4)
     tensor([0.3827, 0.9239, 0.9239, 0.3827])
@@ -118,7 +133,14 @@ def cosine(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Te
 def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Unpack[FactoryOptions]
 ) -> Tensor:
-    """exp(-|k - center| / tau); the centre of a symmetric window is its middle.
+    """Return an exponential window exp(-|k - center| / tau).
+
+    Args:
+        M: number of points.
+        center: position of the maximum, only with `sym=False`. The default is the middle.
+        tau: number of points in which the window falls by the factor e.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.exponential(3)
@@ -144,6 +166,12 @@ def exponential(
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
     """A normal density without its constant factor: exp(-(k - middle)^2 / (2 std^2)).
 
+    Args:
+        M: number of points.
+        std: standard deviation, in points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.signal.windows.gaussian(3)
     tensor([0.6065, 1.0000, 0.6065])
@@ -155,6 +183,12 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Unpack[Fa
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
     """A sum of cosines with alternating signs: a[0] - a[1] cos(x) + a[2] cos(2x) - ...
+
+    Args:
+        M: number of points.
+        a: coefficients of the cosines, where x covers one turn.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.general_cosine(3, a=[0.5, 0.5])
@@ -169,7 +203,13 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: U
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """alpha - (1 - alpha) cos(x).
+    """Return a window with one cosine term: alpha - (1 - alpha) cos(x), where x covers one turn.
+
+    Args:
+        M: number of points.
+        alpha: constant term.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.general_hamming(3, alpha=0.75)
@@ -179,7 +219,12 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
 
 
 def hamming(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """0.54 - 0.46 cos(x).
+    """Return Hamming's window 0.54 - 0.46 cos(x), where x covers one turn.
+
+    Args:
+        M: number of points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.hamming(3)
@@ -189,7 +234,12 @@ def hamming(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> T
 
 
 def hann(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """0.5 - 0.5 cos(x).
+    """Return Hann's window 0.5 - 0.5 cos(x), where x covers one turn.
+
+    Args:
+        M: number of points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.hann(5)
@@ -200,6 +250,12 @@ def hann(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tens
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
     """The Bessel function I0 of beta times a half circle, divided by its value in the middle.
+
+    Args:
+        M: number of points.
+        beta: shape of the window, at least 0. Larger values make it narrower.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.kaiser(3, beta=1.0)
@@ -212,6 +268,11 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Unpack[Fa
 
 def nuttall(M: int, *, sym: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
     """Four cosine terms, with small values at the ends.
+
+    Args:
+        M: number of points.
+        sym: whether the window is symmetric. If False, it is one period of a periodic function, for spectra.
+        **options: `dtype` (float32 or float64), `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.signal.windows.nuttall(3)
@@ -243,7 +304,12 @@ def _window(
 
 
 def bartlett_window(window_length: int, periodic: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """A triangle.
+    """Return a triangle that is 0 at its start.
+
+    Args:
+        window_length: number of points.
+        periodic: whether the window is one period of a periodic function, for spectra. If False, it is symmetric.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.bartlett_window(4)
@@ -253,7 +319,12 @@ def bartlett_window(window_length: int, periodic: bool = True, **options: Unpack
 
 
 def blackman_window(window_length: int, periodic: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """0.42 - 0.5 cos(x) + 0.08 cos(2x).
+    """Return Blackman's window 0.42 - 0.5 cos(x) + 0.08 cos(2x), where x covers one turn.
+
+    Args:
+        window_length: number of points.
+        periodic: whether the window is one period of a periodic function, for spectra. If False, it is symmetric.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.blackman_window(4)[1:]
@@ -269,7 +340,14 @@ def hamming_window(
     beta: float = 0.46,
     **options: Unpack[FactoryOptions],
 ) -> Tensor:
-    """alpha - beta cos(x).
+    """Return Hamming's window alpha - beta cos(x), where x covers one turn.
+
+    Args:
+        window_length: number of points.
+        periodic: whether the window is one period of a periodic function, for spectra. If False, it is symmetric.
+        alpha: constant term.
+        beta: factor of the cosine.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.hamming_window(2)
@@ -279,7 +357,12 @@ def hamming_window(
 
 
 def hann_window(window_length: int, periodic: bool = True, **options: Unpack[FactoryOptions]) -> Tensor:
-    """0.5 - 0.5 cos(x).
+    """Return Hann's window 0.5 - 0.5 cos(x), where x covers one turn.
+
+    Args:
+        window_length: number of points.
+        periodic: whether the window is one period of a periodic function, for spectra. If False, it is symmetric.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.hann_window(4)
@@ -292,6 +375,12 @@ def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **options: Unpack[FactoryOptions]
 ) -> Tensor:
     """The Bessel function I0 of beta times a half circle, divided by its value in the middle.
+
+    Args:
+        window_length: number of points.
+        periodic: whether the window is one period of a periodic function, for spectra. If False, it is symmetric.
+        beta: shape of the window. Larger values make it narrower.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.kaiser_window(2, beta=1.0)

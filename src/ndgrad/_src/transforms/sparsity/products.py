@@ -284,6 +284,15 @@ def _parse_pattern(name: str, pattern: Any, columns: int) -> Pattern:
 class SparseJacobian(_Prepared):
     """The Jacobian of a function, if it is sparse, prepared by `sparse_jacobian`.
 
+    Args:
+        func: function that returns tensors.
+        args: example of the arguments, whose shapes and dtypes are those of later calls.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        mode: `"forward"` (jvp), `"reverse"` (vjp) or `"auto"`, which takes the one with fewer products.
+        format: format of the result: `"csr"`, `"csc"` or `"coo"`.
+        chunk_size: largest number of products that run together. None means all.
+        pattern: sparse matrix with an entry wherever the Jacobian may differ from zero. None traces `func`.
+
     >>> import ndgrad
     >>> ndgrad.func.sparse_jacobian(lambda x: x[1:] * x[:-1], ndgrad.zeros(9))
     <SparseJacobian 8 x 9, 16 entries in 2 products>
@@ -386,9 +395,14 @@ def sparse_jacobian(
     products as the band is wide. Rows are the elements of the outputs, columns those of the arguments in `argnums`, in
     the order of their structure.
 
-    `mode` is "forward" (jvp), "reverse" (vjp) or "auto", which takes the one with fewer products. `format` is the
-    format of the result: "csr", "csc" or "coo". `chunk_size` limits the number of products that run together. `pattern`
-    replaces the traced pattern by a sparse matrix with an entry wherever the Jacobian may differ from zero.
+    Args:
+        func: function that returns tensors.
+        *args: example of the arguments, whose shapes and dtypes are those of later calls.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        mode: `"forward"` (jvp), `"reverse"` (vjp) or `"auto"`, which takes the one with fewer products.
+        format: format of the result: `"csr"`, `"csc"` or `"coo"`.
+        chunk_size: largest number of products that run together. None means all.
+        pattern: sparse matrix with an entry wherever the Jacobian may differ from zero. None traces `func`.
 
     >>> import ndgrad
     >>> second_difference = lambda x: x[2:] - 2 * x[1:-1] ** 3 + x[:-2]
@@ -407,6 +421,14 @@ def sparse_jacobian(
 @set_module("ndgrad.func")
 class SparseHessian(_Prepared):
     """The Hessian of a scalar function, if it is sparse, prepared by `sparse_hessian`.
+
+    Args:
+        func: function that returns a 0-d tensor.
+        args: example of the arguments, whose shapes and dtypes are those of later calls.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        format: format of the result: `"csr"`, `"csc"` or `"coo"`.
+        chunk_size: largest number of products that run together. None means all.
+        pattern: sparse matrix with an entry wherever the Hessian may differ from zero. None traces `func`.
 
     >>> import ndgrad
     >>> ndgrad.func.sparse_hessian(lambda x: (x[1:] * x[:-1]).sum() + (x**3).sum(), ndgrad.zeros(9))
@@ -479,8 +501,15 @@ def sparse_hessian(
 
     The result is called at any point and returns a SciPy sparse array. It takes one Hessian-vector product per colour
     of a star colouring, which uses the symmetry. The pattern is that of the gradient's Jacobian: the index sets are
-    propagated through the ops of the backward pass too, so linear parts add nothing. Arguments as for
-    `sparse_jacobian`.
+    propagated through the ops of the backward pass too, so linear parts add nothing.
+
+    Args:
+        func: function that returns a 0-d tensor.
+        *args: example of the arguments, whose shapes and dtypes are those of later calls.
+        argnums: index of the positional argument to differentiate, or a tuple of several.
+        format: format of the result: `"csr"`, `"csc"` or `"coo"`.
+        chunk_size: largest number of products that run together. None means all.
+        pattern: sparse matrix with an entry wherever the Hessian may differ from zero. None traces `func`.
 
     >>> import ndgrad
     >>> rosenbrock = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
