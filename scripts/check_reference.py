@@ -30,14 +30,25 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
     "ndgrad.array_api.",
+    "ndgrad.autograd.",
+    "ndgrad.compat.",
     "ndgrad.fft.",
     "ndgrad.func.",
+    "ndgrad.functorch.",
+    "ndgrad.implicit.",
+    "ndgrad.library.",
     "ndgrad.linalg.",
     "ndgrad.masked.",
+    "ndgrad.nested.",
     "ndgrad.npz.",
     "ndgrad.numpy.",
+    "ndgrad.overrides.",
+    "ndgrad.pytree.",
     "ndgrad.signal.",
+    "ndgrad.sparse.",
     "ndgrad.special.",
+    "ndgrad.testing.",
+    "ndgrad.viz.",
 )  # fmt: skip
 
 

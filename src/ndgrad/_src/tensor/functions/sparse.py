@@ -360,6 +360,9 @@ class check_sparse_tensor_invariants:
     """torch's switch for checks of structures, as a context manager, a decorator or `enable()`. ndgrad always checks,
     so it only stores its setting.
 
+    Args:
+        enable: setting inside the block.
+
     >>> import ndgrad
     >>> with ndgrad.sparse.check_sparse_tensor_invariants():
     ...     ndgrad.sparse.check_sparse_tensor_invariants.is_enabled()
