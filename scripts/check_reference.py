@@ -29,6 +29,7 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
+    "ndgrad.Tensor.",
     "ndgrad.array_api.",
     "ndgrad.autograd.",
     "ndgrad.compat.",

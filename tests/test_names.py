@@ -14,7 +14,7 @@ from tests.torch_parity import names
 from tests.torch_parity.names.__main__ import ABSENT, PARITY, parity_page
 
 ANEW = "write it anew with `python -m tests.torch_parity.names`"
-DIFFERENCES = (Path(__file__).parents[1] / "docs" / "differences.md").read_text(encoding="utf-8")
+DIFFERENCES = "\n".join(p.read_text(encoding="utf-8") for p in (Path(__file__).parents[1] / "docs" / "differences").glob("*.md"))
 
 
 def test_no_name_is_absent_without_a_reason():

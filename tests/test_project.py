@@ -124,7 +124,7 @@ def test_links_of_page_lead_somewhere(page):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        home = page if not path else page.parent / path
+        home = page if not path else (page.parent / path).resolve()
         if any(home.is_relative_to(ROOT / "docs" / made) for made in MADE):
             continue
         if not home.exists() or (anchor and home.suffix == ".md" and anchor not in anchors_of(home)):

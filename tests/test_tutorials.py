@@ -83,3 +83,32 @@ def test_notebook_runs_and_marks_the_cells_that_raise():
 def test_last_line_of_a_drawing_cell_is_the_picture():
     cells = tutorials.cells_of('# A\n\n```python\nx = 1\nchart.save("a.svg")\n```\n\n![a picture](pictures/a.svg)\n\nText.\n')
     assert [cell.source for cell in cells] == ["# A", "x = 1\nchart", "Text."]
+
+
+def test_list_of_recipes_has_every_question():
+    docs = tutorials.FOLDER.parent
+    listed = re.findall(r"^- \[(.*)\]\(recipes/([\w-]+)\.md#", (docs / "recipes.md").read_text(encoding="utf-8"), re.MULTILINE)
+    asked = {path.stem: path.read_text(encoding="utf-8") for path in (docs / "recipes").glob("*.md")}
+    assert set(listed) == {(q, name) for name, page in asked.items() for q in re.findall(r"^## (.*)$", page, re.MULTILINE)}
+    assert len(listed) == len(set(listed)) >= 40
+
+
+@pytest.mark.parametrize("name", ["training", "files", "derivatives", "science", "speed"])
+def test_recipe_is_a_question_with_code_and_a_short_answer(name):
+    page = (tutorials.FOLDER.parent / "recipes" / f"{name}.md").read_text(encoding="utf-8")
+    for recipe in page.split("\n## ")[1:]:
+        question, _, body = recipe.partition("\n")
+        assert question.endswith("?"), question
+        (block,) = python_blocks_of(body)
+        assert block.no_run is None, question
+        assert len(block.text.strip().splitlines()) <= 18, question
+        assert len(re.sub(r"```python.*?```", "", body, flags=re.DOTALL).split()) < 60, question
+
+
+def test_list_of_differences_names_every_entry_on_its_page():
+    docs = tutorials.FOLDER.parent
+    index = (docs / "differences.md").read_text(encoding="utf-8")
+    for page in (docs / "differences").glob("*.md"):
+        entries = re.findall(r"^\| `([\w-]+)`", page.read_text(encoding="utf-8"), re.MULTILINE)
+        (row,) = re.findall(rf"^\| \[.*\]\(differences/{page.stem}\.md\) \| (.*) \|$", index, re.MULTILINE)
+        assert re.findall(r"`([\w-]+)`", row) == entries

@@ -173,8 +173,8 @@ def docstring(value: Any) -> str:
 
 @functools.cache
 def differences() -> dict[str, tuple[str, str]]:
-    """Return entry of docs/differences.md -> torch's behaviour, ndgrad's behaviour."""
-    page = (ROOT / "docs" / "differences.md").read_text(encoding="utf-8")
+    """Return entry of docs/differences/ -> torch's behaviour, ndgrad's behaviour."""
+    page = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "docs" / "differences").glob("*.md")))
     rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \|", page, flags=re.MULTILINE)
     return {name: (theirs, ours) for name, theirs, ours in rows}
 
@@ -248,6 +248,13 @@ class Writer:
             if target is not None:
                 return f"#{candidate}" if target == self.page else f"{self.up}{target}.html#{candidate}"
         return None
+
+    def summary(self, name: str) -> str:
+        """Return the first sentence about a name, or the value of a constant."""
+        value = get(self.namespace, name)
+        if _is_plain(value):
+            return _of_value(value)
+        return markup.inline(markup.first_sentence(docstring(value)), lambda name: None)
 
     def entry(self, name: str) -> str:
         value = get(self.namespace, name)

@@ -91,6 +91,8 @@ _GREEK = {
     "sigma": "σ",
     "mu": "μ",
     "theta": "θ",
+    "lmbda": "λ",
+    "phi": "φ",
 }
 _NAMED = {
     "LN2": "<mi>ln</mi><mn>2</mn>",
@@ -98,6 +100,16 @@ _NAMED = {
     "PI": "<mi>π</mi>",
     "TWO_PI": "<mn>2</mn><mi>π</mi>",
 }
+#: Functions with a usual symbol or a usual name other than their own.
+_FUNCTIONS = {
+    "log": "ln", "gamma": "Γ", "digamma": "ψ", "zeta": "ζ", "ndtr": "Φ", "sigmoid": "σ", "maximum": "max", "minimum": "min", "sign": "sgn", "gammainc": "P",
+    "lambertw": "W", "arctan2": "atan2", "igamma": "P", "hypot": "hypot",
+}  # fmt: skip
+#: Functions of an order and an argument, written with the order as an index.
+_INDEXED = {
+    "jv": "J", "yv": "Y", "iv": "I", "kv": "K", "hankel1": "H", "yn": "Y", "expn": "E", "chebyshev_polynomial": "T", "hermite_polynomial": "H",
+    "hermite_e_polynomial": "He",
+}  # fmt: skip
 _COMPARE = {ast.Eq: "=", ast.NotEq: "≠", ast.Lt: "&lt;", ast.LtE: "≤", ast.Gt: "&gt;", ast.GtE: "≥"}
 
 
@@ -115,6 +127,72 @@ def formula(expression: ast.expr, scope: Mapping[str, Any] | None = None) -> str
     except _Unsaid:
         return None
     return None if len(made) > 4000 else made
+
+
+def derivative(expression: ast.expr, result: str) -> ast.expr:
+    """Return a rule as a mathematical expression: the tangent `t` is 1, and the op's result has the name `result`."""
+    return _Derivative(result).visit(copy.deepcopy(expression))
+
+
+class _Derivative(ast.NodeTransformer):
+    """Puts 1 for `t`, leaves out factors of 1, and writes masks as cases."""
+
+    def __init__(self, result: str) -> None:
+        self.result = result
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id == "t":
+            return ast.Constant(1)
+        return ast.Name({"out": self.result, "g": f"bar_{self.result}"}.get(node.id, node.id))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        inside = self.visit(node.operand)
+        if isinstance(node.op, ast.Invert):
+            return _negate(inside)
+        return ast.UnaryOp(node.op, inside)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        left, right = self.visit(node.left), self.visit(node.right)
+        if isinstance(node.op, ast.Mult):
+            for one, other in ((left, right), (right, left)):
+                if _number_of(one) == 1:
+                    return other
+                if _number_of(one) == -1:
+                    return ast.UnaryOp(ast.USub(), other)
+                if _number_of(one) == 0.5:
+                    return ast.BinOp(other, ast.Div(), ast.Constant(2))
+                if _number_of(one) == -0.5:
+                    return ast.UnaryOp(ast.USub(), ast.BinOp(other, ast.Div(), ast.Constant(2)))
+        return ast.BinOp(left, node.op, right)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        arguments = [self.visit(a) for a in node.args]
+        if name == "zeros_like":
+            return ast.Constant(0)
+        if name == "keep" and len(arguments) == 2:
+            return ast.IfExp(arguments[1], arguments[0], ast.Constant(0))
+        if name == "where" and len(arguments) == 3:
+            return ast.IfExp(*arguments)
+        if name == "logical_not":
+            return _negate(arguments[0])
+        return ast.Call(node.func, arguments, [])
+
+
+def _number_of(node: ast.expr) -> float | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inside = _number_of(node.operand)
+        return None if inside is None else -inside
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) else None
+
+
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.LtE: ast.Gt, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE}
+
+
+def _negate(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITE:
+        return ast.Compare(node.left, [_OPPOSITE[type(node.ops[0])]()], node.comparators)
+    return ast.UnaryOp(ast.Not(), node)
 
 
 class _Constants(ast.NodeTransformer):
@@ -144,6 +222,8 @@ def _fenced(inside: str, left: str = "(", right: str = ")") -> str:
 def _name(name: str) -> str:
     if name in _NAMED:
         return _row(_NAMED[name])
+    if name.startswith("bar_"):
+        return f"<mover>{_name(name[4:])}{_op('¯')}</mover>"
     name = _GREEK.get(name, name)
     if found := re.fullmatch(r"([a-z]+)(\d)", name):
         return f"<msub><mi>{found[1]}</mi><mn>{found[2]}</mn></msub>"
@@ -189,32 +269,43 @@ def _term(node: ast.expr) -> tuple[str, int]:
             return _row(_tight(left, 2), _op("&#x2062;", lspace="0.15em"), _tight(right, 2)), 2
         case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as sign, right=right):
             return _row(_tight(left, 1), _op("∧" if isinstance(sign, ast.BitAnd) else "∨"), _tight(right, 1)), 0
-        case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _COMPARE:
-            return _row(_tight(left, 1), _op(_COMPARE[type(sign)]), _tight(right, 1)), 0
+        case ast.Compare(left=left, ops=signs, comparators=rights) if all(type(sign) in _COMPARE for sign in signs):
+            pairs = [(_op(_COMPARE[type(sign)]), _tight(right, 1)) for sign, right in zip(signs, rights)]
+            return _row(_tight(left, 1), *(part for pair in pairs for part in pair)), 0
         case ast.IfExp(test=ast.Compare(ops=[ast.Is() | ast.IsNot()])):
             raise _Unsaid
         case ast.IfExp(test=test, body=body, orelse=other):
             return _cases(test, body, other), 4
-        case ast.Call(func=called, args=arguments, keywords=keywords):
-            return _call(called, arguments, keywords)
+        case ast.BoolOp(op=sign, values=values):
+            return _row(_op("∧" if isinstance(sign, ast.And) else "∨").join(_tight(v, 0) for v in values)), 0
+        case ast.Call(func=called, args=arguments):
+            return _call(called, arguments)
     raise _Unsaid
 
 
 def _cases(test: ast.expr, body: ast.expr, other: ast.expr) -> str:
-    first = f"<mtr><mtd>{_row(_term(body)[0])}</mtd><mtd><mtext>if&#160;</mtext>{_row(_term(test)[0])}</mtd></mtr>"
-    second = f"<mtr><mtd>{_row(_term(other)[0])}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>"
-    return _row(_op("{", stretchy="true"), f'<mtable columnalign="left">{first}{second}</mtable>')
+    """Return a brace with a line per case. A case inside the last one is another line."""
+    lines = [_case(body, test)]
+    while isinstance(other, ast.IfExp):
+        lines.append(_case(other.body, other.test))
+        other = other.orelse
+    lines.append(f"<mtr><mtd>{_row(_term(other)[0])}</mtd><mtd><mtext>otherwise</mtext></mtd></mtr>")
+    return _row(_op("{", stretchy="true"), f'<mtable columnalign="left">{"".join(lines)}</mtable>')
 
 
-def _call(called: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword]) -> tuple[str, int]:
+def _case(value: ast.expr, test: ast.expr) -> str:
+    return f"<mtr><mtd>{_row(_term(value)[0])}</mtd><mtd><mtext>if&#160;</mtext>{_row(_term(test)[0])}</mtd></mtr>"
+
+
+def _call(called: ast.expr, arguments: list[ast.expr]) -> tuple[str, int]:
     match called:
         case ast.Attribute(value=ast.Name(id="ops" | "np" | "numpy" | "math"), attr=name) | ast.Name(id=name):
             pass
         case ast.Attribute(value=inside, attr="conj") if not arguments:
-            return f"<mover>{_row(_term(inside)[0])}{_op('¯')}</mover>", 4
+            return f"<msup>{_tight(inside, 4)}{_op('*')}</msup>", 3
         case _:
             raise _Unsaid
-    if name.startswith("_") or any(isinstance(a, ast.Starred) for a in arguments) or len(keywords) > 2:
+    if name.startswith("_") or any(isinstance(a, ast.Starred) for a in arguments):
         raise _Unsaid
     if not arguments:
         raise _Unsaid
@@ -229,25 +320,39 @@ def _call(called: ast.expr, arguments: list[ast.expr], keywords: list[ast.keywor
         return f"<mfrac><mn>1</mn>{inner}</mfrac>", 3
     if name == "rsqrt":
         return f"<mfrac><mn>1</mn><msqrt>{inner}</msqrt></mfrac>", 3
-    if name == "conj":
-        return f"<mover>{inner}{_op('¯')}</mover>", 4
+    if name in ("conj", "adjoint"):
+        return f"<msup>{_tight(arguments[0], 4)}{_op('*') if name == 'conj' else '<mi>H</mi>'}</msup>", 3
+    if name in ("floor", "ceil"):
+        return _fenced(inner, *("⌊⌋" if name == "floor" else "⌈⌉")), 4
+    if name == "cbrt":
+        return f"<mroot>{inner}<mn>3</mn></mroot>", 4
+    if name == "isfinite":
+        return _row(inner, "<mtext>&#160;is finite</mtext>"), 0
+    if name == "zeros_like":
+        return "<mn>0</mn>", 4
+    if name == "matmul" and len(arguments) == 2:
+        return _term(ast.BinOp(arguments[0], ast.MatMult(), arguments[1]))
+    if name in ("log2", "log10"):
+        return _row(f"<msub><mi>log</mi><mn>{name[3:]}</mn></msub>", _op("&#x2061;"), _fenced(inner)), 4
+    if name in ("erfinv", "ndtri"):
+        return _row(f"<msup><mi>{'erf' if name == 'erfinv' else 'Φ'}</mi><mrow>{_op('−')}<mn>1</mn></mrow></msup>", _fenced(inner)), 4
+    if name == "polygamma" and len(arguments) == 2:
+        return _row(f"<msup><mi>ψ</mi>{_fenced(inner)}</msup>", _fenced(_term(arguments[1])[0])), 4
+    if name == "betainc" and len(arguments) == 3:
+        first, second, at = (_term(a)[0] for a in arguments)
+        return _row(f"<msub><mi>I</mi>{at}</msub>", _fenced(_op(",", separator="true").join([first, second]))), 4
+    if name in _INDEXED and len(arguments) == 2:
+        return _row(f"<msub><mi>{_INDEXED[name]}</mi>{inner}</msub>", _fenced(_term(arguments[1])[0])), 4
     if name == "exp":
         return f"<msup><mi>e</mi>{inner}</msup>", 3
     if name == "where" and len(arguments) == 3:
         return _cases(arguments[0], arguments[1], arguments[2]), 4
     if name == "keep" and len(arguments) == 2:
         return _cases(arguments[1], arguments[0], ast.Constant(0)), 4
-    listed = [_term(a)[0] for a in arguments]
-    listed += [_row(f"<mi>{escape(k.arg)}</mi>", _op("="), _value(k.value)) for k in keywords if k.arg]
-    text = f'<mi mathvariant="normal">{escape(name)}</mi>'
+    # Settings are left out: the op is called with those of the op on the page.
+    listed = [_term(a)[0] for a in arguments if not (isinstance(a, ast.Name) and a.id == "ops")]
+    text = f'<mi mathvariant="normal">{escape(_FUNCTIONS.get(name, name))}</mi>'
     return _row(text, _op("&#x2061;"), _fenced(_op(",", separator="true").join(listed))), 4
-
-
-def _value(node: ast.expr) -> str:
-    try:
-        return _term(node)[0]
-    except _Unsaid:
-        return f"<mtext>{escape(ast.unparse(node))}</mtext>"
 
 
 def _tight(node: ast.expr, least: int) -> str:
@@ -261,15 +366,18 @@ _SYMBOLS = {
     "partial": "∂", "alpha": "α", "beta": "β", "theta": "θ", "lambda": "λ", "pi": "π", "sigma": "σ", "infty": "∞", "cdot": "·", "to": "→", "in": "∈", "le": "≤",
     "ge": "≥", "ne": "≠", "approx": "≈", "times": "×", "top": "⊤", "sum": "∑", "int": "∫", "nabla": "∇", "varepsilon": "ε", "mu": "μ", "quad": "\u2003", ",": "\u2009",
     "dots": "…", "ldots": "…", "cdots": "⋯", "pm": "±", "circ": "∘", "Sigma": "Σ", "Delta": "Δ", "delta": "δ", "phi": "φ", "psi": "ψ", "gamma": "γ", "tau": "τ", "mid": "∣",
+    "prod": "∏", "|": "‖", "langle": "⟨", "rangle": "⟩", "Phi": "Φ", "Psi": "Ψ", "Gamma": "Γ", "mp": "∓", "varphi": "φ",
 }  # fmt: skip
 _MARKS = {"bar": "¯", "overline": "¯", "hat": "^", "dot": "˙"}
-_ROMAN = set("exp log sin cos tan det tr min max".split())
-_OPERATORS = set("·→∈≤≥≠≈×∑∫±∘∣")
+_ROMAN = set("exp log ln sin cos tan det tr min max arg".split())
+#: Signs with their index below them.
+_UNDER = {"<mo>∑</mo>", "<mo>∏</mo>", '<mi mathvariant="normal">max</mi>', '<mi mathvariant="normal">min</mi>'}
+_OPERATORS = set("·→∈≤≥≠≈×∑∫±∘∣∏‖⟨⟩∓")
 
 
 def tex(source: str, display: bool = False) -> str:
     """Return a whole `<math>` element of a formula in the part of TeX that the pages use; ValueError for other TeX."""
-    tokens = re.findall(r"\\[A-Za-z]+|\\.|[0-9.]+(?<!\.)|[A-Za-z]|\S", source)
+    tokens = re.findall(r"\\text\{[^}]*\}|\\[A-Za-z]+|\\.|[0-9.]+(?<!\.)|[A-Za-z]|\S", source)
     parts, rest = _tex_row(tokens, None)
     if rest:
         raise ValueError(f"the formula {source!r} closes a group that it did not open")
@@ -285,7 +393,7 @@ def _tex_row(tokens: list[str], until: str | None) -> tuple[list[str], list[str]
             return parts, tokens[1:]
         if token in ("^", "_"):
             script, tokens = _tex_group(tokens[1:])
-            tag = "msup" if token == "^" else "msub"
+            tag = "msup" if token == "^" else "munder" if parts and parts[-1] in _UNDER else "msub"
             parts.append(f"<{tag}>{parts.pop() if parts else '<mi></mi>'}{script}</{tag}>")
         else:
             made, tokens = _tex_group(tokens)
@@ -318,6 +426,8 @@ def _tex_group(tokens: list[str]) -> tuple[str, list[str]]:
             raise ValueError(f"a formula lacks braces behind {token}")
         end = rest.index("}")
         return f'<mi mathvariant="normal">{"".join(rest[1:end])}</mi>', rest[end + 1 :]
+    if token.startswith(r"\text{"):
+        return f"<mtext>{escape(token[6:-1]).replace(' ', '&#160;')}</mtext>", rest
     if token.startswith("\\"):
         return _tex_symbol(token[1:]), rest
     if token[0].isdigit():

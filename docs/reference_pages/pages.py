@@ -1,6 +1,6 @@
 """The files of the reference: the content of each page, and writing changed pages.
 
-Large namespaces have a page for each source file of their functions, that is, a page per subject. Pages are
+Names are grouped by task (`tasks`). A large namespace has a page per task, a smaller one has a section per task. Pages are
 written under docs/reference/ before Sphinx reads its sources. If the sources are unchanged, nothing is done. A
 page whose text is unchanged is not written, so that Sphinx takes it from its cache.
 """
@@ -8,21 +8,21 @@ page whose text is unchanged is not written, so that Sphinx takes it from its ca
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import json
 import re
 from pathlib import Path
 
-from docs.reference_pages import markup
+from docs.reference_pages import markup, tasks
 from docs.reference_pages import ops as op_pages
 from docs.reference_pages.entries import ROOT, Site, Writer, docstring, ops_of, shared_names, source_of
 from docs.reference_pages.namespaces import HEADINGS, Namespace, get, namespaces
 
 from ndgrad._src.ops.table import Op
 
-#: A namespace of more names than this is split by subject.
+#: A namespace with more entries of its own, or with more names in all, has a page per task.
 LARGEST = 60
+MOST_NAMES = 120
 #: Pages of the reference are reached by links, not from the sidebar, which would be too long.
 _APART = "---\norphan: true\n---\n\n"
 
@@ -34,34 +34,34 @@ class Reference:
         self.namespaces = {name: n for name, n in namespaces().items() if n.names}
         self.families = op_pages.families()
         shared = shared_names(self.namespaces)
-        self.subjects = {name: _split(n, shared) for name, n in self.namespaces.items()}
+        #: Namespace -> its tasks with their names, in the order of the index.
+        self.tasks = {name: tasks.group_names(n) for name, n in self.namespaces.items() if name in tasks.TASKS}
+        #: Namespaces with a page per task.
+        self.split = {name for name, n in self.namespaces.items() if is_large(n, shared)}
         where = {}
-        for name, subjects in self.subjects.items():
-            for subject, (_, names) in subjects.items():
-                where.update(
-                    dict.fromkeys(
-                        (f"{name}.{n}" for n in names),
-                        f"reference/{name}/{subject}" if subject else f"reference/{name}",
-                    )
-                )
+        for name, namespace in self.namespaces.items():
+            where.update(dict.fromkeys((f"{name}.{n}" for n in namespace.names), f"reference/{name}"))
+            for task, names in self.tasks.get(name, {}).items() if name in self.split else ():
+                where.update(dict.fromkeys((f"{name}.{n}" for n in names), f"reference/{name}/{task.slug}"))
         ops = {op.name: f"reference/ops/{family}" for family, found in self.families.items() for op in found}
         self.site = Site(where, ops, shared)
 
     def pages(self) -> dict[str, str]:
         """Return path below docs/, without its extension -> the page's Markdown."""
         made = {"reference/index": self._index(), "reference/ops": self._op_index()}
-        for name, subjects in self.subjects.items():
-            for subject, (about, names) in subjects.items():
-                path = f"reference/{name}/{subject}" if subject else f"reference/{name}"
-                made[path] = self._page(self.namespaces[name], path, subject, about, names)
-            if "" not in subjects:
-                made[f"reference/{name}"] = self._overview(self.namespaces[name], subjects)
+        for name, namespace in self.namespaces.items():
+            if name not in self.split:
+                made[f"reference/{name}"] = self._page(namespace)
+                continue
+            made[f"reference/{name}"] = self._overview(namespace)
+            for task, names in self.tasks[name].items():
+                made[f"reference/{name}/{task.slug}"] = self._task_page(namespace, task, names)
         users = self._users_of_ops()
         for family, ops in self.families.items():
             path = f"reference/ops/{family}"
             link = Writer(self.namespaces["ndgrad"], path, self.site).link
             trail = _trail("../../", "", ("The op table", "reference/ops"))
-            made[path] = _APART + op_pages.page(family, ops, users, link, trail)
+            made[path] = _APART + op_pages.page(family, ops, users, link, trail, self._describe)
         return made
 
     def objects(self) -> dict[str, list[tuple[str, str]]]:
@@ -97,32 +97,48 @@ class Reference:
                 found.setdefault(f"src/{place[0]}", []).append((qualified, f"{page}.html#{qualified}"))
         return found
 
-    def _page(self, namespace: Namespace, path: str, subject: str, about: str, names: list[str]) -> str:
-        writer = Writer(namespace, path, self.site)
-        steps = ((namespace.name, f"reference/{namespace.name}"),) if subject else ()
-        chips = "".join(f'<a href="#{namespace.name}.{name}">{name}</a>' for name in names)
-        title = f"`{namespace.name}`" + (f": {subject.replace('_', ' ')}" if subject else "")
-        description = f"<p>{about}</p>" if subject else markup.prose(_about(namespace), writer.link)
-        body = "\n".join(writer.entry(name) for name in names)
-        contents = f'<p class="names">{chips}</p>' if len(names) > 3 else ""
-        return f"{_APART}# {title}\n\n{op_pages.raw(_trail(writer.up, namespace.heading, *steps) + description + contents + body)}\n"
-
-    def _overview(self, namespace: Namespace, subjects: dict[str, tuple[str, list[str]]]) -> str:
+    def _page(self, namespace: Namespace) -> str:
+        """Return the only page of a namespace; names of several tasks have a section per task."""
         writer = Writer(namespace, f"reference/{namespace.name}", self.site)
-        rows = "".join(
-            f'<tr><td><a href="{namespace.name}/{subject}.html">{subject.replace("_", " ")}</a></td><td>'
-            + ", ".join(
-                f'<a href="{namespace.name}/{subject}.html#{namespace.name}.{name}"><code>{name}</code></a>'
-                for name in names
-            )
-            + "</td></tr>"
-            for subject, (_, names) in subjects.items()
-        )
-        body = (
-            markup.prose(_about(namespace), writer.link)
-            + f'<table class="docutils names"><tbody>{rows}</tbody></table>'
-        )
-        return f"{_APART}# `{namespace.name}`\n\n{op_pages.raw(_trail('../', namespace.heading) + body)}\n"
+        parts = [
+            f"{_APART}# `{namespace.name}`",
+            op_pages.raw(_trail(writer.up, namespace.heading) + markup.prose(_about(namespace), writer.link)),
+        ]
+        groups = self.tasks.get(namespace.name)
+        if groups is None:
+            names = namespace.names
+            contents = _table(writer, names) if len(names) > 3 else ""
+            parts.append(op_pages.raw(contents + "\n".join(writer.entry(name) for name in names)))
+        for task, names in (groups or {}).items():
+            entries = "\n".join(writer.entry(name) for name in names)
+            parts += [f"## {task.title}", op_pages.raw(f"<p>{_sentence(task, writer)}</p>{_table(writer, names)}{entries}")]
+        return "\n\n".join(parts) + "\n"
+
+    def _task_page(self, namespace: Namespace, task: tasks.Task, names: list[str]) -> str:
+        """Return the page of one task of a large namespace: a table of its names, and their entries."""
+        writer = Writer(namespace, f"reference/{namespace.name}/{task.slug}", self.site)
+        head = _trail(writer.up, "", (namespace.name, f"reference/{namespace.name}"))
+        contents = _table(writer, names) if len(names) > 1 else ""
+        body = f"{head}<p>{_sentence(task, writer)}</p>{contents}" + "\n".join(writer.entry(name) for name in names)
+        return f"{_APART}# {task.title} in `{namespace.name}`\n\n{op_pages.raw(body)}\n"
+
+    def _overview(self, namespace: Namespace) -> str:
+        """Return the index of a large namespace: its tasks, with links to their names."""
+        writer = Writer(namespace, f"reference/{namespace.name}", self.site)
+        body = _trail(writer.up, namespace.heading) + markup.prose(_about(namespace), writer.link)
+        parts = [f"{_APART}# `{namespace.name}`", op_pages.raw(body)]
+        for task, names in self.tasks[namespace.name].items():
+            chips = "".join(f'<a href="{writer.link(f"{namespace.name}.{name}")}">{name}</a>' for name in names)
+            parts += [
+                f"## [{task.title}]({namespace.name}/{task.slug}.md)",
+                op_pages.raw(f'<p>{_sentence(task, writer)}</p><p class="names">{chips}</p>'),
+            ]
+        return "\n\n".join(parts) + "\n"
+
+    def _describe(self, qualified: str) -> str:
+        """Return the first sentence about a public name."""
+        owner, _, name = qualified.rpartition(".")
+        return markup.first_sentence(docstring(get(self.namespaces[owner], name)))
 
     def _index(self) -> str:
         parts = [
@@ -178,25 +194,24 @@ class Reference:
         return used
 
 
-def _split(namespace: Namespace, shared: dict[int, str]) -> dict[str, tuple[str, list[str]]]:
-    """Return subject -> (description, names): one without a name for a small namespace, one per source file for a large
-    one. Names with their entry elsewhere are short and do not count."""
+def is_large(namespace: Namespace, shared: dict[int, str]) -> bool:
+    """True if a namespace needs a page per task. Names with their entry elsewhere are short and count less."""
     own = [name for name in namespace.names if shared.get(id(get(namespace, name))) == f"{namespace.name}.{name}"]
-    if len(own) <= LARGEST:
-        return {"": ("", namespace.names)}
-    found: dict[str, tuple[str, list[str]]] = {}
-    for name in namespace.names:
-        place = source_of(get(namespace, name))
-        subject, about = "other", "Constants, dtypes, aliases, and objects made when the package is loaded."
-        if place is not None:
-            module = place[0].removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-            subject = module.rpartition(".")[2].lstrip("_")
-            about = markup.inline(
-                markup.first_sentence(inspect.cleandoc(importlib.import_module(module).__doc__ or "")),
-                lambda name: None,
-            )
-        found.setdefault(subject, (about, []))[1].append(name)
-    return dict(sorted(found.items(), key=lambda item: (item[0] == "other", item[0])))
+    return len(own) > LARGEST or len(namespace.names) > MOST_NAMES
+
+
+def _table(writer: Writer, names: list[str]) -> str:
+    """Return names with the first sentences of their docstrings, as links to their entries."""
+    rows = "".join(
+        f'<tr><td><a href="#{writer.namespace.name}.{name}"><code>{name}</code></a></td>'
+        f"<td>{writer.summary(name)}</td></tr>"
+        for name in names
+    )
+    return f'<table class="docutils names"><tbody>{rows}</tbody></table>'
+
+
+def _sentence(task: tasks.Task, writer: Writer) -> str:
+    return markup.inline(task.about, writer.link)
 
 
 def _about(namespace: Namespace) -> str:
@@ -222,7 +237,7 @@ def state_of_sources() -> str:
     """Return a number that changes with the sources of the reference."""
     folders = [ROOT / "src" / "ndgrad", ROOT / "docs" / "reference_pages", ROOT / "tests" / "torch_parity" / "names"]
     files = [
-        ROOT / "docs" / "differences.md",
+        *(ROOT / "docs" / "differences").glob("*.md"),
         *(p for folder in folders for p in folder.rglob("*") if p.suffix in (".py", ".txt")),
     ]
     facts = [(str(p.relative_to(ROOT)), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(files)]

@@ -17,7 +17,7 @@ import ndgrad
 pytest.importorskip("pygments")
 pytest.importorskip("scipy")
 
-from docs.reference_pages import formula, markup
+from docs.reference_pages import formula, markup, tasks
 from docs.reference_pages.entries import ROOT
 from docs.reference_pages.namespaces import APART, namespaces
 from docs.reference_pages.ops import families
@@ -120,7 +120,7 @@ def test_pages_of_the_book_learn_where_the_reference_tells_about_their_files():
 
 
 def test_entry_has_signature_example_counterpart_and_op():
-    page = pages()["reference/ndgrad/reduce"]
+    page = pages()["reference/ndgrad/reductions"]
     entry = page[page.index('id="ndgrad.sum"') :][:6000]
     assert "torch.sum" in entry
     assert 'class="gp"' in entry  # a session, in colours
@@ -195,3 +195,50 @@ def test_plots_show_finite_curves():
     numbers = [float(n) for n in re.findall(r"-?\d+\.\d", plot(table["sin"]))]
     assert all(math.isfinite(n) and -1 <= n <= 241 for n in numbers)
     assert inspect.isfunction(plot)
+
+
+# ----- tasks ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_every_name_of_a_grouped_namespace_has_a_task(name):
+    """A failure asks for the name in `docs/reference_pages/tasks.py`, in the task where users look for it."""
+    groups = tasks.group_names(namespaces()[name])
+    assert groups.get(tasks.OTHER, []) == []
+    assert Counter(n for names in groups.values() for n in names) == Counter(namespaces()[name].names)
+
+
+def test_large_namespaces_are_grouped_by_task():
+    assert reference().split <= set(tasks.TASKS)
+
+
+@pytest.mark.parametrize("name", tasks.TASKS)
+def test_no_name_is_declared_for_two_tasks(name):
+    for what in ("names", "files", "kinds"):
+        counts = Counter(key for task in tasks.TASKS[name] for key in getattr(task, what).split())
+        assert [key for key, count in counts.items() if count > 1] == []
+    assert len({task.slug for task in tasks.TASKS[name]}) == len(tasks.TASKS[name])
+
+
+@pytest.mark.parametrize(
+    ("qualified", "slug"),
+    [
+        ("ndgrad.zeros", "creation"),
+        ("ndgrad.exp_", "powers"),
+        ("ndgrad.float", "data-types"),
+        ("ndgrad.Tensor.float", "conversion"),
+        ("ndgrad.Tensor.is_sparse", "attributes"),
+        ("ndgrad.numpy.sum", "reductions"),
+        ("ndgrad.numpy.pi", "constants"),
+        ("ndgrad.nn.Conv2d", "convolution"),
+    ],
+)
+def test_names_are_on_the_page_of_their_task(qualified, slug):
+    owner = qualified.rpartition(".")[0]
+    assert reference().site.pages[qualified] == f"reference/{owner}/{slug}"
+
+
+def test_names_on_a_page_are_sorted():
+    for groups in reference().tasks.values():
+        for names in groups.values():
+            assert [n.lower() for n in names] == sorted(n.lower() for n in names)

@@ -145,7 +145,7 @@ def test_unique_returns_what_is_asked_for():
     assert values(ndgrad.unique(x)).tolist() == [1, 3]
     assert [values(t).tolist() for t in ndgrad.unique(x, return_inverse=True)] == [[1, 3], [1, 0, 1]]
     assert [values(t).tolist() for t in x.unique(return_counts=True)] == [[1, 3], [1, 2]]
-    picked = tensor([2.0, 1.0, 2.0], requires_grad=True)  # torch drops the gradient: see picked-elements in docs/differences.md
+    picked = tensor([2.0, 1.0, 2.0], requires_grad=True)  # torch drops the gradient: see picked-elements in docs/differences/
     (ndgrad.unique(picked) * tensor([10.0, 1.0])).sum().backward()
     assert values(picked.grad).sum() == 11
     assert values(picked.grad)[1] == 10

@@ -1,7 +1,7 @@
 """Every public name of torch's namespaces, kept as data, and what became of each here.
 
     torch-2.13.txt     name and kind, one a line, as torch 2.13 has them (without a GPU)
-    differs.txt        names that are here and differ on purpose: entry of docs/differences.md, names
+    differs.txt        names that are here and differ on purpose: entry of docs/differences/, names
 
 A name is `same` if it is here and is a thing of the same kind, `differs` if it stands in differs.txt, and `absent` if `missing_names` has
 the reason. There is no fourth. `python -m tests.torch_parity.names` writes what follows from this: the counts in docs/parity.md, the page
@@ -108,7 +108,7 @@ def listed() -> dict[str, str]:
 
 @functools.cache
 def differing() -> dict[str, str]:
-    """Name -> the entry of docs/differences.md."""
+    """Name -> the entry of docs/differences/."""
     rows = [line.partition(":") for line in DIFFERS.read_text().splitlines() if line and not line.startswith("#")]
     return {name: entry for entry, _, names in rows for name in names.split()}
 

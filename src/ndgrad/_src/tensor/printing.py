@@ -86,10 +86,13 @@ def set_printoptions(
 ) -> None:
     """Set how tensors print, in the whole process or, within `with printoptions()`, in that block.
 
-    `precision` is the number of digits after the point; arrays of more than `threshold` elements are
-    summarised, with `edgeitems` at each end of a dimension; lines have `linewidth` characters; `sci_mode`
-    asks for scientific notation or forbids it, and None leaves it to the values. `profile` starts from
-    `"default"`, `"short"` or `"full"`. Options not named stay as they are, but `sci_mode` goes back to None.
+    Args:
+        precision: number of digits after the point.
+        threshold: number of elements above which a tensor is summarised.
+        edgeitems: number of elements shown at each end of a dimension of a summary.
+        linewidth: number of characters of a line.
+        profile: set of options to start from: `"default"`, `"short"` or `"full"`. The default is the current options.
+        sci_mode: whether numbers are in scientific notation. None leaves it to the values, even if it was set before.
 
     >>> set_printoptions(precision=2)
     >>> format_array(np.array([0.123456]))
@@ -123,7 +126,15 @@ def printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> Iterator[None]:
-    """Print options for one block of code, in this thread only; arguments as for `set_printoptions`.
+    """Set print options for one block of code, in this thread only.
+
+    Args:
+        precision: number of digits after the point.
+        threshold: number of elements above which a tensor is summarised.
+        edgeitems: number of elements shown at each end of a dimension of a summary.
+        linewidth: number of characters of a line.
+        profile: set of options to start from: `"default"`, `"short"` or `"full"`. The default is the current options.
+        sci_mode: whether numbers are in scientific notation. None leaves it to the values, even if it was set before.
 
     >>> with printoptions(threshold=4, edgeitems=1):
     ...     format_array(np.arange(9))

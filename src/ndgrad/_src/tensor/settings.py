@@ -30,9 +30,13 @@ __all__ = [
 
 @set_module("ndgrad")
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Make results the same in every run. No op has to be refused for it, so `warn_only` changes nothing.
+    """Make results the same in every run.
 
     CPU results are always repeatable. On a GPU, sums at repeated indices (docs/gpu.md) are then computed on the host.
+
+    Args:
+        mode: whether results must be repeatable.
+        warn_only: accepted as in torch. It only changes the answers of queries, because no op has to be refused.
 
     >>> import ndgrad
     >>> ndgrad.use_deterministic_algorithms(True)
@@ -71,7 +75,10 @@ _DEMANDS: tuple[determinism.Demand, ...] = ("no", "warn", "error")
 
 @set_module("ndgrad")
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Set the same option by a number or a word: 'default' (0), 'warn' (1) or 'error' (2).
+    """Set the option of `use_deterministic_algorithms` by a number or a word.
+
+    Args:
+        debug_mode: `"default"` (0), `"warn"` (1) or `"error"` (2).
 
     >>> import ndgrad
     >>> ndgrad.set_deterministic_debug_mode("default")
@@ -105,7 +112,10 @@ _precision = "highest"
 
 @set_module("ndgrad")
 def set_float32_matmul_precision(precision: str) -> None:
-    """Set the allowed rounding of float32 products: 'highest' (none), 'high' or 'medium'. It has no effect.
+    """Set the allowed rounding of float32 products. It has no effect, because products are computed in float32.
+
+    Args:
+        precision: `"highest"`, `"high"` or `"medium"`.
 
     >>> import ndgrad
     >>> ndgrad.set_float32_matmul_precision("highest")
@@ -133,6 +143,9 @@ def get_float32_matmul_precision() -> str:
 def set_flush_denormal(mode: bool) -> bool:
     """Return False: Python cannot make the processor flush very small numbers to 0, and nothing changes.
 
+    Args:
+        mode: accepted as in torch; has no effect here.
+
     >>> import ndgrad
     >>> ndgrad.set_flush_denormal(True)
     False
@@ -149,6 +162,9 @@ _warns_always = False
 def set_warn_always(b: bool) -> None:
     """Repeat warnings that torch gives once. This has no effect: Python's warning filters decide, see
     `warnings.simplefilter`.
+
+    Args:
+        b: value that `is_warn_always_enabled` returns.
 
     >>> import ndgrad
     >>> ndgrad.set_warn_always(False)
@@ -195,6 +211,9 @@ def is_vulkan_available() -> bool:
 @set_module("ndgrad")
 def get_device_module(device: Device = None) -> ModuleType:
     """Return the namespace of a kind of device: `ndgrad.cuda`, `ndgrad.cpu`.
+
+    Args:
+        device: device, or kind of device. The default is `"cuda"` if there is a GPU, else `"cpu"`.
 
     >>> import ndgrad
     >>> ndgrad.get_device_module("cpu").__name__

@@ -208,8 +208,13 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """Map the first bytes of a file into memory. With `shared`, changes go to the file, which is created and
-        extended if necessary. Without it, changes stay in memory.
+        """Map the first bytes of a file into memory.
+
+        Args:
+            filename: path of the file.
+            shared: whether changes go to the file, which is created and extended if necessary. Otherwise they stay in
+                memory.
+            nbytes: number of bytes.
 
         >>> import os, tempfile
         >>> path = os.path.join(tempfile.mkdtemp(), "x")
@@ -307,6 +312,9 @@ class UntypedStorage:
     def resize_(self, size: int) -> UntypedStorage:
         """Accept only the current size: NumPy cannot enlarge or free memory that arrays refer to.
 
+        Args:
+            size: number of bytes, which must be the current one.
+
         >>> import ndgrad
         >>> ndgrad.UntypedStorage(8).resize_(8).nbytes()
         8
@@ -321,6 +329,10 @@ class UntypedStorage:
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
         """Overwrite with the bytes of another storage.
 
+        Args:
+            source: storage of the same size.
+            non_blocking: accepted as in torch; has no effect here.
+
         >>> import ndgrad
         >>> ndgrad.UntypedStorage(2).copy_(ndgrad.UntypedStorage(2).fill_(7)).tolist()
         [7, 7]
@@ -330,6 +342,9 @@ class UntypedStorage:
 
     def fill_(self, value: int) -> UntypedStorage:
         """Set every byte to `value`.
+
+        Args:
+            value: number from 0 to 255.
 
         >>> import ndgrad
         >>> ndgrad.UntypedStorage(2).fill_(7).tolist()
@@ -459,6 +474,9 @@ class TypedStorage:
     def resize_(self, size: int) -> TypedStorage:
         """Accept only the current size, in elements: see `UntypedStorage.resize_`.
 
+        Args:
+            size: number of elements, which must be the current one.
+
         >>> import ndgrad
         >>> ndgrad.tensor([1, 2]).storage().resize_(2).tolist()
         [1, 2]
@@ -514,6 +532,9 @@ def storage_offset(array: Payload) -> int:
 @set_module("ndgrad")
 def is_storage(obj: object) -> bool:
     """True if `obj` is a storage object.
+
+    Args:
+        obj: any object.
 
     >>> import ndgrad
     >>> ndgrad.is_storage(ndgrad.zeros(4).storage())

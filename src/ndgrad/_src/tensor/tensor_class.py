@@ -192,6 +192,9 @@ class Tensor(PythonProtocols, TensorMethods):
     def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the length of one dimension.
 
+        Args:
+            dim: dimension to ask for. None means all.
+
         >>> import ndgrad
         >>> x = ndgrad.zeros(2, 3)
         >>> x.size(), x.size(-1)
@@ -362,6 +365,9 @@ class Tensor(PythonProtocols, TensorMethods):
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Return the number of elements between neighbours along one dimension, or along each.
 
+        Args:
+            dim: dimension to ask for. None means all.
+
         >>> import ndgrad
         >>> x = ndgrad.zeros(2, 3)
         >>> x.stride(), x.T.stride(0)
@@ -400,6 +406,9 @@ class Tensor(PythonProtocols, TensorMethods):
     @method
     def is_contiguous(self, memory_format: devices.memory_format = devices.contiguous_format) -> bool:
         """True if the memory order of the elements is that of the format.
+
+        Args:
+            memory_format: memory layout to ask for.
 
         >>> import ndgrad
         >>> x = ndgrad.zeros(2, 3)
@@ -471,6 +480,9 @@ class Tensor(PythonProtocols, TensorMethods):
     @method
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether operations on this tensor are recorded, in place; return the tensor.
+
+        Args:
+            requires_grad: whether autograd records operations on this tensor.
 
         >>> import ndgrad
         >>> ndgrad.ones(2).requires_grad_()
@@ -649,6 +661,12 @@ class Tensor(PythonProtocols, TensorMethods):
     def register_hook(self, hook: Callable[[Self], Tensor | None]) -> RemovableHandle:
         """Call `hook(grad)` whenever a gradient of this tensor is computed; it may return another gradient.
 
+        Args:
+            hook: function of the gradient. A tensor that it returns replaces the gradient.
+
+        Returns:
+            A handle, whose `remove()` unregisters the hook.
+
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
         >>> handle = x.register_hook(lambda grad: grad * 10)
@@ -661,6 +679,12 @@ class Tensor(PythonProtocols, TensorMethods):
     @method
     def register_post_accumulate_grad_hook(self, hook: Callable[[Self], None]) -> RemovableHandle:
         """Call `hook(tensor)` after a gradient has been accumulated into this leaf's `.grad`.
+
+        Args:
+            hook: function of the tensor. Its result is ignored.
+
+        Returns:
+            A handle, whose `remove()` unregisters the hook.
 
         >>> import ndgrad
         >>> x = ndgrad.ones(2, requires_grad=True)
@@ -692,9 +716,13 @@ class Tensor(PythonProtocols, TensorMethods):
         create_graph: bool = False,
         inputs: Tensor | Tensors | None = None,
     ) -> None:
-        """Compute gradients of this tensor and accumulate them in the leaves (or only in `inputs`).
+        """Compute gradients of this tensor and accumulate them in the leaves.
 
-        A tensor of more than one element needs `gradient`, the weight of each element.
+        Args:
+            gradient: weight of each element. It is needed for a tensor of more than one element.
+            retain_graph: whether the graph is kept for another backward pass. The default is `create_graph`.
+            create_graph: whether the backward pass is recorded, so that gradients can be differentiated again.
+            inputs: tensors that receive gradients, instead of all leaves.
 
         >>> import ndgrad
         >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)

@@ -87,6 +87,9 @@ def type_of(wanted: Any) -> dtypes.dtype:
 def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by the name of a typed class. Prefer `set_default_dtype`.
 
+    Args:
+        t: typed class such as `ndgrad.DoubleTensor`, or its name.
+
     >>> import ndgrad
     >>> before = ndgrad.get_default_dtype()
     >>> ndgrad.set_default_tensor_type(ndgrad.FloatTensor)

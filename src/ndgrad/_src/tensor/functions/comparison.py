@@ -34,6 +34,10 @@ def _overwrite(t: Tensor, op: Op, *other: TensorLike) -> Tensor:
 def eq_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `eq`; writes 0 or 1 in the tensor's dtype.
 
+    Args:
+        self: tensor to change.
+        other: tensor or number, which broadcasts to `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).eq_(2.0)
     tensor([0., 1.])
@@ -43,6 +47,10 @@ def eq_(self: Tensor, other: TensorLike) -> Tensor:
 
 def ne_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `ne`; writes 0 or 1 in the tensor's dtype.
+
+    Args:
+        self: tensor to change.
+        other: tensor or number, which broadcasts to `self`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).ne_(2.0)
@@ -54,6 +62,10 @@ def ne_(self: Tensor, other: TensorLike) -> Tensor:
 def lt_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `lt`; writes 0 or 1 in the tensor's dtype.
 
+    Args:
+        self: tensor to change.
+        other: tensor or number, which broadcasts to `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).lt_(2.0)
     tensor([1., 0.])
@@ -63,6 +75,10 @@ def lt_(self: Tensor, other: TensorLike) -> Tensor:
 
 def le_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `le`; writes 0 or 1 in the tensor's dtype.
+
+    Args:
+        self: tensor to change.
+        other: tensor or number, which broadcasts to `self`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 3.0]).le_(2.0)
@@ -74,6 +90,10 @@ def le_(self: Tensor, other: TensorLike) -> Tensor:
 def gt_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `gt`; writes 0 or 1 in the tensor's dtype.
 
+    Args:
+        self: tensor to change.
+        other: tensor or number, which broadcasts to `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 3.0]).gt_(2.0)
     tensor([0., 1.])
@@ -83,6 +103,10 @@ def gt_(self: Tensor, other: TensorLike) -> Tensor:
 
 def ge_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `ge`; writes 0 or 1 in the tensor's dtype.
+
+    Args:
+        self: tensor to change.
+        other: tensor or number, which broadcasts to `self`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).ge_(2.0)
@@ -94,6 +118,10 @@ def ge_(self: Tensor, other: TensorLike) -> Tensor:
 def logical_and_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `logical_and`; writes 0 or 1 in the tensor's dtype.
 
+    Args:
+        self: tensor to change.
+        other: tensor of any dtype, which broadcasts to `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_and_(ndgrad.tensor([True, True]))
     tensor([1., 0.])
@@ -103,6 +131,10 @@ def logical_and_(self: Tensor, other: TensorLike) -> Tensor:
 
 def logical_or_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `logical_or`; writes 0 or 1 in the tensor's dtype.
+
+    Args:
+        self: tensor to change.
+        other: tensor of any dtype, which broadcasts to `self`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_or_(ndgrad.tensor([False, False]))
@@ -114,6 +146,10 @@ def logical_or_(self: Tensor, other: TensorLike) -> Tensor:
 def logical_xor_(self: Tensor, other: TensorLike) -> Tensor:
     """In-place version of `logical_xor`; writes 0 or 1 in the tensor's dtype.
 
+    Args:
+        self: tensor to change.
+        other: tensor of any dtype, which broadcasts to `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_xor_(ndgrad.tensor([True, True]))
     tensor([0., 1.])
@@ -123,6 +159,9 @@ def logical_xor_(self: Tensor, other: TensorLike) -> Tensor:
 
 def logical_not_(self: Tensor) -> Tensor:
     """In-place version of `logical_not`; writes 0 or 1 in the tensor's dtype.
+
+    Args:
+        self: tensor to change.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 0.0]).logical_not_()
@@ -134,6 +173,10 @@ def logical_not_(self: Tensor) -> Tensor:
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the input is positive infinity.
 
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.isposinf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
     tensor([False,  True, False])
@@ -143,6 +186,10 @@ def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """True where the input is negative infinity.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.isneginf(ndgrad.tensor([1.0, float("inf"), -float("inf")]))
@@ -166,6 +213,13 @@ def isclose(
 ) -> Tensor:
     """True where |input - other| <= atol + rtol |other|.
 
+    Args:
+        input: tensor to compare.
+        other: reference of the same dtype, which broadcasts with `input`.
+        rtol: tolerance relative to `other`.
+        atol: absolute tolerance.
+        equal_nan: whether two NaNs are close.
+
     >>> import ndgrad
     >>> ndgrad.isclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
     tensor([ True, False])
@@ -177,7 +231,14 @@ def isclose(
 def allclose(
     input: Tensor, other: TensorLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """True if the two are close everywhere.
+    """True if |input - other| <= atol + rtol |other| everywhere.
+
+    Args:
+        input: tensor to compare.
+        other: reference of the same dtype, which broadcasts with `input`.
+        rtol: tolerance relative to `other`.
+        atol: absolute tolerance.
+        equal_nan: whether two NaNs are close.
 
     >>> import ndgrad
     >>> ndgrad.allclose(ndgrad.tensor([1.0, 1.0]), ndgrad.tensor([1.0 + 1e-9, 1.1]))
@@ -203,6 +264,10 @@ def _check_closeness(function: str, input: TensorLike, other: TensorLike, rtol: 
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """True if two tensors have the same shape and the same elements.
+
+    Args:
+        input: first tensor.
+        other: second tensor.
 
     >>> import ndgrad
     >>> ndgrad.equal(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1, 2]))

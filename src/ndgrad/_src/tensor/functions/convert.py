@@ -91,7 +91,10 @@ def tolist(self: Tensor) -> Any:
 def numpy(self: Tensor, *, force: builtins.bool = False) -> NDArray[Any]:
     """Return the values as a NumPy array over the same memory.
 
-    With `force`, a tensor that requires grad or is on a GPU is detached and copied if necessary.
+    Args:
+        self: tensor of any dtype.
+        force: whether a tensor that requires grad or is on a GPU is detached and copied if necessary, instead of an
+            error.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).numpy()
@@ -161,7 +164,11 @@ def to(
 def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
     """Convert the tensor to another dtype or device. Return it unchanged if nothing changes and `copy` is not set.
 
-    Forms: to(dtype), to(device), to(device, dtype), to(other), each with non_blocking and copy.
+    Args:
+        self: tensor of any dtype.
+        *args: a dtype; a device; a device and a dtype; or a tensor with both. `non_blocking` and `copy` may follow.
+        **options: `dtype` and `device` by name; `copy`, whether a copy is made in any case; `non_blocking`, whether a
+            copy between the CPU and a GPU may go on after the call; `memory_format`, the memory layout of the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.5, 2.5])
@@ -255,6 +262,10 @@ def _is_device(value: object) -> builtins.bool:
 def half(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.float16`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).half()
     tensor([0.0000, 2.5000], dtype=ndgrad.float16)
@@ -264,6 +275,10 @@ def half(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
 
 def bfloat16(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.bfloat16`.
+
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).bfloat16()
@@ -275,6 +290,10 @@ def bfloat16(self: Tensor, memory_format: MemoryFormat = devices.preserve_format
 def float(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.float32`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).float()
     tensor([0.0000, 2.5000])
@@ -284,6 +303,10 @@ def float(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
 
 def double(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.float64`.
+
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).double()
@@ -295,6 +318,10 @@ def double(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) 
 def cfloat(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.complex64`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).cfloat()
     tensor([0.0000+0.j, 2.5000+0.j])
@@ -305,6 +332,10 @@ def cfloat(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) 
 def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.complex128`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).cdouble()
     tensor([0.0000+0.j, 2.5000+0.j], dtype=ndgrad.complex128)
@@ -314,6 +345,13 @@ def cdouble(self: Tensor, memory_format: MemoryFormat = devices.preserve_format)
 
 def chalf(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """Raise: torch converts to complex32 (two halves), a dtype that NumPy lacks.
+
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result.
+
+    Raises:
+        NotImplementedError: always.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).chalf()
@@ -331,6 +369,10 @@ def chalf(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
 def char(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.int8`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).char()
     tensor([0, 2], dtype=ndgrad.int8)
@@ -340,6 +382,10 @@ def char(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
 
 def byte(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.uint8`.
+
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).byte()
@@ -351,6 +397,10 @@ def byte(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
 def short(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.int16`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).short()
     tensor([0, 2], dtype=ndgrad.int16)
@@ -360,6 +410,10 @@ def short(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -
 
 def int(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.int32`.
+
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
 
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).int()
@@ -371,6 +425,10 @@ def int(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> 
 def long(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.int64`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).long()
     tensor([0, 2])
@@ -381,6 +439,10 @@ def long(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
 def bool(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor as `ndgrad.bool`.
 
+    Args:
+        self: tensor of any dtype.
+        memory_format: memory layout of the result. The default is that of this tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 2.5]).bool()
     tensor([False,  True])
@@ -390,6 +452,10 @@ def bool(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) ->
 
 def cpu(self: Tensor, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """This tensor in the CPU's memory.
+
+    Args:
+        self: tensor on any device.
+        memory_format: memory layout of the result. The default is that of this tensor.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).cpu()
@@ -404,7 +470,13 @@ def cuda(
     non_blocking: builtins.bool = False,
     memory_format: MemoryFormat = devices.preserve_format,
 ) -> Tensor:
-    """This tensor on a GPU: the first one, unless `device` names another. Needs CuPy.
+    """Return this tensor on a GPU. Needs CuPy.
+
+    Args:
+        self: tensor on any device.
+        device: GPU to use. The default is the first one.
+        non_blocking: whether the copy may go on after the call.
+        memory_format: memory layout of the result.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).cuda(1).device  # doctest: +SKIP
@@ -422,6 +494,11 @@ def type(
 def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False) -> str | Tensor:
     """Return the name of the tensor's type, such as 'ndgrad.DoubleTensor'; with `dtype`, convert the tensor to it.
 
+    Args:
+        self: tensor of any dtype.
+        dtype: dtype, or name of a tensor type. None asks for the name.
+        non_blocking: accepted as in torch; has no effect here.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).type(), ndgrad.tensor([1.0]).type(ndgrad.int32).type()
     ('ndgrad.FloatTensor', 'ndgrad.IntTensor')
@@ -433,6 +510,10 @@ def type(self: Tensor, dtype: Dtype = None, non_blocking: builtins.bool = False)
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """This tensor with the dtype and on the device of another.
+
+    Args:
+        self: tensor of any dtype.
+        other: tensor whose dtype and device are taken.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.5]).type_as(ndgrad.tensor([1]))
@@ -446,6 +527,10 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = devices.preserve_format) -> Tensor:
     """Return a copy inside the graph: gradients flow through it to the original.
+
+    Args:
+        input: input tensor.
+        memory_format: memory layout of the copy. The default is that of `input`.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
@@ -475,6 +560,9 @@ def _clone_ordered(t: Tensor, wanted: devices.memory_format) -> Tensor:
 def is_conj(input: Tensor) -> builtins.bool:
     """True if this is a conjugate by `conj()`, `mH`, `H` or `adjoint()`, or a view of one.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1j]).conj().is_conj(), ndgrad.tensor([1j]).conj_physical().is_conj()
     (True, False)
@@ -485,6 +573,9 @@ def is_conj(input: Tensor) -> builtins.bool:
 def is_neg(input: Tensor) -> builtins.bool:
     """True if this is the imaginary part of a conjugate (see `is_conj`), or a view of one.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.is_neg(ndgrad.tensor([1j]).conj().imag), ndgrad.is_neg(ndgrad.tensor([1.0]))
     (True, False)
@@ -494,6 +585,9 @@ def is_neg(input: Tensor) -> builtins.bool:
 
 def resolve_conj(input: Tensor) -> Tensor:
     """Return the tensor itself, or a writable copy if it is a read-only conjugate.
+
+    Args:
+        input: input tensor.
 
     >>> import ndgrad
     >>> ndgrad.resolve_conj(ndgrad.tensor([1j]).conj()).mul_(2)
@@ -506,6 +600,9 @@ def resolve_conj(input: Tensor) -> Tensor:
 
 def resolve_neg(input: Tensor) -> Tensor:
     """Return the tensor itself, or a writable copy if it is the read-only imaginary part of a conjugate.
+
+    Args:
+        input: input tensor.
 
     >>> import ndgrad
     >>> ndgrad.resolve_neg(ndgrad.tensor([1j]).conj().imag).mul_(2)

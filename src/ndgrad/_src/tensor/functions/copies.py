@@ -58,6 +58,10 @@ def _copy_views(
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return a copy of the tensor itself.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.alias_copy(ndgrad.tensor([1.0, 2.0]))
     tensor([1., 2.])
@@ -70,6 +74,13 @@ def as_strided_copy(
 ) -> Tensor:
     """A copy of `as_strided()`.
 
+    Args:
+        input: input tensor.
+        size: shape of the view.
+        stride: distance of neighbours in each dimension, counted in elements.
+        storage_offset: index of the first element in the memory. The default is that of `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.as_strided_copy(ndgrad.tensor([1.0, 2.0, 3.0]), (2, 2), (1, 1))
     tensor([[1., 2.],
@@ -81,6 +92,10 @@ def as_strided_copy(
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `detach()`: no gradient flows through it.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.detach_copy(ndgrad.ones(2, requires_grad=True)).requires_grad
     False
@@ -91,6 +106,13 @@ def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None) -> Tensor:
     """A copy of `diagonal()`.
 
+    Args:
+        input: input tensor.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dim1: dimension of the rows.
+        dim2: dimension of the columns.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.diagonal_copy(ndgrad.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -100,6 +122,12 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, 
 
 def expand_copy(input: Tensor, size: Shape, *, implicit: bool = False, out: Tensor | None = None) -> Tensor:
     """A copy of `expand()`.
+
+    Args:
+        input: input tensor.
+        size: new shape. -1 keeps a size.
+        implicit: accepted as in torch; has no effect here.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.expand_copy(ndgrad.tensor([1, 2]), (2, 2))
@@ -112,6 +140,13 @@ def expand_copy(input: Tensor, size: Shape, *, implicit: bool = False, out: Tens
 def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `narrow()`.
 
+    Args:
+        input: input tensor.
+        dim: dimension to cut.
+        start: first index. A negative one counts from the end.
+        length: number of indices.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.narrow_copy(ndgrad.tensor([1, 2, 3]), 0, 1, 2)
     tensor([2, 3])
@@ -121,6 +156,11 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor
 
 def permute_copy(input: Tensor, dims: Sequence[int], *, out: Tensor | None = None) -> Tensor:
     """A copy of `permute()`.
+
+    Args:
+        input: input tensor.
+        dims: numbers of all dimensions in the new order.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.permute_copy(ndgrad.zeros(2, 3), (1, 0)).shape
@@ -132,6 +172,12 @@ def permute_copy(input: Tensor, dims: Sequence[int], *, out: Tensor | None = Non
 def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `select()`.
 
+    Args:
+        input: input tensor.
+        dim: dimension to index.
+        index: index along `dim`. A negative one counts from the end.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.select_copy(ndgrad.tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
@@ -142,6 +188,11 @@ def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = Non
 def squeeze_copy(input: Tensor, dim: Dims = None, *, out: Tensor | None = None) -> Tensor:
     """A copy of `squeeze()`.
 
+    Args:
+        input: input tensor.
+        dim: dimension or dimensions to remove if their size is 1. None means all.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.squeeze_copy(ndgrad.zeros(1, 2)).shape
     ndgrad.Size([2])
@@ -151,6 +202,10 @@ def squeeze_copy(input: Tensor, dim: Dims = None, *, out: Tensor | None = None) 
 
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `t()`.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.t_copy(ndgrad.tensor([[1, 2], [3, 4]]))
@@ -163,6 +218,12 @@ def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `transpose()`.
 
+    Args:
+        input: input tensor.
+        dim0: first dimension to swap.
+        dim1: second dimension to swap.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.transpose_copy(ndgrad.zeros(2, 3), 0, 1).shape
     ndgrad.Size([3, 2])
@@ -172,6 +233,13 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = 
 
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `unfold()`.
+
+    Args:
+        input: input tensor.
+        dimension: dimension along which the windows move.
+        size: size of a window.
+        step: distance of neighbouring windows.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.unfold_copy(ndgrad.arange(4), 0, 2, 1)
@@ -185,6 +253,11 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Ten
 def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of `unsqueeze()`.
 
+    Args:
+        input: input tensor.
+        dim: position of the new dimension in the result.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.unsqueeze_copy(ndgrad.zeros(2), 0).shape
     ndgrad.Size([1, 2])
@@ -194,6 +267,10 @@ def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Ten
 
 def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `view_as_complex()`.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.view_as_complex_copy(ndgrad.tensor([[1.0, 2.0]]))
@@ -205,6 +282,10 @@ def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `view_as_real()`.
 
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.view_as_real_copy(ndgrad.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -214,6 +295,11 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def view_copy(input: Tensor, size: Shape | dtypes.DTypeLike, *, out: Tensor | None = None) -> Tensor:
     """A copy of `view()`.
+
+    Args:
+        input: input tensor.
+        size: new shape, or a dtype.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.view_copy(ndgrad.arange(4), (2, 2))
@@ -233,6 +319,14 @@ def slice_copy(
     out: Tensor | None = None,
 ) -> Tensor:
     """A copy of a slice along one dimension.
+
+    Args:
+        input: input tensor.
+        dim: dimension of the slice.
+        start: first index. The default is 0.
+        end: end of the slice, which is not part of it. The default is the size of `dim`.
+        step: positive distance of indices.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.slice_copy(ndgrad.arange(6), 0, 1, 5, 2)
@@ -260,6 +354,12 @@ def split_copy(
 ) -> tuple[Tensor, ...]:
     """Copies of the parts of `split()`.
 
+    Args:
+        input: input tensor.
+        split_size: size of each part.
+        dim: dimension to cut.
+        out: sequence of tensors that receive the parts. The function then returns None.
+
     >>> import ndgrad
     >>> ndgrad.split_copy(ndgrad.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -272,6 +372,12 @@ def split_with_sizes_copy(
 ) -> tuple[Tensor, ...]:
     """Copies of the parts of `split_with_sizes()`.
 
+    Args:
+        input: input tensor.
+        split_sizes: sizes of the parts, whose sum is the size of `dim`.
+        dim: dimension to cut.
+        out: sequence of tensors that receive the parts. The function then returns None.
+
     >>> import ndgrad
     >>> ndgrad.split_with_sizes_copy(ndgrad.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -281,6 +387,11 @@ def split_with_sizes_copy(
 
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
     """Copies of the parts of `unbind()`.
+
+    Args:
+        input: input tensor.
+        dim: dimension to remove.
+        out: sequence of tensors that receive the parts. The function then returns None.
 
     >>> import ndgrad
     >>> ndgrad.unbind_copy(ndgrad.tensor([[1, 2], [3, 4]]))
@@ -296,6 +407,11 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
     """Return copies of the parts of `split()`. They may be written in place while gradients are recorded; the tensor
     stays unchanged.
 
+    Args:
+        input: input tensor.
+        split_size: size of each part.
+        dim: dimension to cut.
+
     >>> import ndgrad
     >>> ndgrad.unsafe_split(ndgrad.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -306,6 +422,11 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Return copies of the parts of `split_with_sizes()`, which may be written in place.
 
+    Args:
+        input: input tensor.
+        split_sizes: sizes of the parts, whose sum is the size of `dim`.
+        dim: dimension to cut.
+
     >>> import ndgrad
     >>> ndgrad.unsafe_split_with_sizes(ndgrad.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -315,6 +436,11 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return copies of the parts of `chunk()`, which may be written in place.
+
+    Args:
+        input: input tensor.
+        chunks: largest number of parts.
+        dim: dimension to cut.
 
     >>> import ndgrad
     >>> ndgrad.unsafe_chunk(ndgrad.arange(4), 2)

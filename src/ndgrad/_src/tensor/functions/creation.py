@@ -155,6 +155,12 @@ class Options:
 def zeros(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
     """Return a tensor of zeros. Sizes are given one by one or in a tuple.
 
+    Args:
+        *sizes: sizes of the dimensions, one by one or in one tuple. `size=` is accepted too.
+        **options: `dtype` and `device` of the result, which are the current defaults unless given; `requires_grad`,
+            whether autograd records operations on it; `out`, a tensor that receives it; `names` of its dimensions;
+            `layout`, strided or sparse. `pin_memory` has no effect.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2), ndgrad.zeros((2, 0), dtype=ndgrad.int64).shape
     (tensor([0., 0.]), ndgrad.Size([2, 0]))
@@ -168,6 +174,10 @@ def zeros(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
 def ones(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
     """Return a tensor of ones. Sizes are given one by one or in a tuple.
 
+    Args:
+        *sizes: sizes of the dimensions, one by one or in one tuple. `size=` is accepted too.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.ones(2, requires_grad=True)
     tensor([1., 1.], requires_grad=True)
@@ -180,6 +190,11 @@ def ones(*sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
 
 def empty(*sizes: Shape, memory_format: MemoryFormat = None, **options: Unpack[SizedOptions]) -> Tensor:
     """Return a tensor with uninitialised memory.
+
+    Args:
+        *sizes: sizes of the dimensions, one by one or in one tuple. `size=` is accepted too.
+        memory_format: memory layout of the result.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.empty(2, 3).shape
@@ -195,6 +210,11 @@ def empty(*sizes: Shape, memory_format: MemoryFormat = None, **options: Unpack[S
 
 def full(size: Shape, fill_value: TensorLike, **options: Unpack[FactoryOptions]) -> Tensor:
     """Return a tensor full of one value, whose type decides the dtype.
+
+    Args:
+        size: shape of the result.
+        fill_value: number, or tensor of one element.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.full((2,), 7), ndgrad.full((2,), 7.0)
@@ -312,6 +332,11 @@ def _ordered_empty(
 def zeros_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]) -> Tensor:
     """Zeros with the shape, dtype and device of another tensor.
 
+    Args:
+        input: tensor whose shape, dtype, device and order in memory are taken.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `dtype`, `device` or `requires_grad` that differ from `input`, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.zeros_like(ndgrad.tensor([1, 2]))
     tensor([0, 0])
@@ -322,6 +347,11 @@ def zeros_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: 
 def ones_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]) -> Tensor:
     """Ones with the shape, dtype and device of another tensor.
 
+    Args:
+        input: tensor whose shape, dtype, device and order in memory are taken.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `dtype`, `device` or `requires_grad` that differ from `input`, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.ones_like(ndgrad.tensor([1, 2]), dtype=ndgrad.float64)
     tensor([1., 1.], dtype=ndgrad.float64)
@@ -331,6 +361,11 @@ def ones_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: U
 
 def empty_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]) -> Tensor:
     """Uninitialised memory with the shape, dtype and device of another tensor.
+
+    Args:
+        input: tensor whose shape, dtype, device and order in memory are taken.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `dtype`, `device` or `requires_grad` that differ from `input`, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.empty_like(ndgrad.tensor([1, 2])).dtype
@@ -343,6 +378,12 @@ def full_like(
     input: Tensor, fill_value: TensorLike, *, memory_format: MemoryFormat = None, **options: Unpack[FactoryOptions]
 ) -> Tensor:
     """One value everywhere, with the shape, dtype and device of another tensor.
+
+    Args:
+        input: tensor whose shape, dtype, device and order in memory are taken.
+        fill_value: number, or tensor of one element.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `dtype`, `device` or `requires_grad` that differ from `input`, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.full_like(ndgrad.tensor([1.0, 2.0]), 7)
@@ -366,6 +407,11 @@ def _new(
 def new_zeros(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
     """Zeros with this tensor's dtype and device.
 
+    Args:
+        self: tensor whose dtype and device are taken.
+        *sizes: sizes of the dimensions, one by one or in one tuple.
+        **options: `dtype`, `device` or `requires_grad` that differ from this tensor, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1]).new_zeros(3)
     tensor([0, 0, 0])
@@ -375,6 +421,11 @@ def new_zeros(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> T
 
 def new_ones(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
     """Ones with this tensor's dtype and device.
+
+    Args:
+        self: tensor whose dtype and device are taken.
+        *sizes: sizes of the dimensions, one by one or in one tuple.
+        **options: `dtype`, `device` or `requires_grad` that differ from this tensor, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1]).new_ones(3)
@@ -386,6 +437,11 @@ def new_ones(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Te
 def new_empty(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> Tensor:
     """Uninitialised memory with this tensor's dtype and device.
 
+    Args:
+        self: tensor whose dtype and device are taken.
+        *sizes: sizes of the dimensions, one by one or in one tuple.
+        **options: `dtype`, `device` or `requires_grad` that differ from this tensor, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1]).new_empty(3).dtype
     ndgrad.int64
@@ -396,6 +452,12 @@ def new_empty(self: Tensor, *sizes: Shape, **options: Unpack[SizedOptions]) -> T
 def new_full(self: Tensor, size: Shape, fill_value: TensorLike, **options: Unpack[FactoryOptions]) -> Tensor:
     """One value everywhere, with this tensor's dtype and device.
 
+    Args:
+        self: tensor whose dtype and device are taken.
+        size: shape of the result.
+        fill_value: number, or tensor of one element.
+        **options: `dtype`, `device` or `requires_grad` that differ from this tensor, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1]).new_full((3,), 7)
     tensor([7, 7, 7])
@@ -405,6 +467,12 @@ def new_full(self: Tensor, size: Shape, fill_value: TensorLike, **options: Unpac
 
 def new_empty_strided(self: Tensor, size: Shape, stride: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
     """Uninitialised memory with given strides, and this tensor's dtype and device.
+
+    Args:
+        self: tensor whose dtype and device are taken.
+        size: shape of the result.
+        stride: distance of neighbours in each dimension, counted in elements.
+        **options: `dtype`, `device` or `requires_grad` that differ from this tensor, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
@@ -439,6 +507,11 @@ def _laid_out(like: Tensor, shape: tuple[int, ...], order: list[int], options: A
 def empty_strided(size: Shape, stride: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
     """Return uninitialised memory with given strides, counted in elements.
 
+    Args:
+        size: shape of the result.
+        stride: distance of neighbours in each dimension.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.empty_strided((2, 3), (1, 2)).is_contiguous()
     False
@@ -465,6 +538,11 @@ def _strided(name: str, size: Shape, stride: Shape, given: Options) -> Tensor:
 
 def empty_permuted(size: Shape, physical_layout: Shape, **options: Unpack[FactoryOptions]) -> Tensor:
     """Return uninitialised memory whose dimensions are laid out in the given order, outermost first.
+
+    Args:
+        size: shape of the result.
+        physical_layout: numbers of the dimensions in the order in which they lie in memory.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.empty_permuted((2, 3, 4), (0, 2, 1)).stride()
@@ -496,6 +574,13 @@ def arange(
     start: TensorLike, end: TensorLike | None = None, step: TensorLike = 1, **options: Unpack[FactoryOptions]
 ) -> Tensor:
     """The numbers from `start` (0) up to, not including, `end`, in steps: arange(end), arange(start, end, step).
+
+    Args:
+        start: first number, or the end if it is the only argument.
+        end: end of the range, which is not part of it.
+        step: distance of neighbours, positive or negative.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`. The default dtype is int64 if all
+            numbers are integers.
 
     >>> import ndgrad
     >>> ndgrad.arange(3), ndgrad.arange(1.0, 2.0, 0.5)
@@ -543,6 +628,12 @@ def range(
 ) -> Tensor:
     """As `arange`, but with floats and including the end. Deprecated in torch; use `arange`.
 
+    Args:
+        start: first number, or the end if it is the only argument.
+        end: end of the range, which is part of it.
+        step: distance of neighbours, positive or negative.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad, warnings
     >>> with warnings.catch_warnings(action="ignore"):
     ...     ndgrad.range(1, 3)
@@ -581,6 +672,12 @@ def _interpolate(name: str, start: Any, end: Any, steps: int, given: Options) ->
 def linspace(start: TensorLike, end: TensorLike, steps: int, **options: Unpack[FactoryOptions]) -> Tensor:
     """Return `steps` evenly spaced numbers from `start` to `end`, both included; differentiable in the two ends.
 
+    Args:
+        start: first number.
+        end: last number.
+        steps: how many numbers there are.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> end = ndgrad.tensor(1.0, requires_grad=True)
     >>> ndgrad.linspace(0.0, end, 3).sum().backward()
@@ -600,6 +697,13 @@ def logspace(
 ) -> Tensor:
     """Return `base` to the powers given by `linspace`; differentiable in its ends.
 
+    Args:
+        start: exponent of the first number.
+        end: exponent of the last number.
+        steps: how many numbers there are.
+        base: base of the powers.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
+
     >>> import ndgrad
     >>> ndgrad.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
@@ -616,6 +720,11 @@ def logspace(
 
 def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tensor:
     """Return the identity matrix, or its first n rows and m columns.
+
+    Args:
+        n: number of rows.
+        m: number of columns. The default is n.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`.
 
     >>> import ndgrad
     >>> ndgrad.eye(2, 3)

@@ -83,6 +83,15 @@ def tensor(
 ) -> Tensor:
     """Return a new tensor with a copy of `data`: a number, nested sequences, an array or another tensor.
 
+    Args:
+        data: number, nested sequences of numbers, array or tensor.
+        dtype: dtype of the result. The default is that of an array, and for Python numbers bool, int64, or the default
+            floating or complex dtype.
+        device: device of the result. The default is the current default device.
+        requires_grad: whether autograd records operations on the result.
+        pin_memory: accepted as in torch; has no effect here.
+        names: names of the dimensions.
+
     >>> import ndgrad
     >>> ndgrad.tensor([[1, 2], [3, 4]]).dtype, ndgrad.tensor([1, 2.5])
     (ndgrad.int64, tensor([1.0000, 2.5000]))
@@ -108,6 +117,11 @@ def tensor(
 def as_tensor(data: Any, dtype: Dtype = None, device: Device = None) -> Tensor:
     """Return `data` as a tensor, sharing memory if possible; a tensor that already fits is returned unchanged.
 
+    Args:
+        data: number, nested sequences of numbers, array or tensor.
+        dtype: dtype of the result. The default is found as in `tensor`.
+        device: device of the result. The default is that of a tensor, else the current default device.
+
     >>> import ndgrad, numpy
     >>> a = numpy.zeros(2)
     >>> ndgrad.as_tensor(a).add_(1.0)
@@ -127,6 +141,13 @@ def asarray(
     obj: Any, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Return `obj` as a tensor. Tensors keep their graph, arrays and buffers their memory, unless `copy` is True.
+
+    Args:
+        obj: number, nested sequences of numbers, array, tensor or object with a buffer.
+        dtype: dtype of the result. The default is found as in `tensor`; a buffer is read as the default dtype.
+        device: device of the result. The default is that of a tensor, else the current default device.
+        copy: True for a copy in any case, False for an error if a copy is needed, None for a copy if needed.
+        requires_grad: whether autograd records operations on the result.
 
     >>> import ndgrad
     >>> ndgrad.asarray([1, 2], dtype=ndgrad.float64)
@@ -159,6 +180,9 @@ def asarray(
 def from_numpy(ndarray: NDArray[Any]) -> Tensor:
     """Return a tensor over the memory of a NumPy array: writes to one are visible in the other.
 
+    Args:
+        ndarray: NumPy array of numbers or bools.
+
     >>> import ndgrad, numpy
     >>> a = numpy.zeros(2)
     >>> t = ndgrad.from_numpy(a).add_(1)
@@ -177,6 +201,13 @@ def frombuffer(
     buffer: Any, *, dtype: dtypes.DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
     """Return a one-dimensional tensor over the memory of an object with a buffer.
+
+    Args:
+        buffer: object with a buffer, such as bytes or an array.
+        dtype: dtype of the elements in the buffer.
+        count: number of elements. -1 means all.
+        offset: number of bytes to skip at the start.
+        requires_grad: whether autograd records operations on the result.
 
     >>> import ndgrad
     >>> ndgrad.frombuffer(bytearray([1, 2, 3]), dtype=ndgrad.uint8, offset=1)
@@ -199,6 +230,13 @@ def scalar_tensor(
 ) -> Tensor:
     """Return a 0-d tensor of the default dtype, whatever the type of the number.
 
+    Args:
+        s: number, or tensor of one element.
+        dtype: dtype of the result. None means the default dtype.
+        device: device of the result.
+        requires_grad: whether autograd records operations on the result.
+        layout: None or `ndgrad.strided`.
+
     >>> import ndgrad
     >>> ndgrad.scalar_tensor(2)
     tensor(2.)
@@ -216,6 +254,13 @@ def new_tensor(
 ) -> Tensor:
     """Return a copy of `data` with this tensor's dtype and device, unless others are given.
 
+    Args:
+        self: tensor whose dtype and device are taken.
+        data: number, nested sequences of numbers, array or tensor.
+        dtype: dtype of the result. The default is that of this tensor.
+        device: device of the result. The default is that of this tensor.
+        requires_grad: whether autograd records operations on the result.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2).new_tensor([1, 2])
     tensor([1., 2.])
@@ -226,6 +271,11 @@ def new_tensor(
 
 def new(self: Tensor, *args: Any, **options: Any) -> Tensor:
     """As the constructor `Tensor`, with this tensor's dtype. Prefer new_tensor and new_empty.
+
+    Args:
+        self: tensor whose dtype and device are taken.
+        *args: sizes, for uninitialised memory; or data, a tensor or a storage.
+        **options: `device`, or the sizes as `size=`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1]).new([2.0, 3.0])

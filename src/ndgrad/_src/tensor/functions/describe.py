@@ -68,6 +68,9 @@ def _assert(condition: object, message: str) -> None:
 def is_tensor(obj: object) -> TypeGuard[Tensor]:
     """True if `obj` is a tensor.
 
+    Args:
+        obj: any object.
+
     >>> import ndgrad
     >>> ndgrad.is_tensor(ndgrad.ones(2)), ndgrad.is_tensor([1.0, 1.0])
     (True, False)
@@ -77,6 +80,9 @@ def is_tensor(obj: object) -> TypeGuard[Tensor]:
 
 def is_floating_point(input: Tensor) -> bool:
     """True if the dtype is a real floating-point dtype.
+
+    Args:
+        input: input tensor.
 
     >>> import ndgrad
     >>> ndgrad.is_floating_point(ndgrad.ones(2)), ndgrad.tensor([1]).is_floating_point()
@@ -88,6 +94,9 @@ def is_floating_point(input: Tensor) -> bool:
 def is_complex(input: Tensor) -> bool:
     """True if the dtype is complex.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.is_complex(ndgrad.tensor([1j]))
     True
@@ -98,6 +107,9 @@ def is_complex(input: Tensor) -> bool:
 def is_signed(input: Tensor) -> bool:
     """True if the dtype has negative numbers.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1]).is_signed(), ndgrad.tensor([True]).is_signed()
     (True, False)
@@ -107,6 +119,9 @@ def is_signed(input: Tensor) -> bool:
 
 def is_nonzero(input: Tensor) -> bool:
     """True if the only element of a tensor is not zero.
+
+    Args:
+        input: tensor of one element.
 
     >>> import ndgrad
     >>> ndgrad.is_nonzero(ndgrad.tensor([2.0]))
@@ -122,6 +137,9 @@ def is_nonzero(input: Tensor) -> bool:
 def is_inference(input: Tensor) -> bool:
     """True if the tensor was made in inference mode.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.is_inference(ndgrad.ones(2))
     False
@@ -131,6 +149,10 @@ def is_inference(input: Tensor) -> bool:
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """True if two tensors have the same shape.
+
+    Args:
+        input: first tensor.
+        other: second tensor.
 
     >>> import ndgrad
     >>> ndgrad.is_same_size(ndgrad.ones(2, 3), ndgrad.ones(3, 2))
@@ -142,6 +164,9 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 def numel(input: Tensor) -> int:
     """The number of elements.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.numel(ndgrad.ones(2, 3))
     6
@@ -152,6 +177,9 @@ def numel(input: Tensor) -> int:
 def get_device(input: Tensor) -> int:
     """The number of the GPU that holds the tensor, -1 on the CPU.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.get_device(ndgrad.ones(2))
     -1
@@ -161,6 +189,10 @@ def get_device(input: Tensor) -> int:
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """True if two tensors refer to the same elements of the same memory with the same strides.
+
+    Args:
+        self: first tensor.
+        tensor: second tensor.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
@@ -200,6 +232,9 @@ def _require_mask(name: str, input: Tensor) -> Tensor:
 def typename(obj: object) -> str:
     """Return the name of a tensor's type, as `type()` gives it; for other objects, the name of the class.
 
+    Args:
+        obj: any object.
+
     >>> import ndgrad
     >>> ndgrad.typename(ndgrad.tensor([1])), ndgrad.typename([1])
     ('ndgrad.LongTensor', 'list')
@@ -213,6 +248,9 @@ def typename(obj: object) -> str:
 def detach(input: Tensor) -> Tensor:
     """Return a tensor with the same memory outside the graph.
 
+    Args:
+        input: input tensor.
+
     >>> import ndgrad
     >>> ndgrad.detach(ndgrad.ones(2, requires_grad=True))
     tensor([1., 1.])
@@ -223,6 +261,9 @@ def detach(input: Tensor) -> Tensor:
 def detach_(input: Tensor) -> Tensor:
     """Remove a tensor from its graph, in place.
 
+    Args:
+        input: tensor to change.
+
     >>> import ndgrad
     >>> ndgrad.detach_(ndgrad.ones(2, requires_grad=True) * 2)
     tensor([2., 2.])
@@ -232,6 +273,10 @@ def detach_(input: Tensor) -> Tensor:
 
 def as_subclass(self: Tensor, cls: type[T]) -> T:
     """Return a view of this tensor, inside the graph, with another tensor class.
+
+    Args:
+        self: tensor to view.
+        cls: subclass of `ndgrad.Tensor`. Its constructor is not called.
 
     >>> import ndgrad
     >>> class Mine(ndgrad.Tensor): ...
@@ -260,6 +305,10 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
 def is_pinned(self: Tensor, device: Device = None) -> bool:
     """True if the memory is page-locked (see `pin_memory`).
 
+    Args:
+        self: tensor on any device.
+        device: accepted as in torch; has no effect here.
+
     >>> import ndgrad
     >>> ndgrad.ones(2).is_pinned()
     False
@@ -271,6 +320,10 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
     """Return a copy in page-locked memory, which a GPU can read by itself: `x.to("cuda", non_blocking=True)` then
     returns before the copy is made. Return the tensor itself if its memory is page-locked already, or if there is no
     GPU.
+
+    Args:
+        self: tensor on the CPU.
+        device: accepted as in torch; has no effect here.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
@@ -296,6 +349,10 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
 def record_stream(self: Tensor, stream: Any) -> None:
     """Mark the memory as used by a GPU stream (`ndgrad.cuda.Stream`): it is not reused before the stream finishes
     its current work, even if the tensor is deleted.
+
+    Args:
+        self: tensor on a GPU.
+        stream: stream that uses the memory.
 
     >>> import ndgrad
     >>> if ndgrad.cuda.is_available():
@@ -324,6 +381,9 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Set the maximal number of threads of one kernel.
 
+    Args:
+        count: number of threads, at least 1.
+
     >>> import ndgrad
     >>> before = ndgrad.get_num_threads()
     >>> ndgrad.set_num_threads(1)
@@ -351,6 +411,9 @@ def get_num_interop_threads() -> int:
 
 def set_num_interop_threads(count: int) -> None:
     """Accepted for compatibility with torch, without effect: ops run one after another.
+
+    Args:
+        count: number of threads, at least 1.
 
     >>> import ndgrad
     >>> ndgrad.set_num_interop_threads(4)

@@ -97,6 +97,11 @@ class _Carrier:
 def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
     """Return a constant tensor over the memory of another library's array or a DLPack capsule; both see writes.
 
+    Args:
+        ext_tensor: array with the method `__dlpack__`, or a DLPack capsule.
+        device: device of the result. The default is that of the array.
+        copy: True for a copy in any case. Otherwise memory is copied only to another device.
+
     >>> import ndgrad
     >>> import numpy as np
     >>> a = np.arange(3.0)

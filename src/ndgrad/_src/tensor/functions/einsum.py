@@ -58,6 +58,10 @@ def einsum(*args: Any) -> Tensor:
 
     Takes the equation and the operands, or operands alternating with lists: `einsum(x, [0, 1], y, [1], [0])`.
 
+    Args:
+        *args: an equation such as `"ij,jk->ik"` and its operands. The operands may be in one list. Letters missing
+            behind the arrow are summed over, and `...` stands for broadcast dimensions.
+
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([10.0, 1.0])
     >>> ndgrad.einsum("ij,j->i", x, y)
@@ -299,6 +303,15 @@ def tensordot(
     a: Tensor, b: Tensor, dims: int | Tensor | Sequence[int | Sequence[int]] = 2, out: Tensor | None = None
 ) -> Tensor:
     """Sum products over the last `dims` dimensions of a and the first of b, or over two lists of dimensions.
+
+    Args:
+        a: first tensor.
+        b: second tensor.
+        dims: number of dimensions to sum over, or two lists: dimensions of `a`, and those of `b` that meet them.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor with the remaining dimensions of `a`, then those of `b`.
 
     >>> import ndgrad
     >>> ndgrad.tensordot(ndgrad.ones(2, 3), ndgrad.ones(3, 4), dims=1).shape

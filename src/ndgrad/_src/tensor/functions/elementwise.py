@@ -77,7 +77,13 @@ def _dtype(function: str, t: object) -> np.dtype[Any]:
 
 
 def add(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-    """Return input + alpha * other.
+    """Add two tensors: `input + alpha * other`.
+
+    Args:
+        input: first term.
+        other: second term, a tensor or number that broadcasts with `input`.
+        alpha: factor of `other`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.add(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([10.0, 20.0]), alpha=0.5)
@@ -89,7 +95,13 @@ def add(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor 
 
 
 def sub(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
-    """Return input - alpha * other.
+    """Subtract two tensors: `input - alpha * other`.
+
+    Args:
+        input: tensor or number.
+        other: tensor or number to subtract, which broadcasts with `input`.
+        alpha: factor of `other`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.sub(ndgrad.tensor([1.0, 2.0]), 10.0, alpha=0.5)
@@ -101,7 +113,12 @@ def sub(input: TensorLike, other: TensorLike, *, alpha: Number = 1, out: Tensor 
 
 
 def rsub(input: TensorLike, other: TensorLike, *, alpha: Number = 1) -> Tensor:
-    """Return other - alpha * input.
+    """Subtract in reverse order: `other - alpha * input`.
+
+    Args:
+        input: tensor or number to subtract.
+        other: tensor or number, which broadcasts with `input`.
+        alpha: factor of `input`.
 
     >>> import ndgrad
     >>> ndgrad.rsub(ndgrad.tensor([1.0, 2.0]), 10.0)
@@ -113,6 +130,11 @@ def rsub(input: TensorLike, other: TensorLike, *, alpha: Number = 1) -> Tensor:
 def add_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
     """In-place version of `add`.
 
+    Args:
+        self: tensor to change.
+        other: second term, a tensor or number that broadcasts to `self`.
+        alpha: factor of `other`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).add_(1.0, alpha=10)
     tensor([11., 12.])
@@ -122,6 +144,11 @@ def add_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
 
 def sub_(self: Tensor, other: TensorLike, *, alpha: Number = 1) -> Tensor:
     """In-place version of `sub`.
+
+    Args:
+        self: tensor to change.
+        other: tensor or number to subtract, which broadcasts to `self`.
+        alpha: factor of `other`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).sub_(1.0)
@@ -153,7 +180,13 @@ def _division(rounding_mode: str | None) -> Op:
 
 
 def div(input: TensorLike, other: TensorLike, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """Return input / other; with rounding_mode "floor" or "trunc" the quotient is rounded.
+    """Divide two tensors: `input / other`.
+
+    Args:
+        input: dividend.
+        other: divisor, a tensor or number that broadcasts with `input`.
+        rounding_mode: None for no rounding, `"floor"` to round the quotient down, `"trunc"` to round it towards zero.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.div(ndgrad.tensor([7, -7]), 2, rounding_mode="trunc")
@@ -165,6 +198,11 @@ def div(input: TensorLike, other: TensorLike, *, rounding_mode: str | None = Non
 def div_(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -> Tensor:
     """In-place version of `div`.
 
+    Args:
+        self: tensor to change.
+        other: divisor, a tensor or number that broadcasts to `self`.
+        rounding_mode: None for no rounding, `"floor"` to round the quotient down, `"trunc"` to round it towards zero.
+
     >>> import ndgrad
     >>> ndgrad.tensor([7, -7]).div_(2, rounding_mode="floor")
     tensor([ 3, -4])
@@ -174,6 +212,9 @@ def div_(self: Tensor, other: TensorLike, *, rounding_mode: str | None = None) -
 
 def positive(input: Tensor) -> Tensor:
     """Return the tensor itself; raise for booleans, which have no sign.
+
+    Args:
+        input: tensor that is not bool.
 
     >>> import ndgrad
     >>> +ndgrad.tensor([1.0, -2.0])
@@ -190,6 +231,11 @@ def positive(input: Tensor) -> Tensor:
 def float_power(input: TensorLike, exponent: TensorLike, *, out: Tensor | None = None) -> Tensor:
     """Return input to the power of exponent, computed in double precision for all dtypes.
 
+    Args:
+        input: bases, a tensor or number.
+        exponent: exponents, a tensor or number that broadcasts with `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.float_power(ndgrad.tensor([2, 3]), -1)
     tensor([0.5000, 0.3333], dtype=ndgrad.float64)
@@ -200,6 +246,10 @@ def float_power(input: TensorLike, exponent: TensorLike, *, out: Tensor | None =
 
 def float_power_(self: Tensor, exponent: TensorLike) -> Tensor:
     """In-place version of `float_power`, for double precision tensors.
+
+    Args:
+        self: tensor to change, of dtype float64 or complex128.
+        exponent: exponents, a tensor or number that broadcasts to `self`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([2.0, 3.0], dtype=ndgrad.float64).float_power_(2)
@@ -230,7 +280,12 @@ def _as_dtype(value: TensorLike, dtype: np.dtype[Any]) -> TensorLike:
 
 
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
-    """log(input / (1 - input)). With eps, the input is first clamped to [eps, 1 - eps].
+    """Return the log-odds log(input / (1 - input)).
+
+    Args:
+        input: probabilities.
+        eps: distance from 0 and 1 to which the input is clamped first. None does not clamp.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logit(ndgrad.tensor([0.5, 1.0]), eps=0.01)
@@ -242,6 +297,10 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
 def logit_(self: Tensor, eps: float | None = None) -> Tensor:
     """In-place version of `logit`.
 
+    Args:
+        self: tensor to change.
+        eps: distance from 0 and 1 to which the elements are clamped first. None does not clamp.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.5]).logit_()
     tensor([0.])
@@ -250,7 +309,11 @@ def logit_(self: Tensor, eps: float | None = None) -> Tensor:
 
 
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sin(pi x) / (pi x), and 1 at 0.
+    """The normalised sinc function: sin(pi x) / (pi x), and 1 at 0.
+
+    Args:
+        input: input tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.sinc(ndgrad.tensor([0.0, 0.5]))
@@ -262,6 +325,9 @@ def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sinc_(self: Tensor) -> Tensor:
     """In-place version of `sinc`.
 
+    Args:
+        self: tensor to change.
+
     >>> import ndgrad
     >>> ndgrad.tensor([0.0, 1.0]).sinc_().round()
     tensor([1., -0.])
@@ -270,7 +336,11 @@ def sinc_(self: Tensor) -> Tensor:
 
 
 def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """-1, 0 or 1 for a negative, zero or positive input. Its gradient is zero everywhere.
+    """The sign: -1, 0 or 1 for a negative, zero or positive input. Its gradient is zero everywhere.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.sign(ndgrad.tensor([-3.0, 0.0, 2.0]))
@@ -286,6 +356,10 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sign: -1, 0 or 1; for a complex number z, z / |z|.
 
+    Args:
+        input: real or complex tensor.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.sgn(ndgrad.tensor([-3.0, 0.0, 5.0]))
     tensor([-1.,  0.,  1.])
@@ -297,6 +371,9 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def sgn_(self: Tensor) -> Tensor:
     """In-place version of `sgn`.
 
+    Args:
+        self: tensor to change.
+
     >>> import ndgrad
     >>> ndgrad.tensor([-3.0, 2.0]).sgn_()
     tensor([-1.,  1.])
@@ -307,6 +384,9 @@ def sgn_(self: Tensor) -> Tensor:
 
 def sign_(self: Tensor) -> Tensor:
     """In-place version of `sign`.
+
+    Args:
+        self: tensor to change, not complex.
 
     >>> import ndgrad
     >>> ndgrad.tensor([-3.0, 2.0]).sign_()
@@ -331,7 +411,14 @@ def nan_to_num(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Replace NaN by `nan`, infinities by `posinf` and `neginf` (by default the largest finite numbers).
+    """Replace NaN and infinities by finite numbers.
+
+    Args:
+        input: input tensor.
+        nan: replacement of NaN. None means 0.
+        posinf: replacement of positive infinity. The default is the largest finite number of the dtype.
+        neginf: replacement of negative infinity. The default is the lowest finite number of the dtype.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nan_to_num(ndgrad.tensor([float("nan"), float("inf"), 2.0]), posinf=9.0)
@@ -344,6 +431,12 @@ def nan_to_num_(
     self: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
     """In-place version of `nan_to_num`.
+
+    Args:
+        self: tensor to change.
+        nan: replacement of NaN. None means 0.
+        posinf: replacement of positive infinity. The default is the largest finite number of the dtype.
+        neginf: replacement of negative infinity. The default is the lowest finite number of the dtype.
 
     >>> import ndgrad
     >>> ndgrad.tensor([float("nan"), 2.0]).nan_to_num_()
@@ -360,6 +453,13 @@ def fake_quantize_per_tensor_affine(
     """Round the input to (integer - zero_point) scale, with integers from `quant_min` to `quant_max`.
 
     The gradient passes unchanged inside the range of these numbers, and is zero outside.
+
+    Args:
+        input: floating-point tensor.
+        scale: distance of neighbouring numbers.
+        zero_point: integer that stands for 0, between `quant_min` and `quant_max`.
+        quant_min: smallest integer.
+        quant_max: largest integer.
 
     >>> import ndgrad
     >>> ndgrad.fake_quantize_per_tensor_affine(ndgrad.tensor([-1.0, 0.3, 0.6, 2.0]), 0.25, 0, 0, 4)
@@ -387,9 +487,16 @@ def fake_quantize_per_tensor_affine(
 def clamp(
     input: Tensor, min: TensorLike | None = None, max: TensorLike | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Clamp the input to [min, max]; bounds are numbers or tensors, and one of them may be absent.
+    """Clamp the input to [min, max].
 
     The gradient passes if the input lies inside, bounds included.
+
+    Args:
+        input: input tensor.
+        min: lower bound, a number or a tensor that broadcasts with `input`. None means no bound.
+        max: upper bound, a number or a tensor that broadcasts with `input`. None means no bound, but one of both is
+            needed.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.clamp(ndgrad.tensor([-1.0, 0.5, 3.0]), min=0.0, max=1.0)
@@ -401,6 +508,12 @@ def clamp(
 
 def clamp_(self: Tensor, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """In-place version of `clamp`.
+
+    Args:
+        self: tensor to change.
+        min: lower bound, a number or a tensor that broadcasts to `self`. None means no bound.
+        max: upper bound, a number or a tensor that broadcasts to `self`. None means no bound, but one of both is
+            needed.
 
     >>> import ndgrad
     >>> ndgrad.tensor([-1.0, 3.0]).clamp_(min=0.0)
@@ -425,7 +538,13 @@ def where(condition: Tensor, input: TensorLike, other: TensorLike, *, out: Tenso
 def where(
     condition: Tensor, input: TensorLike | None = None, other: TensorLike | None = None, *, out: Tensor | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """`input` where the condition is true, else `other`. With the condition alone: the indices of its true elements.
+    """Choose elements by a condition. With the condition alone, return the indices of its true elements.
+
+    Args:
+        condition: bool tensor.
+        input: tensor or number for true elements, which broadcasts with `condition`.
+        other: tensor or number for false elements, which broadcasts with `condition`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([-1.0, 2.0])
@@ -452,7 +571,12 @@ def where(
 
 
 def where_method(self: Tensor, condition: Tensor, other: TensorLike) -> Tensor:
-    """`self` where the condition is true, else `other`.
+    """Keep the elements of this tensor for which a condition is true, and take the others from `other`.
+
+    Args:
+        self: tensor for true elements.
+        condition: bool tensor, which broadcasts with `self`.
+        other: tensor or number for false elements, which broadcasts with `self`.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([-1.0, 2.0])
@@ -478,7 +602,10 @@ _SELU = {"alpha": 1.6732632423543772, "scale": 1.0507009873554805, "input_scale"
 
 
 def selu(input: Tensor) -> Tensor:
-    """elu, scaled so that activations keep zero mean and unit variance.
+    """The activation `elu`, scaled so that activations keep zero mean and unit variance.
+
+    Args:
+        input: input tensor.
 
     >>> import ndgrad
     >>> ndgrad.selu(ndgrad.tensor([-1.0, 1.0]))
@@ -490,6 +617,9 @@ def selu(input: Tensor) -> Tensor:
 def selu_(self: Tensor) -> Tensor:
     """In-place version of `selu`.
 
+    Args:
+        self: tensor to change.
+
     >>> import ndgrad
     >>> ndgrad.selu_(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 1.0507])
@@ -498,7 +628,11 @@ def selu_(self: Tensor) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """max(0, x) + min(0, alpha (exp(x / alpha) - 1)).
+    """The activation max(0, x) + min(0, alpha (exp(x / alpha) - 1)), which has a continuous derivative.
+
+    Args:
+        input: input tensor.
+        alpha: limit of the negative values, not 0.
 
     >>> import ndgrad
     >>> ndgrad.celu(ndgrad.tensor([-1.0, 1.0]))
@@ -509,6 +643,10 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 def celu_(self: Tensor, alpha: float = 1.0) -> Tensor:
     """In-place version of `celu`.
+
+    Args:
+        self: tensor to change.
+        alpha: limit of the negative values, not 0.
 
     >>> import ndgrad
     >>> ndgrad.celu_(ndgrad.tensor([-1.0, 1.0]), alpha=2.0)
@@ -524,7 +662,13 @@ def _inverse(alpha: float) -> float:
 
 
 def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | None = None) -> Tensor:
-    """The input where it exceeds `threshold`, else `value`.
+    """Replace elements that do not exceed a threshold.
+
+    Args:
+        input: input tensor.
+        threshold: number that remaining elements exceed.
+        value: replacement of the others.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.threshold(ndgrad.tensor([0.5, 2.0]), 1.0, -1.0)
@@ -536,6 +680,11 @@ def threshold(input: Tensor, threshold: float, value: float, *, out: Tensor | No
 def threshold_(self: Tensor, threshold: float, value: float) -> Tensor:
     """In-place version of `threshold`.
 
+    Args:
+        self: tensor to change.
+        threshold: number that remaining elements exceed.
+        value: replacement of the others.
+
     >>> import ndgrad
     >>> ndgrad.threshold_(ndgrad.tensor([0.5, 2.0]), 1.0, 0.0)
     tensor([0., 2.])
@@ -544,7 +693,12 @@ def threshold_(self: Tensor, threshold: float, value: float) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """The input where its absolute value exceeds `lambd`, else 0.
+    """Replace elements of small absolute value by 0.
+
+    Args:
+        input: input tensor.
+        lambd: number that the absolute values of remaining elements exceed.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.hardshrink(ndgrad.tensor([-1.0, 0.3, 2.0]))
@@ -559,6 +713,9 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 def abs_(self: Tensor) -> Tensor:
     """In-place version of `abs`; a complex tensor cannot hold the real result.
 
+    Args:
+        self: tensor to change, not complex.
+
     >>> import ndgrad
     >>> ndgrad.tensor([-1.0, 2.0]).abs_()
     tensor([1., 2.])
@@ -572,7 +729,12 @@ def abs_(self: Tensor) -> Tensor:
 
 
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """real + i imag.
+    """Return the complex tensor real + i imag.
+
+    Args:
+        real: real parts, a floating-point tensor.
+        imag: imaginary parts of the same dtype, which broadcast with `real`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.complex(ndgrad.tensor([1.0]), ndgrad.tensor([2.0]))
@@ -583,7 +745,12 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """abs * exp(i angle).
+    """Return complex numbers from polar coordinates: abs * exp(i angle).
+
+    Args:
+        abs: magnitudes, a floating-point tensor.
+        angle: angles in radians, of the same dtype, which broadcast with `abs`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.polar(ndgrad.tensor([2.0]), ndgrad.tensor([0.0]))
@@ -610,6 +777,9 @@ def _check_parts(function: str, first: Tensor, second: Tensor) -> None:
 def real(input: Tensor) -> Tensor:
     """The real part: a view for a complex tensor, the tensor itself for a real one.
 
+    Args:
+        input: real or complex tensor.
+
     >>> import ndgrad
     >>> z = ndgrad.tensor([1.0 + 2.0j])
     >>> ndgrad.real(z).mul_(10.0), z
@@ -620,6 +790,9 @@ def real(input: Tensor) -> Tensor:
 
 def imag(input: Tensor) -> Tensor:
     """The imaginary part of a complex tensor, as a view.
+
+    Args:
+        input: complex tensor.
 
     >>> import ndgrad
     >>> ndgrad.imag(ndgrad.tensor([1.0 + 2.0j]))
@@ -637,6 +810,9 @@ def imag(input: Tensor) -> Tensor:
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate, which is read-only (see `mark_lazy`); for a real tensor, the tensor itself.
 
+    Args:
+        input: real or complex tensor.
+
     >>> import ndgrad
     >>> ndgrad.conj(ndgrad.tensor([1.0 + 2.0j]))
     tensor([1.-2.j])
@@ -646,6 +822,10 @@ def conj(input: Tensor) -> Tensor:
 
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex conjugate in new memory; for a real tensor, the tensor itself.
+
+    Args:
+        input: real or complex tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.conj_physical(ndgrad.tensor([1.0 + 2.0j])).mul_(2)
@@ -658,6 +838,9 @@ def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def conj_physical_(self: Tensor) -> Tensor:
     """In-place version of `conj_physical`.
+
+    Args:
+        self: tensor to change.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0 + 2.0j]).conj_physical_()

@@ -125,6 +125,16 @@ def max(
     If several elements are largest, the form without indices shares the gradient among them. The form with indices
     gives it to the first.
 
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. A tensor in its place has the meaning of `other`.
+        keepdim: whether reduced dimensions stay, with size 1.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result, or with `dim` a tuple of two.
+
+    Returns:
+        One tensor, or with `dim` the values and their indices.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
     >>> x.max(), x.max(dim=1).indices
@@ -153,6 +163,16 @@ def min(
     """The smallest element; with `dim`, the smallest along it and its index; with another tensor, the smaller of
     each pair.
 
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. A tensor in its place has the meaning of `other`.
+        keepdim: whether reduced dimensions stay, with size 1.
+        other: tensor or number, which broadcasts with `input`.
+        out: tensor that receives the result, or with `dim` a tuple of two.
+
+    Returns:
+        One tensor, or with `dim` the values and their indices.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
     >>> x.min(), x.min(dim=0).values
@@ -170,7 +190,13 @@ def _reduce_dims(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor | 
 
 @both_worlds
 def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The largest element over `dim` (all dimensions by default); ties share the gradient equally.
+    """The largest element over `dim`. Ties share the gradient equally.
+
+    Args:
+        input: real tensor.
+        dim: dimension or dimensions to reduce. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 3.0, 3.0], requires_grad=True)
@@ -183,7 +209,13 @@ def amax(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
 
 @both_worlds
 def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The smallest element over `dim` (all dimensions by default); ties share the gradient equally.
+    """The smallest element over `dim`. Ties share the gradient equally.
+
+    Args:
+        input: real tensor.
+        dim: dimension or dimensions to reduce. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.amin(ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]]), dim=1)
@@ -197,6 +229,15 @@ def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Tensors | None = None
 ) -> return_types.aminmax:
     """Smallest and largest element, of all or along one `dim`; ties share the gradient equally.
+
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. None means all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The smallest and the largest element, as `min` and `max`.
 
     >>> import ndgrad
     >>> ndgrad.aminmax(ndgrad.tensor([3.0, 1.0, 2.0])).max
@@ -239,6 +280,12 @@ def _arg_extremum(op: Op, input: Tensor, dim: int | None, keepdim: bool, out: Te
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The index of the largest element, the first of several: along `dim`, or in the flattened tensor.
 
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. None means the flattened tensor.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])
     >>> x.argmax(), x.argmax(dim=1)
@@ -250,6 +297,12 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 @both_worlds
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The index of the smallest element, the first of several: along `dim`, or in the flattened tensor.
+
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. None means the flattened tensor.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 5.0], [4.0, 2.0]])

@@ -39,6 +39,11 @@ METHODS = (
 def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
     """Overwrite with the values of `src`, broadcast and converted if necessary; the gradient flows to `src`.
 
+    Args:
+        self: tensor to change.
+        src: tensor, array or number that broadcasts to `self`.
+        non_blocking: accepted as in torch; has no effect here.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2, 2).copy_(ndgrad.tensor([1, 2]))
     tensor([[1., 2.],
@@ -57,6 +62,10 @@ def copy_(self: Tensor, src: TensorLike, non_blocking: bool = False) -> Tensor:
 def fill_(self: Tensor, value: TensorLike) -> Tensor:
     """Set every element to one number, or to the value of a 0-d tensor, which receives the gradient.
 
+    Args:
+        self: tensor to change.
+        value: number or 0-d tensor.
+
     >>> import ndgrad
     >>> ndgrad.zeros(3).fill_(2.5)
     tensor([2.5000, 2.5000, 2.5000])
@@ -74,6 +83,10 @@ def fill_(self: Tensor, value: TensorLike) -> Tensor:
 
 def fill(input: Tensor, value: TensorLike) -> Tensor:
     """Return a tensor like `input` with every element set to `value`.
+
+    Args:
+        input: tensor whose shape and dtype are taken.
+        value: number or 0-d tensor.
 
     >>> import ndgrad
     >>> ndgrad.fill(ndgrad.zeros(3), 7.0)
@@ -99,6 +112,9 @@ def _fit_number(value: Any, dtype: np.dtype[Any]) -> Any:
 def zero_(self: Tensor) -> Tensor:
     """Set every element to zero.
 
+    Args:
+        self: tensor to change.
+
     >>> import ndgrad
     >>> ndgrad.ones(3).zero_()
     tensor([0., 0., 0.])
@@ -107,8 +123,12 @@ def zero_(self: Tensor) -> Tensor:
 
 
 def fill_diagonal_(self: Tensor, fill_value: TensorLike, wrap: bool = False) -> Tensor:
-    """Set the main diagonal to one number. With `wrap`, the diagonal of a tall matrix starts again after each
-    block, with a row between.
+    """Set the main diagonal to one number.
+
+    Args:
+        self: tensor to change, of two dimensions, or more of equal size.
+        fill_value: number or 0-d tensor.
+        wrap: whether the diagonal of a tall matrix starts again after each block, with a row between.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 2).fill_diagonal_(5.0)
@@ -158,6 +178,10 @@ def _map_elements(name: str, self: Tensor, others: tuple[Tensor, ...], function:
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Overwrite each element with a Python function of it: slow, and without a derivative.
 
+    Args:
+        self: tensor to change.
+        callable: function from the old element to the new one, both Python numbers.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).apply_(lambda v: v + 1.0)
     tensor([2., 3.])
@@ -168,6 +192,11 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Overwrite each element with a Python function of it and of the corresponding element of another tensor.
 
+    Args:
+        self: tensor to change.
+        tensor: tensor of the same shape.
+        callable: function from an element of `self` and one of `tensor` to the new element.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).map_(ndgrad.tensor([3.0, 4.0]), lambda a, b: a * b)
     tensor([3., 8.])
@@ -177,6 +206,12 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
     """Overwrite each element with a Python function of it and of the corresponding elements of two other tensors.
+
+    Args:
+        self: tensor to change.
+        x: tensor of the same shape.
+        y: tensor of the same shape.
+        callable: function from an element of `self`, one of `x` and one of `y` to the new element.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1.0]).map2_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0]), lambda a, b, c: a + b * c)
@@ -201,6 +236,11 @@ def _replace(t: Tensor, name: str, array: Payload) -> Tensor:
 
 def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> Tensor:
     """Change the shape in place: elements in memory stay, in order; additional ones are uninitialised.
+
+    Args:
+        self: tensor to change. It must not require a gradient.
+        *sizes: new sizes, one by one or in one tuple.
+        memory_format: None or `ndgrad.contiguous_format`.
 
     >>> import ndgrad
     >>> ndgrad.arange(6).resize_(2, 2)
@@ -237,6 +277,11 @@ def resize_(self: Tensor, *sizes: Shape, memory_format: MemoryFormat = None) -> 
 def resize_as_(self: Tensor, other: Tensor, memory_format: MemoryFormat = None) -> Tensor:
     """Change the shape in place to that of another tensor.
 
+    Args:
+        self: tensor to change. It must not require a gradient.
+        other: tensor whose shape is taken.
+        memory_format: None or `ndgrad.contiguous_format`.
+
     >>> import ndgrad
     >>> ndgrad.arange(6).resize_as_(ndgrad.zeros(3))
     tensor([0, 1, 2])
@@ -252,6 +297,13 @@ def set_(
     stride: Shape | None = None,
 ) -> Tensor:
     """Make this tensor refer to other memory: another tensor's, a storage's, or none.
+
+    Args:
+        self: tensor to change, a leaf.
+        source: tensor of the same dtype, or storage. None leaves an empty tensor.
+        storage_offset: index of the first element in the memory. It counts only if a size or a storage is given.
+        size: new shape. The default is that of `source`.
+        stride: distance of neighbours in each dimension, counted in elements. The default is contiguous.
 
     >>> import ndgrad
     >>> x, y = ndgrad.zeros(0), ndgrad.arange(4.0)

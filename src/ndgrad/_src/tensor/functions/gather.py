@@ -165,7 +165,16 @@ def _check_index(name: str, dim: int, index: Tensor, limits: dict[str, Tensor]) 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """Select elements along `dim`: for a matrix and dim 1, result[i, j] = input[i, index[i, j]].
 
-    With `sparse_grad` the gradient of the input is a sparse tensor, with an entry per selected element.
+    Args:
+        input: tensor to select from.
+        dim: dimension along which elements are selected.
+        index: integers, with as many dimensions as `input`. Other sizes than that of `dim` are at most those of
+            `input`.
+        sparse_grad: whether the gradient of the input is a sparse tensor, with an entry per selected element.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of the shape of `index`.
 
     >>> import ndgrad
     >>> ndgrad.gather(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 1, ndgrad.tensor([[1], [0]]))
@@ -268,7 +277,15 @@ def scatter(
 ) -> Tensor:
     """Return `input` with values put along `dim`: for a matrix and dim 1, result[i, index[i, j]] = src[i, j].
 
-    `reduce` may be "add" or "multiply". If an index names a position twice, the last value stays and gets the gradient.
+    Args:
+        input: tensor whose other elements are kept.
+        dim: dimension along which values are put.
+        index: integers, with as many dimensions as `input`. If a position occurs twice, the last value stays and gets
+            the gradient.
+        src: values, at least as large as `index` in every dimension and of the dtype of `input`, or a number.
+        value: number in place of `src`.
+        reduce: None to replace the old values, `"add"` or `"multiply"` to combine with them.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.scatter(ndgrad.zeros(2, 3), 1, ndgrad.tensor([[2], [0]]), 1.0)
@@ -291,6 +308,15 @@ def scatter_(
 ) -> Tensor:
     """In-place version of `scatter`.
 
+    Args:
+        self: tensor to change.
+        dim: dimension along which values are put.
+        index: integers, with as many dimensions as `self`. If a position occurs twice, the last value stays and gets
+            the gradient.
+        src: values, at least as large as `index` in every dimension and of the dtype of `self`, or a number.
+        value: number in place of `src`.
+        reduce: None to replace the old values, `"add"` or `"multiply"` to combine with them.
+
     >>> import ndgrad
     >>> ndgrad.zeros(3).scatter_(0, ndgrad.tensor([1]), 5.0)
     tensor([0., 5., 0.])
@@ -307,6 +333,13 @@ def _scatter_add(name: str, input: Tensor, dim: int, index: Tensor, src: Tensor,
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return `input` with values added along `dim`; repeated indices add up: result[i, index[i, j]] += src[i, j].
 
+    Args:
+        input: tensor to which values are added.
+        dim: dimension along which values are put.
+        index: integers, with as many dimensions as `input`.
+        src: values, at least as large as `index` in every dimension and of the dtype of `input`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.scatter_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.tensor([1.0, 2.0, 3.0]))
     tensor([1., 0., 5.])
@@ -317,6 +350,12 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
 @both_worlds
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """In-place version of `scatter_add`.
+
+    Args:
+        self: tensor to change.
+        dim: dimension along which values are put.
+        index: integers, with as many dimensions as `self`.
+        src: values, at least as large as `index` in every dimension and of the dtype of `self`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).scatter_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2))
@@ -386,10 +425,17 @@ def scatter_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return `input` with values combined along `dim` by sum, prod, mean, amax or amin.
+    """Return `input` with values combined along `dim`. If several values are the largest (or smallest), they share the
+    gradient equally.
 
-    Without `include_self` an indexed position drops its old value first. If several values are the largest (or
-    smallest), they share the gradient equally.
+    Args:
+        input: tensor with whose elements values are combined.
+        dim: dimension along which values are put.
+        index: integers, with as many dimensions as `input`.
+        src: values, at least as large as `index` in every dimension and of the dtype of `input`.
+        reduce: `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`.
+        include_self: whether the old value of an indexed position takes part.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> src = ndgrad.tensor([3.0, 1.0, 2.0])
@@ -405,6 +451,14 @@ def scatter_reduce_(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """In-place version of `scatter_reduce`.
+
+    Args:
+        self: tensor to change.
+        dim: dimension along which values are put.
+        index: integers, with as many dimensions as `self`.
+        src: values, at least as large as `index` in every dimension and of the dtype of `self`.
+        reduce: `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`.
+        include_self: whether the old value of an indexed position takes part.
 
     >>> import ndgrad
     >>> ndgrad.ones(1).scatter_reduce_(0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
@@ -439,7 +493,12 @@ def _mask(name: str, input: Tensor, mask: Tensor, in_place: bool) -> Tensor:
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
-    """`value`, a number or a 0-d tensor, where the mask is true, `input` elsewhere.
+    """Return a copy with one value at the true elements of a mask.
+
+    Args:
+        input: input tensor.
+        mask: bool tensor, which broadcasts with `input`.
+        value: number or 0-d tensor.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, -2.0, 3.0])
@@ -453,6 +512,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
 
 def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     """In-place version of `masked_fill`.
+
+    Args:
+        self: tensor to change.
+        mask: bool tensor, which broadcasts to `self`.
+        value: number or 0-d tensor.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).masked_fill_(ndgrad.tensor([True, False]), 7.0)
@@ -468,6 +532,11 @@ def masked_fill_(self: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the mask is true, as a 1-d tensor.
+
+    Args:
+        input: input tensor.
+        mask: bool tensor, which broadcasts with `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, -2.0, 3.0])
@@ -507,6 +576,11 @@ def _masked_scatter(name: str, input: Tensor, mask: Tensor, source: Tensor, in_p
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return `input` with the elements of `source`, in order, at the true elements of the mask.
 
+    Args:
+        input: input tensor.
+        mask: bool tensor, which broadcasts with `input`.
+        source: tensor of the same dtype, with at least as many elements as the mask has true ones.
+
     >>> import ndgrad
     >>> ndgrad.masked_scatter(ndgrad.zeros(3), ndgrad.tensor([True, False, True]), ndgrad.tensor([1.0, 2.0]))
     tensor([1., 0., 2.])
@@ -516,6 +590,11 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """In-place version of `masked_scatter`.
+
+    Args:
+        self: tensor to change.
+        mask: bool tensor, which broadcasts to `self`.
+        source: tensor of the same dtype, with at least as many elements as the mask has true ones.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).masked_scatter_(ndgrad.tensor([False, True]), ndgrad.tensor([5.0]))
@@ -529,6 +608,11 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elements by their position in the flattened tensor, in the shape of the index; negative ones count from the end.
+
+    Args:
+        input: tensor of any shape.
+        index: integers.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.take(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([0, -1]))
@@ -560,6 +644,12 @@ def _put_elements(name: str, input: Tensor, index: Tensor, source: Tensor, accum
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `input` with values put (or added) at positions in the flattened tensor; negative ones count from the end.
 
+    Args:
+        input: tensor whose other elements are kept.
+        index: integers.
+        source: values of the dtype of `input`, as many as `index` has elements.
+        accumulate: whether values are added to the old ones.
+
     >>> import ndgrad
     >>> ndgrad.put(ndgrad.zeros(2, 2), ndgrad.tensor([1, -1]), ndgrad.tensor([5.0, 6.0]))
     tensor([[0., 5.],
@@ -571,6 +661,12 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """In-place version of `put`.
 
+    Args:
+        self: tensor to change.
+        index: integers.
+        source: values of the dtype of `self`, as many as `index` has elements.
+        accumulate: whether values are added to the old ones.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2).put_(ndgrad.tensor([1, 1]), ndgrad.ones(2), accumulate=True)
     tensor([0., 2.])
@@ -581,6 +677,12 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 @both_worlds
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """As `gather`, with input and indices broadcast against each other; without `dim`, on the flattened tensor.
+
+    Args:
+        input: tensor to select from.
+        indices: integers, with as many dimensions as `input`. Negative ones count from the end.
+        dim: dimension along which elements are selected. None means the flattened tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[3.0, 1.0, 2.0]])

@@ -135,7 +135,16 @@ def histogram(
     """Return counts (or sums of weights) in bins, and the bin edges. With `density`, counts are divided by their sum
     and by the widths.
 
-    `bins` is a number of even bins, between the ends of `range` or the extremes of the input, or a tensor of edges.
+    Args:
+        input: floating-point tensor of any shape.
+        bins: number of even bins, or a vector of edges.
+        range: ends of even bins. The default is the extremes of the input.
+        weight: weight of each element, added instead of 1.
+        density: whether counts are divided by their sum and by the widths of the bins.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The counts `hist` and the edges `bin_edges`.
 
     >>> import ndgrad
     >>> ndgrad.histogram(ndgrad.tensor([1.0, 2.0, 1.0]), bins=2, range=(0.0, 4.0)).hist
@@ -164,7 +173,16 @@ def histogramdd(
     """Return counts (or sums of weights) in boxes, and the edges along each dimension. The last dimension of the input
     holds the coordinates of a point.
 
-    `range` lists the ends of all dimensions, one after another.
+    Args:
+        input: floating-point points of shape (..., n).
+        bins: number of even bins, the same or one for each coordinate, or a vector of edges for each.
+        range: lower and upper end of each coordinate, 2 n numbers one after another. The default is the extremes of the
+            input.
+        weight: weight of each point, added instead of 1.
+        density: whether counts are divided by their sum and by the volumes of the boxes.
+
+    Returns:
+        The counts `hist` of n dimensions, and the edges `bin_edges` as a tuple of n vectors.
 
     >>> import ndgrad
     >>> ndgrad.histogramdd(ndgrad.tensor([[0.0, 1.0], [1.0, 0.0]]), bins=2).hist

@@ -71,6 +71,11 @@ def _run(op: Op, tensors: tuple[Tensor, ...], settings: dict[str, Any], out: Ten
 def cat(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Concatenate tensors along `dim`; their other sizes must agree.
 
+    Args:
+        tensors: sequence of tensors. Vectors without elements are left out.
+        dim: dimension along which they are joined.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.cat([ndgrad.tensor([1.0]), ndgrad.tensor([2.0, 3.0])])
     tensor([1., 2., 3.])
@@ -111,6 +116,11 @@ def _check_end_to_end(position: int, shape: tuple[int, ...], first: tuple[int, .
 def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Join tensors of one shape along a new dimension.
 
+    Args:
+        tensors: sequence of tensors of one shape.
+        dim: position of the new dimension in the result.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.stack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])], dim=1)
     tensor([[1, 3],
@@ -128,7 +138,11 @@ def stack(tensors: Tensors, dim: int = 0, *, out: Tensor | None = None) -> Tenso
 
 
 def hstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """cat() along the columns (end to end for vectors).
+    """Join tensors along the columns, or end to end for vectors, as `cat` does.
+
+    Args:
+        tensors: sequence of tensors.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.hstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3])])
@@ -139,7 +153,11 @@ def hstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
 
 
 def vstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """cat() along the rows; a vector is one row.
+    """Join tensors along the rows, as `cat` does. A vector is one row.
+
+    Args:
+        tensors: sequence of tensors.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.vstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])])
@@ -150,7 +168,11 @@ def vstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
 
 
 def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """cat() along the third dimension.
+    """Join tensors along the third dimension, as `cat` does.
+
+    Args:
+        tensors: sequence of tensors. Missing dimensions are added as in `atleast_3d`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.dstack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])]).shape
@@ -160,7 +182,11 @@ def dstack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
 
 
 def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
-    """hstack() that treats a vector as a column.
+    """Join tensors along the columns, as `hstack` does. A vector is one column.
+
+    Args:
+        tensors: sequence of tensors.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.column_stack([ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4])])
@@ -175,6 +201,9 @@ def column_stack(tensors: Tensors, *, out: Tensor | None = None) -> Tensor:
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """Return a matrix with the tensors as blocks down its diagonal; vectors are rows.
+
+    Args:
+        *tensors: tensors of at most two dimensions.
 
     >>> import ndgrad
     >>> ndgrad.block_diag(ndgrad.tensor([1, 2]), ndgrad.tensor(3))
@@ -197,6 +226,14 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return each vector as a coordinate on the grid that they span: views, expanded along the other dimensions.
+
+    Args:
+        *tensors: vectors of one dtype, one by one or in one sequence.
+        indexing: `"ij"` if the first vector runs along the rows, `"xy"` if it runs along the columns. The default is
+            `"ij"`, with a warning.
+
+    Returns:
+        A tuple with a tensor for each vector.
 
     >>> import ndgrad
     >>> x, y = ndgrad.meshgrid(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]), indexing="ij")
@@ -237,6 +274,9 @@ def meshgrid(*tensors: Tensor | Tensors, indexing: str | None = None) -> tuple[T
 def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
     """Return all tuples with one element of each vector, one per row.
 
+    Args:
+        *tensors: vectors, one by one or in one sequence.
+
     >>> import ndgrad
     >>> ndgrad.cartesian_prod(ndgrad.tensor([1, 2]), ndgrad.tensor([3, 4]))
     tensor([[1, 3],
@@ -257,6 +297,11 @@ def cartesian_prod(*tensors: Tensor | Tensors) -> Tensor:
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return all choices of r elements of a vector, in order, one per row; with replacement, elements may repeat.
+
+    Args:
+        input: vector.
+        r: number of elements of a choice.
+        with_replacement: whether an element may be chosen several times.
 
     >>> import ndgrad
     >>> ndgrad.combinations(ndgrad.tensor([1, 2, 3]))

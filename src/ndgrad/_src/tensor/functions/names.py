@@ -60,6 +60,11 @@ def _parse_names(
 def rename(self: Tensor, *names: str | EllipsisType | None, **mapping: str) -> Tensor:
     """A view with other dimension names: all of them in order, or old=new. `rename(None)` drops them.
 
+    Args:
+        self: tensor to view.
+        *names: new names of all dimensions in order. An ellipsis keeps the names at its place.
+        **mapping: new names by the old ones.
+
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).rename("row", "column").rename(row="sample").names
     ('sample', 'column')
@@ -70,6 +75,11 @@ def rename(self: Tensor, *names: str | EllipsisType | None, **mapping: str) -> T
 def rename_(self: Tensor, *names: str | EllipsisType | None, **mapping: str) -> Tensor:
     """Set the dimension names in place.
 
+    Args:
+        self: tensor to change.
+        *names: new names of all dimensions in order. An ellipsis keeps the names at its place.
+        **mapping: new names by the old ones.
+
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).rename_("row", None).names
     ('row', None)
@@ -79,6 +89,10 @@ def rename_(self: Tensor, *names: str | EllipsisType | None, **mapping: str) -> 
 
 def refine_names(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
     """A view in which unnamed dimensions get names; existing names must be equal.
+
+    Args:
+        self: tensor to view.
+        *names: names of all dimensions in order. An ellipsis keeps the names at its place.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).rename("row", None).refine_names("row", "column").names
@@ -142,6 +156,10 @@ def align_to(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
     """A view with the dimensions in the order of `names`; missing dimensions get size 1. An ellipsis stands for the
     dimensions that are not named, in their order.
 
+    Args:
+        self: tensor to view.
+        *names: names of the dimensions in the new order.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(2, 3, names=("batch", "feature"))
     >>> x.align_to("feature", "time", "batch").shape, x.align_to("feature", ...).names
@@ -165,6 +183,10 @@ def align_to(self: Tensor, *names: str | EllipsisType | None) -> Tensor:
 def align_as(self: Tensor, other: Tensor) -> Tensor:
     """A view with the dimensions in the order of those of `other`, by name.
 
+    Args:
+        self: tensor to view.
+        other: tensor whose dimensions all have names.
+
     >>> import ndgrad
     >>> scale, image = ndgrad.ones(3, names=("C",)), ndgrad.ones(2, 3, 4, names=("N", "C", "W"))
     >>> scale.align_as(image).shape
@@ -179,6 +201,9 @@ def align_as(self: Tensor, other: Tensor) -> Tensor:
 
 def align_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Views of tensors, all with the dimensions of the tensor that has most, by name.
+
+    Args:
+        *tensors: tensors whose dimensions all have names.
 
     >>> import ndgrad
     >>> x, y = ndgrad.ones(3, names=("C",)), ndgrad.ones(2, 3, names=("N", "C"))

@@ -15,6 +15,11 @@ METHODS = ("to_padded_tensor",)
 def to_padded_tensor(self: Tensor, padding: Number, output_size: Sequence[int] | None = None) -> Tensor:
     """A dense tensor with all components of a nested one, padded by `padding`.
 
+    Args:
+        self: nested tensor.
+        padding: number for elements that a component lacks.
+        output_size: shape of the result. The default is the smallest that fits.
+
     >>> import ndgrad
     >>> ndgrad.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=ndgrad.jagged).to_padded_tensor(-1.0)
     tensor([[ 1.,  2.],

@@ -33,7 +33,13 @@ def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ..
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
-    """The indices of the nonzero elements: one row per element, or, as a tuple, one index tensor per dimension.
+    """The indices of the nonzero elements.
+
+    Args:
+        input: tensor of any dtype.
+        as_tuple: whether one index tensor per dimension is returned, which can index `input`, instead of one row per
+            element.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nonzero(ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]))
@@ -49,6 +55,12 @@ def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None)
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the nonzero elements, one row per element.
 
+    Args:
+        input: tensor of any dtype.
+
+    Returns:
+        A tensor of shape (number of nonzero elements, `input.ndim`).
+
     >>> import ndgrad
     >>> ndgrad.argwhere(ndgrad.tensor([0.0, 2.0, 3.0]))
     tensor([[1],
@@ -60,6 +72,12 @@ def argwhere(input: Tensor) -> Tensor:
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """The first `size` rows of `nonzero`, followed by rows of `fill_value` if there are fewer. Its shape is known
     beforehand, so it works under vmap.
+
+    Args:
+        input: tensor of any dtype.
+        size: number of rows of the result.
+        fill_value: entry of rows that are left over.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nonzero_static(ndgrad.tensor([0.0, 2.0, 3.0]), size=3)
@@ -104,6 +122,10 @@ def _unravel(places: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Convert flat positions in a tensor of the given shape (row by row) to indices: one tensor per dimension.
+
+    Args:
+        indices: flat positions, integers.
+        shape: shape of the tensor in which they count.
 
     >>> import ndgrad
     >>> ndgrad.unravel_index(ndgrad.tensor([3, 5]), (2, 3))

@@ -52,6 +52,16 @@ def sort(
 ) -> return_types.sort:
     """Sorted values along `dim`, and their former indices. NaN counts as the largest number; the sort is stable.
 
+    Args:
+        input: real tensor.
+        dim: dimension to sort along.
+        descending: whether the largest elements come first.
+        stable: accepted as in torch; has no effect here, because the sort is always stable.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The values and their indices.
+
     >>> import ndgrad
     >>> ndgrad.tensor([3.0, 1.0, 2.0]).sort().values
     tensor([1., 2., 3.])
@@ -65,6 +75,12 @@ def sort(
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that sort a tensor along `dim`.
 
+    Args:
+        input: real tensor.
+        dim: dimension to sort along.
+        descending: whether the largest elements come first.
+        stable: accepted as in torch; has no effect here, because the sort is always stable.
+
     >>> import ndgrad
     >>> ndgrad.argsort(ndgrad.tensor([3.0, 1.0, 2.0]))
     tensor([1, 2, 0])
@@ -75,6 +91,10 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Values sorted along the first dimension.
+
+    Args:
+        input: real tensor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.msort(ndgrad.tensor([[3.0, 1.0], [2.0, 4.0]]))
@@ -96,6 +116,17 @@ def topk(
     out: tuple[Tensor, Tensor] | None = None,
 ) -> return_types.topk:
     """The k largest (or smallest) elements along `dim`, and their indices. They are always sorted.
+
+    Args:
+        input: real tensor, not bool.
+        k: number of elements.
+        dim: dimension to select along.
+        largest: whether the largest elements are selected instead of the smallest.
+        sorted: accepted as in torch; has no effect here, because the elements are always sorted.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The values and their indices.
 
     >>> import ndgrad
     >>> ndgrad.topk(ndgrad.tensor([1.0, 4.0, 2.0]), 2).indices
@@ -121,6 +152,16 @@ def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.kthvalue:
     """The k-th smallest element along `dim` (k counts from 1), and its index.
+
+    Args:
+        input: real tensor.
+        k: rank of the element, from 1 on.
+        dim: dimension to select along.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The values and their indices.
 
     >>> import ndgrad
     >>> ndgrad.kthvalue(ndgrad.tensor([3.0, 1.0, 2.0]), 2).values
@@ -204,8 +245,16 @@ def unique(
 ) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements, or distinct slices along `dim`, in order.
 
-    With `return_inverse`, also return the index in the result for every element; with `return_counts`, the number of
-    occurrences. Each result carries the gradient of its first occurrence.
+    Args:
+        input: tensor of any dtype.
+        sorted: accepted as in torch; has no effect here, because the result is always sorted.
+        return_inverse: whether the index in the result is returned for every element.
+        return_counts: whether the number of occurrences is returned.
+        dim: dimension of the slices to compare. None compares elements.
+
+    Returns:
+        The distinct elements, then the inverse and the counts if wanted. Each element carries the gradient of its first
+        occurrence.
 
     >>> import ndgrad
     >>> ndgrad.unique(ndgrad.tensor([3.0, 1.0, 3.0]), return_counts=True)
@@ -249,6 +298,15 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Tensor | tuple[Tensor, ...]:
     """Drop elements equal to their predecessor. Otherwise as `unique`.
+
+    Args:
+        input: tensor of any dtype.
+        return_inverse: whether the index in the result is returned for every element.
+        return_counts: whether the length of each run is returned.
+        dim: dimension of the slices to compare. None compares elements of the flattened tensor.
+
+    Returns:
+        The remaining elements, then the inverse and the counts if wanted.
 
     >>> import ndgrad
     >>> ndgrad.unique_consecutive(ndgrad.tensor([1.0, 1.0, 2.0, 1.0]))
@@ -297,10 +355,21 @@ def searchsorted(
     sorter: Tensor | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The indices at which values would be inserted to keep a sequence sorted: before equal elements, or after them
-    with `right`.
+    """The indices at which values would be inserted to keep a sequence sorted.
 
     A 1-d sequence serves all values. A sequence of higher rank needs the values' leading dimensions.
+
+    Args:
+        sorted_sequence: tensor that is sorted along its last dimension.
+        input: values to insert, a tensor or a number.
+        out_int32: whether the indices are int32 instead of int64.
+        right: whether values go after equal elements instead of before them.
+        side: `"left"` or `"right"`, another form of `right`.
+        sorter: indices that sort an unsorted sequence, as `argsort` returns them.
+        out: tensor that receives the result.
+
+    Returns:
+        Indices in the shape of `input`.
 
     >>> import ndgrad
     >>> ndgrad.searchsorted(ndgrad.tensor([1.0, 3.0, 5.0]), ndgrad.tensor([3.0, 4.0]))
@@ -345,6 +414,16 @@ def bucketize(
 ) -> Tensor:
     """The index of the bucket, between sorted boundaries, of each value.
 
+    Args:
+        input: values, a tensor or a number.
+        boundaries: sorted vector.
+        out_int32: whether the indices are int32 instead of int64.
+        right: whether a value equal to a boundary belongs to the bucket after it.
+        out: tensor that receives the result.
+
+    Returns:
+        Indices from 0 to the number of boundaries, in the shape of `input`.
+
     >>> import ndgrad
     >>> ndgrad.bucketize(ndgrad.tensor([0.5, 1.5, 9.0]), ndgrad.tensor([1.0, 2.0]))
     tensor([0, 1, 2])
@@ -373,6 +452,16 @@ def isin(
     out: Tensor | None = None,
 ) -> Tensor:
     """True for each element that occurs among the test elements. NaN equals nothing.
+
+    Args:
+        elements: tensor or number to look up.
+        test_elements: tensor or number to look in.
+        assume_unique: accepted as in torch; has no effect here.
+        invert: whether the result is True for elements that do not occur.
+        out: tensor that receives the result.
+
+    Returns:
+        A bool tensor of the shape of `elements`.
 
     >>> import ndgrad
     >>> ndgrad.isin(ndgrad.tensor([1, 2, 3]), ndgrad.tensor([2, 5]))

@@ -73,6 +73,11 @@ def _require_dims(name: str, **tensors: tuple[Tensor, int]) -> None:
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix product over the last two dimensions; a vector is a row on the left and a column on the right.
 
+    Args:
+        input: vector, matrix or batch of matrices.
+        other: vector, matrix or batch of matrices. Batch dimensions broadcast.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.matmul(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
     tensor([3., 7.])
@@ -88,6 +93,11 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices.
 
+    Args:
+        input: matrix of shape (n, m).
+        mat2: matrix of shape (m, p).
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.mm(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]))
     tensor([[11.]])
@@ -98,6 +108,11 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two batches of matrices.
+
+    Args:
+        input: matrices of shape (b, n, m).
+        mat2: matrices of shape (b, m, p).
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.bmm(ndgrad.ones(5, 2, 3), ndgrad.ones(5, 3, 4)).shape
@@ -114,6 +129,11 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector.
+
+    Args:
+        input: matrix of shape (n, m).
+        vec: vector of m entries.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.mv(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1.0, 1.0]))
@@ -139,6 +159,11 @@ def _require_vectors(name: str, a: Tensor, b: Tensor) -> None:
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of products of two vectors, without conjugation.
 
+    Args:
+        input: vector.
+        tensor: vector of as many entries.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.dot(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
     tensor(11.)
@@ -149,6 +174,11 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors: the first one is conjugated.
+
+    Args:
+        input: vector, which is conjugated.
+        other: vector of as many entries.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.vdot(ndgrad.tensor([1j]), ndgrad.tensor([1j]))
@@ -165,6 +195,14 @@ def conjugate(x: Tensor) -> Tensor:
 
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of products over the last dimensions; with a 0-d tensor, the product.
+
+    Args:
+        input: tensor of shape (..., n).
+        other: tensor of shape (..., n).
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of the shape `input.shape[:-1] + other.shape[:-1]`.
 
     >>> import ndgrad
     >>> ndgrad.inner(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))
@@ -187,6 +225,14 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The matrix of all products of the entries of two vectors.
 
+    Args:
+        input: vector of n entries.
+        vec2: vector of m entries.
+        out: tensor that receives the result.
+
+    Returns:
+        A matrix of shape (n, m).
+
     >>> import ndgrad
     >>> ndgrad.outer(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -198,6 +244,11 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: blocks of each entry of `input` times `other`.
+
+    Args:
+        input: tensor whose entries scale the blocks.
+        other: tensor that is repeated. Missing dimensions are added in front.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.kron(ndgrad.tensor([1, 10]), ndgrad.tensor([1, 2, 3]))
@@ -216,6 +267,10 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the order that needs the fewest operations. Prefer `linalg.multi_dot`.
+
+    Args:
+        *matrices: matrices to multiply, from left to right.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.chain_matmul(ndgrad.ones(2, 3), ndgrad.ones(3, 4), ndgrad.ones(4, 1))
@@ -260,7 +315,15 @@ def _size(t: Tensor, dim: int = 0) -> int:
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2). With beta = 0 the values of input are ignored.
+    """Add a matrix product to a matrix: `beta * input + alpha * (mat1 @ mat2)`.
+
+    Args:
+        input: tensor that broadcasts to (n, p).
+        mat1: matrix of shape (n, m).
+        mat2: matrix of shape (m, p).
+        beta: factor of `input`. If it is 0, the values of `input` are ignored, including NaN.
+        alpha: factor of the product.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.addmm(ndgrad.ones(1, 1), ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]), alpha=10)
@@ -273,6 +336,13 @@ def addmm(
 def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """In-place version of `addmm`.
 
+    Args:
+        self: tensor to change, of shape (n, p).
+        mat1: matrix of shape (n, m).
+        mat2: matrix of shape (m, p).
+        beta: factor of `self`.
+        alpha: factor of the product.
+
     >>> import ndgrad
     >>> ndgrad.ones(1, 1).addmm_(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0], [4.0]]))
     tensor([[12.]])
@@ -284,7 +354,15 @@ def addmm_(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * (mat @ vec).
+    """Add a product of a matrix and a vector to a vector: `beta * input + alpha * (mat @ vec)`.
+
+    Args:
+        input: tensor that broadcasts to (n,).
+        mat: matrix of shape (n, m).
+        vec: vector of m entries.
+        beta: factor of `input`. If it is 0, the values of `input` are ignored, including NaN.
+        alpha: factor of the product.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.addmv(ndgrad.ones(2), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
@@ -297,6 +375,13 @@ def addmv(
 def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """In-place version of `addmv`.
 
+    Args:
+        self: vector to change, of n entries.
+        mat: matrix of shape (n, m).
+        vec: vector of m entries.
+        beta: factor of `self`.
+        alpha: factor of the product.
+
     >>> import ndgrad
     >>> ndgrad.ones(2).addmv_(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.ones(2))
     tensor([4., 8.])
@@ -308,7 +393,15 @@ def addmv_(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * outer(vec1, vec2).
+    """Add an outer product to a matrix: `beta * input + alpha * outer(vec1, vec2)`.
+
+    Args:
+        input: tensor that broadcasts to (n, m).
+        vec1: vector of n entries.
+        vec2: vector of m entries.
+        beta: factor of `input`. If it is 0, the values of `input` are ignored, including NaN.
+        alpha: factor of the product.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.addr(ndgrad.ones(2, 2), ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([3.0, 4.0]))
@@ -325,6 +418,13 @@ def addr(
 def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """In-place version of `addr`.
 
+    Args:
+        self: matrix to change, of shape (n, m).
+        vec1: vector of n entries.
+        vec2: vector of m entries.
+        beta: factor of `self`.
+        alpha: factor of the product.
+
     >>> import ndgrad
     >>> ndgrad.zeros(1, 2).addr_(ndgrad.tensor([2.0]), ndgrad.tensor([3.0, 4.0]))
     tensor([[6., 8.]])
@@ -336,7 +436,15 @@ def addr_(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: 
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2), for batches of matrices.
+    """Add products of matrices to a batch: `beta * input + alpha * (batch1 @ batch2)`.
+
+    Args:
+        input: tensor that broadcasts to (b, n, p).
+        batch1: matrices of shape (b, n, m).
+        batch2: matrices of shape (b, m, p).
+        beta: factor of `input`. If it is 0, the values of `input` are ignored, including NaN.
+        alpha: factor of the products.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.baddbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 2, 3), ndgrad.ones(5, 3, 4)).shape
@@ -354,6 +462,13 @@ def baddbmm(
 def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """In-place version of `baddbmm`.
 
+    Args:
+        self: tensor to change, of shape (b, n, p).
+        batch1: matrices of shape (b, n, m).
+        batch2: matrices of shape (b, m, p).
+        beta: factor of `self`.
+        alpha: factor of the products.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2, 1, 1).baddbmm_(ndgrad.ones(2, 1, 3), ndgrad.ones(2, 3, 1)).flatten()
     tensor([3., 3.])
@@ -368,7 +483,15 @@ def baddbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """beta * input + alpha * the sum of batch1 @ batch2 over the batch.
+    """Add a sum of matrix products to a matrix: `beta * input + alpha * (batch1 @ batch2).sum(0)`.
+
+    Args:
+        input: tensor that broadcasts to (n, p).
+        batch1: matrices of shape (b, n, m).
+        batch2: matrices of shape (b, m, p).
+        beta: factor of `input`. If it is 0, the values of `input` are ignored, including NaN.
+        alpha: factor of the sum.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.addbmm(ndgrad.zeros(1, 1), ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
@@ -383,6 +506,13 @@ def addbmm(
 
 def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """In-place version of `addbmm`.
+
+    Args:
+        self: tensor to change, of shape (n, p).
+        batch1: matrices of shape (b, n, m).
+        batch2: matrices of shape (b, m, p).
+        beta: factor of `self`.
+        alpha: factor of the sum.
 
     >>> import ndgrad
     >>> ndgrad.ones(1, 1).addbmm_(ndgrad.ones(5, 1, 3), ndgrad.ones(5, 3, 1))
@@ -435,6 +565,12 @@ def _expand(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The cross product of vectors of three entries along `dim`.
 
+    Args:
+        input: first vectors.
+        other: second vectors, with as many dimensions as `input`. Sizes of one broadcast.
+        dim: dimension of size 3 that holds the vectors. The default is the first one of that size, with a warning.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.cross(ndgrad.tensor([1.0, 0.0, 0.0]), ndgrad.tensor([0.0, 1.0, 0.0]), dim=0)
     tensor([0., 0., 1.])
@@ -457,6 +593,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix.
 
+    Args:
+        input: matrix.
+
     >>> import ndgrad
     >>> ndgrad.trace(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
@@ -477,6 +616,15 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
     Euclidean distances are equally exact for close and distant points, for any `compute_mode`. If a distance is zero,
     so is its gradient.
+
+    Args:
+        x1: points in the rows, of shape (..., n, d).
+        x2: points in the rows, of shape (..., m, d).
+        p: order of the norm, at least 0.
+        compute_mode: one of torch's names, which has no effect on the result.
+
+    Returns:
+        A tensor of shape (..., n, m).
 
     >>> import ndgrad
     >>> ndgrad.cdist(ndgrad.tensor([[0.0, 0.0]]), ndgrad.tensor([[3.0, 4.0], [0.0, 1.0]]))
@@ -513,6 +661,13 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distances between all pairs of different rows: row 0 with 1, 2, ..., then row 1 with 2, ...
+
+    Args:
+        input: points in the rows, of shape (n, d).
+        p: order of the norm, at least 0.
+
+    Returns:
+        A vector of n (n - 1) / 2 distances.
 
     >>> import ndgrad
     >>> ndgrad.pdist(ndgrad.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]]))

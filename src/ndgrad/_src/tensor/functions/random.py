@@ -113,6 +113,11 @@ def rand(size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
 def rand(*size: int | Sequence[int], **options: Any) -> Tensor:
     """Numbers uniform on [0, 1).
 
+    Args:
+        *size: sizes of the dimensions, one by one or in one tuple.
+        **options: `generator`, the source of random numbers, and `dtype`, `device`, `requires_grad` and others, as in
+            `zeros`.
+
     >>> import ndgrad
     >>> _ = ndgrad.manual_seed(0)
     >>> x = ndgrad.rand(2, 3)
@@ -132,6 +137,11 @@ def randn(size: Sequence[int], **options: Unpack[RandomOptions]) -> Tensor: ...
 
 def randn(*size: int | Sequence[int], **options: Any) -> Tensor:
     """Numbers from the standard normal distribution.
+
+    Args:
+        *size: sizes of the dimensions, one by one or in one tuple.
+        **options: `generator`, the source of random numbers, and `dtype`, `device`, `requires_grad` and others, as in
+            `zeros`.
 
     >>> import ndgrad
     >>> _ = ndgrad.manual_seed(0)
@@ -171,6 +181,12 @@ def _like(
 def rand_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[RandomOptions]) -> Tensor:
     """Numbers uniform on [0, 1), in the shape and, unless given, the dtype and device of another tensor.
 
+    Args:
+        input: tensor whose shape, dtype and device are taken.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `generator`, the source of random numbers, and `dtype`, `device` or `requires_grad` that differ from
+            `input`.
+
     >>> import ndgrad
     >>> ndgrad.rand_like(ndgrad.zeros(2, 3)).shape
     ndgrad.Size([2, 3])
@@ -180,6 +196,12 @@ def rand_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: U
 
 def randn_like(input: Tensor, *, memory_format: MemoryFormat = None, **options: Unpack[RandomOptions]) -> Tensor:
     """Numbers from the standard normal distribution, in the shape and, unless given, the dtype of another tensor.
+
+    Args:
+        input: tensor whose shape, dtype and device are taken.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `generator`, the source of random numbers, and `dtype`, `device` or `requires_grad` that differ from
+            `input`.
 
     >>> import ndgrad
     >>> ndgrad.randn_like(ndgrad.zeros(2, 3)).shape
@@ -200,6 +222,13 @@ def randint(  # type: ignore[misc]  # the second argument may be the size
     low: Any = None, high: Any = None, size: Sequence[int] | None = None, **options: Any
 ) -> Tensor:
     """Integers in [low, high): randint(high, size), randint(low, high, size).
+
+    Args:
+        low: smallest integer. The default is 0.
+        high: end of the range, which is not part of it.
+        size: shape of the result.
+        **options: `generator`, the source of random numbers, and `dtype`, `device` and others, as in `zeros`. The
+            default dtype is int64.
 
     >>> import ndgrad
     >>> x = ndgrad.randint(0, 10, (100,))
@@ -231,6 +260,13 @@ def randint_like(
 ) -> Tensor:
     """Integers in [low, high), or in [0, low), with the shape and dtype of another tensor.
 
+    Args:
+        input: tensor whose shape, dtype and device are taken.
+        low: smallest integer, or the end of the range if `high` is not given.
+        high: end of the range, which is not part of it.
+        memory_format: memory layout of the result. The default is that of `input`.
+        **options: `generator`, the source of random numbers, and `dtype` or `device` that differ from `input`.
+
     >>> import ndgrad
     >>> ndgrad.randint_like(ndgrad.zeros(2, dtype=ndgrad.int64), 1, 2)
     tensor([1, 1])
@@ -261,6 +297,11 @@ def _bounds(name: str, low: int, high: int, dtype: np.dtype[Any]) -> tuple[int, 
 
 def randperm(n: int, **options: Unpack[RandomOptions]) -> Tensor:
     """The numbers 0 ... n-1 in random order.
+
+    Args:
+        n: how many numbers there are.
+        **options: `generator`, the source of random numbers, and `dtype`, `device` and others, as in `zeros`. The
+            default dtype is int64.
 
     >>> import ndgrad
     >>> ndgrad.randperm(5).sort().values
@@ -306,6 +347,14 @@ def normal(
     """Normal numbers: normal(mean, std) with tensors for either or both, normal(mean, std, size) with numbers.
 
     The gradients of mean and std are 0, as in torch. For a differentiable sample, write mean + std * randn(...).
+
+    Args:
+        mean: mean of each number, a number or a tensor.
+        std: standard deviation of each number, not negative.
+        size: shape of the result. It is needed if `mean` and `std` are numbers.
+        generator: source of random numbers. The default is the global generator.
+        out: tensor that receives the result.
+        **options: `dtype`, `device`, `requires_grad` and others, as in `zeros`, if `size` is given.
 
     >>> import ndgrad
     >>> ndgrad.normal(ndgrad.tensor([1.0, 10.0]), 0.0)
@@ -356,6 +405,12 @@ def bernoulli(
 ) -> Tensor:
     """Ones with the probabilities in `input` (or with probability `p`), zeros otherwise.
 
+    Args:
+        input: probabilities from 0 to 1. With `p` only its shape and dtype matter.
+        p: one probability for all elements.
+        generator: source of random numbers. The default is the global generator.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.bernoulli(ndgrad.tensor([0.0, 1.0, 1.0]))
     tensor([0., 1., 1.])
@@ -393,6 +448,10 @@ def _has_negative(t: Tensor) -> bool:
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers with the rates in `input`.
 
+    Args:
+        input: rates, not negative.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> ndgrad.poisson(ndgrad.tensor([0.0, 3.0])).shape
     ndgrad.Size([2])
@@ -406,6 +465,11 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """The number of successes in `count` trials of probability `prob`.
+
+    Args:
+        count: numbers of trials, a floating-point tensor.
+        prob: probabilities from 0 to 1 of the same dtype, which broadcast with `count`.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> ndgrad.binomial(ndgrad.tensor([5.0, 5.0]), ndgrad.tensor([0.0, 1.0]))
@@ -439,6 +503,16 @@ def multinomial(
     out: Tensor | None = None,
 ) -> Tensor:
     """Indices drawn with probabilities proportional to the rows of `input`.
+
+    Args:
+        input: vector or matrix of weights, not negative. Their sum need not be 1.
+        num_samples: number of draws for each row.
+        replacement: whether an index may be drawn several times.
+        generator: source of random numbers. The default is the global generator.
+        out: tensor that receives the result.
+
+    Returns:
+        Integers of shape (num_samples,) or (rows, num_samples).
 
     >>> import ndgrad
     >>> ndgrad.multinomial(ndgrad.tensor([0.0, 1.0, 0.0]), 2, replacement=True)
@@ -542,6 +616,12 @@ def _overwrite(op: Op, t: Tensor, args: tuple[Tensor, ...], settings: dict[str, 
 def uniform_(self: Tensor, *bounds: float, generator: Generator | None = None, **named: float) -> Tensor:
     """Overwrite with numbers uniform on [from, to), by default [0, 1).
 
+    Args:
+        self: tensor to change, floating or complex.
+        *bounds: lower and upper end of the interval.
+        generator: source of random numbers. The default is the global generator.
+        **named: the ends by their names `from` and `to`.
+
     >>> import ndgrad
     >>> ndgrad.empty(3).uniform_(2.0, 2.0)
     tensor([2., 2., 2.])
@@ -574,6 +654,12 @@ def _read_from_to(
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with normal numbers.
 
+    Args:
+        self: tensor to change, floating or complex.
+        mean: mean of the distribution.
+        std: standard deviation, not negative.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> ndgrad.empty(2).normal_(5.0, 0.0)
     tensor([5., 5.])
@@ -591,6 +677,12 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
 def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with numbers whose logarithm is normal.
 
+    Args:
+        self: tensor to change, of floating-point dtype.
+        mean: mean of the logarithm.
+        std: standard deviation of the logarithm, positive.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> bool((ndgrad.empty(5).log_normal_() > 0).all())
     True
@@ -604,6 +696,11 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with exponential numbers of rate `lambd`.
+
+    Args:
+        self: tensor to change, of floating-point dtype.
+        lambd: rate, the inverse of the mean.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> bool((ndgrad.empty(5).exponential_(2.0) >= 0).all())
@@ -620,6 +717,12 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with numbers from the Cauchy distribution.
 
+    Args:
+        self: tensor to change, of floating-point dtype.
+        median: middle of the distribution.
+        sigma: half of the width at half of the maximum, positive.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> ndgrad.empty(2, 3).cauchy_().shape
     ndgrad.Size([2, 3])
@@ -634,6 +737,11 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with the number of trials of probability `p` up to the first success.
 
+    Args:
+        self: tensor to change.
+        p: probability of success, between 0 and 1.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> bool((ndgrad.empty(5).geometric_(0.5) >= 1).all())
     True
@@ -645,6 +753,11 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Overwrite with ones of probability `p`, a number or a tensor that broadcasts, and zeros otherwise.
+
+    Args:
+        self: tensor to change.
+        p: probability, a number or a tensor that broadcasts to `self`.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> ndgrad.empty(2, 2).bernoulli_(ndgrad.tensor([0.0, 1.0]))
@@ -660,6 +773,12 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
 
 def random_(self: Tensor, *bounds: int, generator: Generator | None = None, **named: int) -> Tensor:
     """Overwrite with integers: random_() up to the dtype's exact limit, random_(to), random_(from, to).
+
+    Args:
+        self: tensor to change.
+        *bounds: end of the range, or start and end. The end is not part of the range.
+        generator: source of random numbers. The default is the global generator.
+        **named: the bounds by their names `from` and `to`.
 
     >>> import ndgrad
     >>> ndgrad.empty(3).random_(4, 5)
@@ -707,6 +826,9 @@ def get_rng_state() -> Tensor:
 @set_module("ndgrad")
 def set_rng_state(new_state: Tensor) -> None:
     """Set the state of the default generator to one returned by `get_rng_state`.
+
+    Args:
+        new_state: tensor of bytes.
 
     >>> import ndgrad
     >>> ndgrad.set_rng_state(ndgrad.get_rng_state())

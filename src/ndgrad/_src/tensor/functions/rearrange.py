@@ -38,6 +38,11 @@ def flip(input: Tensor, *dims: int) -> Tensor: ...
 def flip(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
     """A copy with the order along each of `dims` reversed.
 
+    Args:
+        input: input tensor.
+        *dims: dimensions to reverse, one by one or in one tuple.
+        **keyword: the dimensions as `dims=` or `axis=`.
+
     >>> import ndgrad
     >>> ndgrad.flip(ndgrad.tensor([1.0, 2.0]), (0,))
     tensor([2., 1.])
@@ -49,6 +54,9 @@ def flip(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) ->
 
 def fliplr(input: Tensor) -> Tensor:
     """A copy with the columns in reverse order.
+
+    Args:
+        input: tensor of at least two dimensions.
 
     >>> import ndgrad
     >>> ndgrad.fliplr(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -66,6 +74,9 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """A copy with the rows in reverse order.
 
+    Args:
+        input: tensor of at least one dimension.
+
     >>> import ndgrad
     >>> ndgrad.flipud(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[3., 4.],
@@ -79,6 +90,11 @@ def flipud(input: Tensor) -> Tensor:
 @both_worlds
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy rotated by k right angles in the plane of two dims, from the first towards the second.
+
+    Args:
+        input: tensor of at least two dimensions.
+        k: number of right angles. A negative number rotates the other way.
+        dims: two dimensions that span the plane.
 
     >>> import ndgrad
     >>> ndgrad.rot90(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -106,8 +122,12 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @both_worlds
 def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tensor:
-    """A copy shifted along dims; elements that leave at one end enter at the other. Without dims, the
-    flattened tensor is shifted.
+    """Shift a tensor: elements that leave at one end enter at the other.
+
+    Args:
+        input: input tensor.
+        shifts: number of places, or one for each of `dims`.
+        dims: dimension or dimensions to shift along. The default shifts the flattened tensor.
 
     >>> import ndgrad
     >>> ndgrad.roll(ndgrad.tensor([1.0, 2.0, 3.0]), 1)
@@ -146,6 +166,11 @@ def repeat(self: Tensor, *repeats: int) -> Tensor: ...
 def repeat(self: Tensor, *repeats: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
     """A copy with the whole tensor repeated along each dimension; additional numbers at the left add dimensions.
 
+    Args:
+        self: tensor of any shape.
+        *repeats: how often the tensor is repeated along each dimension, one by one or in one tuple.
+        **keyword: the numbers as `repeats=`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0]).repeat(2, 2)
     tensor([[1., 2., 1., 2.],
@@ -176,6 +201,11 @@ def tile(input: Tensor, *dims: int) -> Tensor: ...
 def tile(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) -> Tensor:
     """A copy repeated along each dimension like `repeat`; missing numbers at the left are 1.
 
+    Args:
+        input: input tensor.
+        *dims: how often the tensor is repeated along each dimension, one by one or in one tuple.
+        **keyword: the numbers as `dims=`.
+
     >>> import ndgrad
     >>> ndgrad.tile(ndgrad.tensor([[1.0], [2.0]]), (2,))
     tensor([[1., 1.],
@@ -189,9 +219,15 @@ def tile(input: Tensor, *dims: int | Sequence[int], **keyword: Sequence[int]) ->
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Repeat each element (each slice along `dim`) next to itself, equally often or by the numbers in `repeats`.
+    """Repeat each element, or each slice along `dim`, next to itself.
 
     Without `repeats`, the input holds the numbers, and each index is repeated.
+
+    Args:
+        input: input tensor.
+        repeats: how often each is repeated: one number, or a vector with a number for each.
+        dim: dimension of the slices. None means the flattened tensor.
+        output_size: expected size of the result, which is only checked.
 
     >>> import ndgrad
     >>> ndgrad.repeat_interleave(ndgrad.tensor([1.0, 2.0]), 2)

@@ -123,6 +123,13 @@ def sum(
 ) -> Tensor:
     """The sum of all elements, or over `dim` (an int or several).
 
+    Args:
+        input: tensor of any dtype.
+        dim: dimension or dimensions to add over. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the sum and of the result. The default is that of `input`, and int64 for integers and bool.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> x.sum(), x.sum(dim=0), x.sum(dim=1, keepdim=True).shape
@@ -142,6 +149,13 @@ def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
 ) -> Tensor:
     """The mean of all elements, or over `dim`.
+
+    Args:
+        input: floating or complex tensor, unless `dtype` is one.
+        dim: dimension or dimensions to average over. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the computation and of the result.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.mean(ndgrad.tensor([[1.0, 2.0], [3.0, 6.0]]), dim=1)
@@ -165,6 +179,13 @@ def prod(
 ) -> Tensor:
     """The product of all elements, or over `dim`; its gradient is exact where factors are zero.
 
+    Args:
+        input: tensor of any dtype.
+        dim: dimension or dimensions to multiply over. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the product and of the result. The default is that of `input`, and int64 for integers and bool.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.0, 2.0, 3.0], requires_grad=True)
     >>> x.prod().backward()
@@ -184,7 +205,14 @@ def prod(
 def nansum(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum over `dim` (all dimensions by default); NaNs count as 0 and get no gradient.
+    """The sum over `dim`, where NaNs count as 0 and get no gradient.
+
+    Args:
+        input: tensor of any dtype.
+        dim: dimension or dimensions to add over. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the sum and of the result. The default is that of `input`, and int64 for integers and bool.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nansum(ndgrad.tensor([1.0, float("nan"), 2.0]))
@@ -202,7 +230,14 @@ def nansum(
 def nanmean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Dtype = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean over `dim` (all dimensions by default), ignoring NaNs.
+    """The mean over `dim`, ignoring NaNs.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or dimensions to average over. None and an empty tuple mean all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        dtype: dtype of the computation and of the result.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nanmean(ndgrad.tensor([1.0, float("nan"), 2.0]))
@@ -231,6 +266,15 @@ def _reduce_truth(op: Op, input: Tensor, dim: Dims, keepdim: bool, out: Tensor |
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """True if all elements (along `dim`) are nonzero. With dim=(), each element is tested.
 
+    Args:
+        input: tensor of any dtype.
+        dim: dimension or dimensions to reduce. None means all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
+
+    Returns:
+        A bool tensor, or uint8 for a uint8 input.
+
     >>> import ndgrad
     >>> ndgrad.all(ndgrad.tensor([[True, False], [True, True]]), dim=1)
     tensor([False,  True])
@@ -242,6 +286,15 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """True if some element (along `dim`) is nonzero. With dim=(), each element is tested.
 
+    Args:
+        input: tensor of any dtype.
+        dim: dimension or dimensions to reduce. None means all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
+
+    Returns:
+        A bool tensor, or uint8 for a uint8 input.
+
     >>> import ndgrad
     >>> ndgrad.any(ndgrad.tensor([[0.0, 0.0], [0.0, 2.0]]), dim=1)
     tensor([False,  True])
@@ -252,6 +305,11 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
 @both_worlds
 def count_nonzero(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The number of nonzero elements (along `dim`).
+
+    Args:
+        input: tensor of any dtype.
+        dim: dimension or dimensions to count over. None means all.
+        keepdim: whether reduced dimensions stay, with size 1.
 
     >>> import ndgrad
     >>> ndgrad.count_nonzero(ndgrad.tensor([[1, 0, 2], [0, 0, 3]]), dim=1)
@@ -265,7 +323,13 @@ def count_nonzero(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Ten
 
 @both_worlds
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """log(sum(exp(input))) over `dim`, without overflow.
+    """Return log(sum(exp(input))) over `dim`, without overflow.
+
+    Args:
+        input: input tensor. Integers are converted to the default dtype.
+        dim: dimension or dimensions of the sum. None means all.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
@@ -292,7 +356,13 @@ def _normalise(op: Op, input: Tensor, dim: int, dtype: Dtype, out: Tensor | None
 
 @both_worlds
 def softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
-    """exp(input) scaled to the sum 1 along `dim`.
+    """Return exp(input) scaled to the sum 1 along `dim`.
+
+    Args:
+        input: floating-point tensor, unless `dtype` is one.
+        dim: dimension of the sum.
+        dtype: dtype to which `input` is converted first.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.softmax(ndgrad.tensor([0.0, 0.0, 0.0, 0.0]), dim=0)
@@ -303,7 +373,13 @@ def softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None 
 
 @both_worlds
 def log_softmax(input: Tensor, dim: int, dtype: Dtype = None, *, out: Tensor | None = None) -> Tensor:
-    """log(softmax(input)), exact even if softmax underflows to zero.
+    """Return log(softmax(input)), exact even if softmax underflows to zero.
+
+    Args:
+        input: floating-point tensor, unless `dtype` is one.
+        dim: dimension of the sum.
+        dtype: dtype to which `input` is converted first.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)

@@ -36,6 +36,12 @@ ALIASES = {"cumlogsumexp": "logcumsumexp", "trapz": "trapezoid"}
 def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The running sum along `dim`.
 
+    Args:
+        input: tensor of any dtype.
+        dim: dimension along which elements are added.
+        dtype: dtype of the result. The default is that of `input`, and int64 for integers and bool.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.cumsum(ndgrad.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
@@ -47,6 +53,12 @@ def cumsum(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None =
 @both_worlds
 def cumprod(input: Tensor, dim: int, *, dtype: Dtype = None, out: Tensor | None = None) -> Tensor:
     """The running product along `dim`; its gradient is exact even if factors are zero.
+
+    Args:
+        input: tensor of any dtype.
+        dim: dimension along which elements are multiplied.
+        dtype: dtype of the result. The default is that of `input`, and int64 for integers and bool.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([2.0, 0.0, 3.0], requires_grad=True)
@@ -73,6 +85,11 @@ def _in_place(op: Op, self: Tensor, dim: int, dtype: Dtype) -> Tensor:
 def cumsum_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
     """In-place version of `cumsum`.
 
+    Args:
+        self: tensor to change.
+        dim: dimension along which elements are added.
+        dtype: None or the dtype of `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0, 3.0]).cumsum_(0)
     tensor([1., 3., 6.])
@@ -84,6 +101,11 @@ def cumsum_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 def cumprod_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
     """In-place version of `cumprod`.
 
+    Args:
+        self: tensor to change.
+        dim: dimension along which elements are multiplied.
+        dtype: None or the dtype of `self`.
+
     >>> import ndgrad
     >>> ndgrad.tensor([1.0, 2.0, 3.0]).cumprod_(0)
     tensor([1., 2., 6.])
@@ -94,6 +116,11 @@ def cumprod_(self: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 @both_worlds
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """The running log(sum(exp(input))) along `dim`, without overflow.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension along which elements are combined.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.logcumsumexp(ndgrad.tensor([1000.0, 1000.0]), dim=0)
@@ -112,6 +139,14 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
 def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummax:
     """The running maximum along `dim`, and the index of its last occurrence.
 
+    Args:
+        input: real tensor.
+        dim: dimension along which elements are compared.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The values and the indices, both of the shape of `input`.
+
     >>> import ndgrad
     >>> values, indices = ndgrad.cummax(ndgrad.tensor([1.0, 3.0, 2.0, 3.0]), dim=0)
     >>> values, indices
@@ -125,6 +160,14 @@ def cummax(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
 @both_worlds
 def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None) -> return_types.cummin:
     """The running minimum along `dim`, and the index of its last occurrence.
+
+    Args:
+        input: real tensor.
+        dim: dimension along which elements are compared.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The values and the indices, both of the shape of `input`.
 
     >>> import ndgrad
     >>> ndgrad.cummin(ndgrad.tensor([3.0, 1.0, 2.0]), dim=0).values
@@ -167,7 +210,15 @@ def diff(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The n-th difference of neighbours along `dim`, after `prepend` and `append` are joined on.
+    """The n-th difference of neighbours along `dim`.
+
+    Args:
+        input: tensor of at least one dimension.
+        n: how often differences are taken.
+        dim: dimension along which differences are taken.
+        prepend: tensor that is joined in front of `input` first.
+        append: tensor that is joined to the end of `input` first.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.diff(ndgrad.tensor([1.0, 4.0, 9.0, 16.0])), ndgrad.diff(ndgrad.tensor([1.0, 4.0, 9.0, 16.0]), n=2)
@@ -236,8 +287,15 @@ def gradient(
     """The derivatives of sampled values along each of `dim` (all by default), by central differences, one-sided at the
     ends.
 
-    `spacing` is the distance of samples, one per dim, or a 1-d tensor with the samples' coordinates per dim. Gradients
-    flow to the values and to the coordinates.
+    Args:
+        input: sampled values.
+        spacing: distance of samples, or a list with a distance or a 1-d tensor of coordinates for each of `dim`. The
+            default is 1. Gradients flow to coordinates too.
+        dim: dimension or dimensions to differentiate along. The default is all of them.
+        edge_order: order of accuracy at the ends, 1 or 2.
+
+    Returns:
+        A tuple with a tensor of the shape of `input` for each of `dim`.
 
     >>> import ndgrad
     >>> ndgrad.gradient(ndgrad.tensor([0.0, 1.0, 4.0, 9.0]), edge_order=2)
@@ -323,7 +381,13 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | Tensor | None, di
 
 @both_worlds
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | Tensor | None = None, dim: int = -1) -> Tensor:
-    """The integral along `dim` by the trapezoidal rule, with sample points `x` or distance `dx` (1 by default).
+    """The integral along `dim` by the trapezoidal rule.
+
+    Args:
+        y: sampled values.
+        x: sample points, a vector or a tensor that broadcasts with `y`. It excludes `dx`.
+        dx: distance of sample points. The default is 1.
+        dim: dimension to integrate along.
 
     >>> import ndgrad
     >>> ndgrad.trapezoid(ndgrad.tensor([1.0, 2.0, 3.0]), dx=2.0)
@@ -338,6 +402,12 @@ def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float | Tensor | None = None, dim: int = -1
 ) -> Tensor:
     """The running integral along `dim` by the trapezoidal rule.
+
+    Args:
+        y: sampled values.
+        x: sample points, a vector or a tensor that broadcasts with `y`. It excludes `dx`.
+        dx: distance of sample points. The default is 1.
+        dim: dimension to integrate along. Its size in the result is smaller by one.
 
     >>> import ndgrad
     >>> ndgrad.cumulative_trapezoid(ndgrad.tensor([1.0, 2.0, 3.0]))

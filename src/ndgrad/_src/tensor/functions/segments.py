@@ -39,8 +39,17 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Number | None = None,
 ) -> Tensor:
-    """The sum, mean, max, min or prod of each segment of `data` along `axis`. Segments are consecutive, given by their
-    lengths or by their offsets. With `unsafe`, elements after the last segment are ignored.
+    """Reduce consecutive segments along one dimension.
+
+    Args:
+        data: tensor to reduce.
+        reduce: `"sum"`, `"mean"`, `"max"`, `"min"` or `"prod"`.
+        lengths: lengths of the segments, of shape `data.shape[:axis] + (number of segments,)`.
+        indices: must be None. Only lengths and offsets are supported.
+        offsets: starts of the segments and the end of the last one, instead of lengths.
+        axis: dimension of the segments.
+        unsafe: whether the sum of the lengths is not checked. Elements after the last segment are then ignored.
+        initial: value with which each reduction starts, and the result of an empty segment.
 
     >>> import ndgrad
     >>> ndgrad.segment_reduce(ndgrad.tensor([1.0, 2.0, 3.0, 4.0]), "sum", lengths=ndgrad.tensor([1, 3]))

@@ -72,6 +72,11 @@ def _fits_as_view(t: Tensor, shape: tuple[int, ...]) -> bool:
 def reshape(input: Tensor, *shape: Shape, **keyword: Shape) -> Tensor:
     """The elements in another shape; one size may be -1. A view if the strides allow it, else a copy.
 
+    Args:
+        input: tensor of any shape.
+        *shape: new sizes, one by one or in one tuple. One of them may be -1, which is computed from the others.
+        **keyword: the sizes as `shape=`.
+
     >>> import ndgrad
     >>> ndgrad.reshape(ndgrad.tensor([1.0, 2.0, 3.0, 4.0]), (2, -1)).shape
     ndgrad.Size([2, 2])
@@ -96,7 +101,11 @@ def _read_keyword(name: str, known: str, given: tuple[Any, ...], keyword: dict[s
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
-    """`self` in the shape of `other`.
+    """Return the elements in the shape of another tensor, as `reshape` does.
+
+    Args:
+        self: tensor of any shape.
+        other: tensor whose shape is taken, with as many elements.
 
     >>> import ndgrad
     >>> ndgrad.arange(4).reshape_as(ndgrad.zeros(2, 2))
@@ -114,6 +123,14 @@ def view(self: Tensor, *, size: Shape) -> Tensor: ...
 def view(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor: ...
 def view(self: Tensor, *size: Any, **keyword: Any) -> Tensor:
     """The same memory in another shape or, given a dtype, as another type; raises if that needs a copy.
+
+    Args:
+        self: tensor of any shape.
+        *size: new sizes, one by one or in one tuple, of which one may be -1; or a dtype.
+        **keyword: the sizes as `size=`, or the dtype as `dtype=`.
+
+    Raises:
+        RuntimeError: if the strides do not allow a view.
 
     >>> import ndgrad
     >>> x = ndgrad.zeros(2, 2)
@@ -187,6 +204,10 @@ def _view_as_dtype(self: Tensor, dtype: dtypes.DTypeLike) -> Tensor:
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """A view of `self` in the shape of `other`.
 
+    Args:
+        self: tensor of any shape.
+        other: tensor whose shape is taken, with as many elements.
+
     >>> import ndgrad
     >>> ndgrad.arange(4).view_as(ndgrad.zeros(2, 2)).shape
     ndgrad.Size([2, 2])
@@ -197,6 +218,11 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 @both_worlds
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Merge the dimensions start_dim to end_dim into one.
+
+    Args:
+        input: tensor of any shape.
+        start_dim: first dimension to merge.
+        end_dim: last dimension to merge.
 
     >>> import ndgrad
     >>> ndgrad.flatten(ndgrad.zeros(5, 2, 3), start_dim=1).shape
@@ -217,6 +243,11 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @both_worlds
 def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
     """Split the dimension `dim` into several; one size may be -1.
+
+    Args:
+        input: tensor of at least one dimension.
+        dim: dimension to split.
+        sizes: sizes whose product is that of `dim`. One of them may be -1.
 
     >>> import ndgrad
     >>> ndgrad.unflatten(ndgrad.zeros(5, 6), 1, (2, -1)).shape
@@ -245,6 +276,9 @@ def unflatten(input: Tensor, dim: int, sizes: Shape) -> Tensor:
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension: a view of contiguous memory, else a copy.
 
+    Args:
+        input: tensor of any shape.
+
     >>> import ndgrad
     >>> ndgrad.ravel(ndgrad.tensor([[1, 2], [3, 4]]).T)
     tensor([1, 3, 2, 4])
@@ -253,7 +287,11 @@ def ravel(input: Tensor) -> Tensor:
 
 
 def contiguous(self: Tensor, memory_format: devices.memory_format = devices.contiguous_format) -> Tensor:
-    """Return `self` if its memory has the order of the format (C order by default), else a copy in that order.
+    """Return the tensor itself if its memory has the order of a format, else a copy in that order.
+
+    Args:
+        self: tensor of any shape.
+        memory_format: memory layout of the result.
 
     >>> import ndgrad
     >>> x = ndgrad.zeros(2, 3)
@@ -268,6 +306,11 @@ def contiguous(self: Tensor, memory_format: devices.memory_format = devices.cont
 
 def expand(self: Tensor, *size: Shape, **keyword: Shape) -> Tensor:
     """A view with dimensions of size 1 repeated and new leading ones added; -1 keeps a size.
+
+    Args:
+        self: tensor to expand.
+        *size: new sizes, one by one or in one tuple. -1 keeps a size.
+        **keyword: the sizes as `size=`.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1], [2]]).expand(-1, 3)
@@ -308,7 +351,11 @@ def _expand(name: str, t: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
-    """`self` expanded to the shape of `other`.
+    """Return a view of this tensor, expanded to the shape of another.
+
+    Args:
+        self: tensor to expand.
+        other: tensor whose shape is taken.
 
     >>> import ndgrad
     >>> ndgrad.tensor([1, 2]).expand_as(ndgrad.zeros(2, 2))
@@ -321,6 +368,10 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 def broadcast_to(input: Tensor, size: Shape) -> Tensor:
     """A view of `input` broadcast to `size`.
 
+    Args:
+        input: tensor to expand.
+        size: new shape. -1 keeps a size.
+
     >>> import ndgrad
     >>> ndgrad.broadcast_to(ndgrad.tensor([1, 2]), (2, 2))
     tensor([[1, 2],
@@ -331,6 +382,10 @@ def broadcast_to(input: Tensor, size: Shape) -> Tensor:
 
 def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
     """The sum over the dimensions that broadcasting from the given size would expand.
+
+    Args:
+        self: tensor of any shape.
+        *size: shape of the result, which broadcasts to that of `self`.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 3).sum_to_size(1, 3)
@@ -355,6 +410,12 @@ def sum_to_size(self: Tensor, *size: Shape) -> Tensor:
 def broadcast_shapes(*shapes: Shape) -> Size:
     """Return the common broadcast shape of several shapes.
 
+    Args:
+        *shapes: shapes, each a tuple or an int.
+
+    Raises:
+        RuntimeError: if the shapes do not broadcast.
+
     >>> import ndgrad
     >>> ndgrad.broadcast_shapes((3, 1), (2,))
     ndgrad.Size([3, 2])
@@ -370,6 +431,12 @@ def broadcast_shapes(*shapes: Shape) -> Size:
 
 def broadcast_tensors(*tensors: Tensor | Tensors) -> tuple[Tensor, ...]:
     """The tensors, broadcast to one shape.
+
+    Args:
+        *tensors: tensors, one by one or in one sequence.
+
+    Returns:
+        A tuple of views.
 
     >>> import ndgrad
     >>> [x.shape for x in ndgrad.broadcast_tensors(ndgrad.zeros(3, 1), ndgrad.zeros(2))]
@@ -399,6 +466,10 @@ def _choose_squeeze(input: Tensor, dim: Dims) -> tuple[Op, dict[str, tuple[int, 
 def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     """A view without the dimensions of size 1, or without those among `dim`.
 
+    Args:
+        input: tensor of any shape.
+        dim: dimension or dimensions to remove if their size is 1. None means all.
+
     >>> import ndgrad
     >>> x = ndgrad.zeros(1, 3, 1)
     >>> ndgrad.squeeze(x).shape, ndgrad.squeeze(x, 0).shape
@@ -411,6 +482,10 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
 @both_worlds
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A view with a new dimension of size 1 at `dim`.
+
+    Args:
+        input: tensor of any shape.
+        dim: position of the new dimension in the result.
 
     >>> import ndgrad
     >>> ndgrad.unsqueeze(ndgrad.zeros(2, 3), 1).shape
@@ -443,6 +518,12 @@ def atleast_1d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor,
 def atleast_1d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
     """Each tensor with at least one dimension.
 
+    Args:
+        *tensors: tensors, one by one or in one sequence.
+
+    Returns:
+        A tensor for a single tensor, else a tuple.
+
     >>> import ndgrad
     >>> ndgrad.atleast_1d(ndgrad.tensor(2.0))
     tensor([2.])
@@ -458,6 +539,12 @@ def atleast_2d(tensors: Tensors, /) -> tuple[Tensor, ...]: ...
 def atleast_2d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor, ...]: ...
 def atleast_2d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
     """Each tensor with at least two dimensions.
+
+    Args:
+        *tensors: tensors, one by one or in one sequence. A vector becomes a row.
+
+    Returns:
+        A tensor for a single tensor, else a tuple.
 
     >>> import ndgrad
     >>> ndgrad.atleast_2d(ndgrad.zeros(3)).shape
@@ -475,6 +562,13 @@ def atleast_3d(first: Tensor, second: Tensor, /, *more: Tensor) -> tuple[Tensor,
 def atleast_3d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
     """Each tensor with at least three dimensions.
 
+    Args:
+        *tensors: tensors, one by one or in one sequence. A vector of n entries gets the shape (1, n, 1), and a matrix a
+            last dimension of size 1.
+
+    Returns:
+        A tensor for a single tensor, else a tuple.
+
     >>> import ndgrad
     >>> ndgrad.atleast_3d(ndgrad.zeros(3)).shape
     ndgrad.Size([1, 3, 1])
@@ -487,6 +581,11 @@ def atleast_3d(*tensors: Tensor | Tensors) -> Tensor | tuple[Tensor, ...]:
 
 def permute(input: Tensor, *dims: Shape, **keyword: Shape) -> Tensor:
     """A view with the dimensions in another order.
+
+    Args:
+        input: tensor of any shape.
+        *dims: numbers of all dimensions in the new order, one by one or in one tuple.
+        **keyword: the order as `dims=` or `axes=`.
 
     >>> import ndgrad
     >>> ndgrad.permute(ndgrad.tensor([[1.0, 2.0]]), (1, 0)).shape
@@ -517,6 +616,12 @@ def transpose(
 ) -> Tensor:
     """A view with two dimensions swapped; or, given one tuple of all dimensions, in that order.
 
+    Args:
+        input: tensor of any shape.
+        dim0: first dimension to swap, or a tuple of all dimensions in the new order.
+        dim1: second dimension to swap.
+        axes: all dimensions in the new order, as in NumPy.
+
     >>> import ndgrad
     >>> ndgrad.transpose(ndgrad.zeros(2, 3, 4), 0, 2).shape
     ndgrad.Size([4, 3, 2])
@@ -535,7 +640,12 @@ def transpose(
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """transpose() under NumPy's name.
+    """Return a view with two dimensions swapped: `transpose` under NumPy's name.
+
+    Args:
+        input: tensor of any shape.
+        axis0: first dimension to swap.
+        axis1: second dimension to swap.
 
     >>> import ndgrad
     >>> ndgrad.swapaxes(ndgrad.zeros(2, 3, 4), 0, 2).shape
@@ -545,7 +655,12 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """transpose() under another name.
+    """Return a view with two dimensions swapped: `transpose` under another name.
+
+    Args:
+        input: tensor of any shape.
+        dim0: first dimension to swap.
+        dim1: second dimension to swap.
 
     >>> import ndgrad
     >>> ndgrad.swapdims(ndgrad.zeros(2, 3, 4), 0, 2).shape
@@ -565,6 +680,9 @@ def _check_matrix(name: str, t: Tensor) -> None:
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; tensors of lower rank are returned unchanged.
 
+    Args:
+        input: tensor of at most two dimensions.
+
     >>> import ndgrad
     >>> ndgrad.t(ndgrad.tensor([[1, 2], [3, 4]]))
     tensor([[1, 3],
@@ -576,6 +694,11 @@ def t(input: Tensor) -> Tensor:
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """A view with dimensions `source` moved to the positions `destination`; the others keep their order.
+
+    Args:
+        input: tensor of any shape.
+        source: dimension or dimensions to move.
+        destination: new position of each.
 
     >>> import ndgrad
     >>> ndgrad.movedim(ndgrad.zeros(2, 3, 4), 0, -1).shape
@@ -607,7 +730,12 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 
 
 def moveaxis(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """movedim() under NumPy's name.
+    """Return a view with dimensions moved to other positions: `movedim` under NumPy's name.
+
+    Args:
+        input: tensor of any shape.
+        source: dimension or dimensions to move.
+        destination: new position of each.
 
     >>> import ndgrad
     >>> ndgrad.moveaxis(ndgrad.zeros(2, 3, 4), 0, -1).shape
@@ -618,6 +746,9 @@ def moveaxis(input: Tensor, source: int | Sequence[int], destination: int | Sequ
 
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the last two dimensions.
+
+    Args:
+        input: matrices of shape (..., m, n).
 
     >>> import ndgrad
     >>> ndgrad.adjoint(ndgrad.tensor([[1j, 2.0]]))
@@ -644,6 +775,9 @@ def adjoint(input: Tensor) -> Tensor:
 def view_as_real(input: Tensor) -> Tensor:
     """A view of a complex tensor with a last dimension of size 2: real and imaginary part.
 
+    Args:
+        input: complex tensor.
+
     >>> import ndgrad
     >>> ndgrad.view_as_real(ndgrad.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -658,6 +792,9 @@ def view_as_real(input: Tensor) -> Tensor:
 
 def view_as_complex(input: Tensor) -> Tensor:
     """A view of pairs (real part, imaginary part) along the last dimension as complex numbers.
+
+    Args:
+        input: floating-point tensor of shape (..., 2), whose last dimension is contiguous.
 
     >>> import ndgrad
     >>> ndgrad.view_as_complex(ndgrad.tensor([[1.0, 2.0]]))
@@ -693,6 +830,11 @@ def view_as_complex(input: Tensor) -> Tensor:
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """In-place version of `transpose`.
 
+    Args:
+        self: tensor to change.
+        dim0: first dimension to swap.
+        dim1: second dimension to swap.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3, 4).transpose_(0, 2).shape
     ndgrad.Size([4, 3, 2])
@@ -704,6 +846,11 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
     """In-place version of `swapaxes`.
 
+    Args:
+        self: tensor to change.
+        axis0: first dimension to swap.
+        axis1: second dimension to swap.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).swapaxes_(0, 1).shape
     ndgrad.Size([3, 2])
@@ -714,6 +861,11 @@ def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
 def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """In-place version of `swapdims`.
 
+    Args:
+        self: tensor to change.
+        dim0: first dimension to swap.
+        dim1: second dimension to swap.
+
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).swapdims_(0, 1).shape
     ndgrad.Size([3, 2])
@@ -723,6 +875,9 @@ def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 def t_(self: Tensor) -> Tensor:
     """In-place version of `t`.
+
+    Args:
+        self: tensor to change, of at most two dimensions.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2, 3).t_().shape
@@ -736,6 +891,10 @@ def t_(self: Tensor) -> Tensor:
 def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
     """In-place version of `squeeze`.
 
+    Args:
+        self: tensor to change.
+        dim: dimension or dimensions to remove if their size is 1. None means all.
+
     >>> import ndgrad
     >>> ndgrad.zeros(1, 3).squeeze_().shape
     ndgrad.Size([3])
@@ -747,6 +906,10 @@ def squeeze_(self: Tensor, dim: Dims = None) -> Tensor:
 @both_worlds
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     """In-place version of `unsqueeze`.
+
+    Args:
+        self: tensor to change.
+        dim: position of the new dimension in the result.
 
     >>> import ndgrad
     >>> ndgrad.zeros(3).unsqueeze_(0).shape

@@ -68,6 +68,12 @@ def _as_vector(name: str, like: Tensor, index: Tensor, error: type[Exception] = 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices along `dim` selected by a 1-d index.
 
+    Args:
+        input: tensor to select from.
+        dim: dimension of the index.
+        index: vector of integers.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.index_select(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), 0, ndgrad.tensor([1, 1]))
     tensor([[3., 4.],
@@ -127,7 +133,15 @@ def _index_add(
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """`input` with slices of `source` (times alpha) added at a 1-d index; repeated indices add up.
+    """Return `input` with slices of `source` added at a 1-d index. Repeated indices add up.
+
+    Args:
+        input: tensor to which slices are added.
+        dim: dimension of the index.
+        index: vector of integers, one for each slice of `source`.
+        source: tensor of the dtype of `input`, and of its shape apart from `dim`.
+        alpha: factor of `source`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.index_add(ndgrad.zeros(3), 0, ndgrad.tensor([0, 2, 2]), ndgrad.ones(3))
@@ -139,6 +153,13 @@ def index_add(
 @both_worlds
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """In-place version of `index_add`.
+
+    Args:
+        self: tensor to change.
+        dim: dimension of the index.
+        index: vector of integers, one for each slice of `source`.
+        source: tensor of the dtype of `self`, and of its shape apart from `dim`.
+        alpha: factor of `source`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).index_add_(0, ndgrad.tensor([1, 1]), ndgrad.ones(2), alpha=3)
@@ -154,7 +175,14 @@ def _index_copy(name: str, input: Tensor, dim: int, index: Tensor, source: Tenso
 
 @both_worlds
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """`input` with the slices at a 1-d index replaced by those of `source`.
+    """Return `input` with the slices at a 1-d index replaced by those of `source`.
+
+    Args:
+        input: tensor whose other slices are kept.
+        dim: dimension of the index.
+        index: vector of integers, one for each slice of `source`.
+        source: tensor of the dtype of `input`, and of its shape apart from `dim`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.index_copy(ndgrad.zeros(3), 0, ndgrad.tensor([2, 0]), ndgrad.tensor([1.0, 5.0]))
@@ -166,6 +194,12 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
 @both_worlds
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """In-place version of `index_copy`.
+
+    Args:
+        self: tensor to change.
+        dim: dimension of the index.
+        index: vector of integers, one for each slice of `source`.
+        source: tensor of the dtype of `self`, and of its shape apart from `dim`.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).index_copy_(0, ndgrad.tensor([1]), ndgrad.tensor([4.0]))
@@ -187,7 +221,13 @@ def _index_fill(name: str, input: Tensor, dim: int, index: Tensor, value: Tensor
 
 @both_worlds
 def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
-    """`input` with one value, a number or a 0-d tensor, in the slices at a 1-d index.
+    """Return `input` with one value in the slices at a 1-d index.
+
+    Args:
+        input: tensor whose other slices are kept.
+        dim: dimension of the index.
+        index: vector of integers.
+        value: number or 0-d tensor.
 
     >>> import ndgrad
     >>> ndgrad.index_fill(ndgrad.zeros(2, 2), 1, ndgrad.tensor([0]), 7.0)
@@ -200,6 +240,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: TensorLike) -> Ten
 @both_worlds
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: TensorLike) -> Tensor:
     """In-place version of `index_fill`.
+
+    Args:
+        self: tensor to change.
+        dim: dimension of the index.
+        index: vector of integers.
+        value: number or 0-d tensor.
 
     >>> import ndgrad
     >>> ndgrad.zeros(2).index_fill_(0, ndgrad.tensor([1]), 7.0)
@@ -236,7 +282,16 @@ def index_reduce(
     include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:
-    """`input` with slices of `source` combined into those at a 1-d index, by prod, mean, amax or amin.
+    """Return `input` with slices of `source` combined into those at a 1-d index.
+
+    Args:
+        input: tensor with whose slices those of `source` are combined.
+        dim: dimension of the index.
+        index: vector of integers, one for each slice of `source`.
+        source: tensor of the dtype of `input`, and of its shape apart from `dim`.
+        reduce: `"prod"`, `"mean"`, `"amax"` or `"amin"`.
+        include_self: whether the old slice takes part.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.index_reduce(ndgrad.ones(2), 0, ndgrad.tensor([0, 0]), ndgrad.tensor([2.0, 3.0]), "prod")
@@ -252,6 +307,14 @@ def index_reduce_(
 ) -> Tensor:
     """In-place version of `index_reduce`.
 
+    Args:
+        self: tensor to change.
+        dim: dimension of the index.
+        index: vector of integers, one for each slice of `source`.
+        source: tensor of the dtype of `self`, and of its shape apart from `dim`.
+        reduce: `"prod"`, `"mean"`, `"amax"` or `"amin"`.
+        include_self: whether the old slice takes part.
+
     >>> import ndgrad
     >>> ndgrad.ones(2).index_reduce_(0, ndgrad.tensor([1, 1]), ndgrad.tensor([2.0, 5.0]), "amax")
     tensor([1., 5.])
@@ -263,7 +326,13 @@ def index_reduce_(
 
 
 def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
-    """`self[indices] = values` in place; with `accumulate`, `+=`, where repeated indices add up.
+    """Put values at indexed positions in place: `self[indices] = values`.
+
+    Args:
+        self: tensor to change.
+        indices: sequence of index tensors, one for each of the first dimensions, which broadcast together.
+        values: tensor of the dtype of `self` that broadcasts to the indexed part.
+        accumulate: whether values are added to the old ones. Repeated indices add up.
 
     >>> import ndgrad
     >>> ndgrad.zeros(3).index_put_((ndgrad.tensor([0, 0]),), ndgrad.ones(2), accumulate=True)
@@ -276,6 +345,12 @@ def index_put_(self: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
 
 def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with values put (or added) at the indexed positions.
+
+    Args:
+        input: tensor whose other elements are kept.
+        indices: sequence of index tensors, one for each of the first dimensions, which broadcast together.
+        values: tensor of the dtype of `input` that broadcasts to the indexed part.
+        accumulate: whether values are added to the old ones. Repeated indices add up.
 
     >>> import ndgrad
     >>> ndgrad.index_put(ndgrad.zeros(3), (ndgrad.tensor([2]),), ndgrad.tensor(4.0))
@@ -328,6 +403,12 @@ def _replace_part(name: str, input: Tensor, src: Tensor, index: tuple[int | slic
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of `input` with `src` in place of select(dim, index).
 
+    Args:
+        input: input tensor.
+        src: tensor of the shape of the replaced part.
+        dim: dimension of the index.
+        index: index of the replaced part. A negative one counts from the end.
+
     >>> import ndgrad
     >>> ndgrad.select_scatter(ndgrad.zeros(2, 2), ndgrad.ones(2), 0, 1)
     tensor([[0., 0.],
@@ -356,6 +437,15 @@ def slice_scatter(
 ) -> Tensor:
     """A copy of `input` with `src` in place of the slice start:end:step along `dim`.
 
+    Args:
+        input: input tensor.
+        src: tensor of the shape of the replaced part.
+        dim: dimension of the slice.
+        start: first index. The default is 0.
+        end: end of the slice, which is not part of it. The default is the size of `dim`.
+        step: positive distance of indices.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.slice_scatter(ndgrad.zeros(4), ndgrad.ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -371,6 +461,13 @@ def slice_scatter(
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of `input` with `src` in place of diagonal(offset, dim1, dim2).
+
+    Args:
+        input: tensor of at least two dimensions.
+        src: tensor of the shape of the diagonal.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dim1: dimension of the rows.
+        dim2: dimension of the columns.
 
     >>> import ndgrad
     >>> ndgrad.diagonal_scatter(ndgrad.zeros(2, 2), ndgrad.tensor([1.0, 2.0]))
@@ -401,9 +498,15 @@ def embedding(
 ) -> Tensor:
     """Look up rows of a matrix.
 
-    The row `padding_idx` (none if negative) gets no gradient. With `scale_grad_by_freq` the gradient of a
-    row is divided by its number of lookups. With `sparse` the gradient is a sparse tensor, with an entry
-    per row that was read.
+    Args:
+        weight: matrix of shape (number of rows, size of a row).
+        indices: integers of any shape.
+        padding_idx: row that gets no gradient. A negative number means none.
+        scale_grad_by_freq: whether the gradient of a row is divided by its number of lookups.
+        sparse: whether the gradient is a sparse tensor, with an entry per row that was read.
+
+    Returns:
+        A tensor of the shape `indices.shape + (size of a row,)`.
 
     >>> import ndgrad
     >>> ndgrad.embedding(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), ndgrad.tensor([1, 0]))
@@ -444,6 +547,14 @@ def as_strided_scatter(
     None
 ) -> Tensor:
     """A copy of `input` with `src` in place of the view of `as_strided()`.
+
+    Args:
+        input: input tensor.
+        src: tensor of shape `size` and the dtype of `input`.
+        size: shape of the view.
+        stride: distance of neighbours in each dimension of the view, counted in elements.
+        storage_offset: index of the first element of the view in the memory. The default is that of `input`.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.as_strided_scatter(ndgrad.zeros(2, 2), ndgrad.ones(2), (2,), (3,))

@@ -107,6 +107,17 @@ def sparse_coo_tensor(
     Values of higher rank make a hybrid tensor, whose entries are dense blocks. A size alone gives a tensor without
     entries.
 
+    Args:
+        indices: integers of shape (sparse dimensions, entries). Without `values` this argument is the size.
+        values: entries of shape (entries, ...).
+        size: shape of the result. The default is the smallest that fits.
+        dtype: dtype of the entries. The default is that of `values`.
+        device: None or the CPU.
+        pin_memory: accepted as in torch; has no effect here.
+        requires_grad: whether autograd records operations on the result.
+        check_invariants: accepted as in torch; has no effect here, because indices are always checked.
+        is_coalesced: whether positions are unique and in order. A wrong True raises.
+
     >>> import ndgrad
     >>> v = ndgrad.tensor([3.0, 4.0], requires_grad=True)
     >>> x = ndgrad.sparse_coo_tensor([[0, 1], [2, 0]], v, (2, 3))
@@ -200,6 +211,19 @@ def sparse_compressed_tensor(
     check_invariants: bool | None = None,
 ) -> Tensor:
     """A tensor in the compressed layout `layout`: entries row by row (csr, bsr) or column by column (csc, bsc).
+
+    Args:
+        compressed_indices: for each row (csr, bsr) or column (csc, bsc), the number of its first entry, and the number
+            of entries at the end.
+        plain_indices: column (csr, bsr) or row (csc, bsc) of each entry, increasing within a row or column.
+        values: entries, or blocks of shape (height, width) for bsr and bsc.
+        size: shape of the result. The default is the smallest that fits.
+        dtype: dtype of the entries. The default is that of `values`.
+        layout: `ndgrad.sparse_csr`, `ndgrad.sparse_csc`, `ndgrad.sparse_bsr` or `ndgrad.sparse_bsc`.
+        device: None or the CPU.
+        pin_memory: accepted as in torch; has no effect here.
+        requires_grad: whether autograd records operations on the result.
+        check_invariants: accepted as in torch; has no effect here, because indices are always checked.
 
     >>> import ndgrad
     >>> ndgrad.sparse_compressed_tensor([0, 1, 2], [1, 0], [3.0, 4.0], layout=ndgrad.sparse_csr).to_dense()
@@ -300,6 +324,17 @@ def sparse_csr_tensor(
 ) -> Tensor:  # fmt: skip
     """A matrix in rows: row i has the entries from `crow_indices[i]` up to `crow_indices[i + 1]`.
 
+    Args:
+        crow_indices: for each row, the number of its first entry, and the number of entries at the end.
+        col_indices: column of each entry, increasing within a row.
+        values: numbers of shape (entries,). Batch dimensions may come first and dense ones last.
+        size: shape of the result. The default is the smallest that fits.
+        dtype: dtype of the entries. The default is that of `values`.
+        device: None or the CPU.
+        pin_memory: accepted as in torch; has no effect here.
+        requires_grad: whether autograd records operations on the result.
+        check_invariants: accepted as in torch; has no effect here, because indices are always checked.
+
     >>> import ndgrad
     >>> ndgrad.sparse_csr_tensor([0, 1, 3], [2, 0, 2], [3.0, 4.0, 5.0], (2, 3)).to_dense()
     tensor([[0., 0., 3.],
@@ -315,6 +350,17 @@ def sparse_csc_tensor(
     check_invariants: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """A matrix in columns.
+
+    Args:
+        ccol_indices: for each column, the number of its first entry, and the number of entries at the end.
+        row_indices: row of each entry, increasing within a column.
+        values: numbers of shape (entries,). Batch dimensions may come first and dense ones last.
+        size: shape of the result. The default is the smallest that fits.
+        dtype: dtype of the entries. The default is that of `values`.
+        device: None or the CPU.
+        pin_memory: accepted as in torch; has no effect here.
+        requires_grad: whether autograd records operations on the result.
+        check_invariants: accepted as in torch; has no effect here, because indices are always checked.
 
     >>> import ndgrad
     >>> ndgrad.sparse_csc_tensor([0, 1, 2], [1, 0], [3.0, 4.0]).to_dense()
@@ -332,6 +378,17 @@ def sparse_bsr_tensor(
 ) -> Tensor:  # fmt: skip
     """A matrix of blocks, ordered by rows of blocks.
 
+    Args:
+        crow_indices: for each row of blocks, the number of its first entry, and the number of entries at the end.
+        col_indices: column of blocks of each entry, increasing within a row of blocks.
+        values: blocks of shape (entries, height, width). Batch dimensions may come first and dense ones last.
+        size: shape of the result. The default is the smallest that fits.
+        dtype: dtype of the entries. The default is that of `values`.
+        device: None or the CPU.
+        pin_memory: accepted as in torch; has no effect here.
+        requires_grad: whether autograd records operations on the result.
+        check_invariants: accepted as in torch; has no effect here, because indices are always checked.
+
     >>> import ndgrad
     >>> ndgrad.sparse_bsr_tensor([0, 1], [1], ndgrad.ones(1, 1, 2), (1, 4)).to_dense()
     tensor([[0., 0., 1., 1.]])
@@ -347,6 +404,17 @@ def sparse_bsc_tensor(
 ) -> Tensor:  # fmt: skip
     """A matrix of blocks, ordered by columns of blocks.
 
+    Args:
+        ccol_indices: for each column of blocks, the number of its first entry, and the number of entries at the end.
+        row_indices: row of blocks of each entry, increasing within a column of blocks.
+        values: blocks of shape (entries, height, width). Batch dimensions may come first and dense ones last.
+        size: shape of the result. The default is the smallest that fits.
+        dtype: dtype of the entries. The default is that of `values`.
+        device: None or the CPU.
+        pin_memory: accepted as in torch; has no effect here.
+        requires_grad: whether autograd records operations on the result.
+        check_invariants: accepted as in torch; has no effect here, because indices are always checked.
+
     >>> import ndgrad
     >>> ndgrad.sparse_bsc_tensor([0, 1], [1], ndgrad.ones(1, 1, 2), (2, 2)).to_dense()
     tensor([[0., 0.],
@@ -361,7 +429,7 @@ class check_sparse_tensor_invariants:
     so it only stores its setting.
 
     Args:
-        enable: setting inside the block.
+        enable: setting within the block or the function.
 
     >>> import ndgrad
     >>> with ndgrad.sparse.check_sparse_tensor_invariants():
@@ -509,8 +577,15 @@ def to_sparse(
     self: Tensor, sparse_dim: int | None = None, *, layout: Layout = None, blocksize: Sequence[int] | None = None,
     dense_dim: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The nonzero elements as a sparse tensor: coo, or `layout`. Dimensions after `sparse_dim` stay
-    dense.
+    """Return the nonzero elements as a sparse tensor.
+
+    Args:
+        self: dense or sparse tensor.
+        sparse_dim: number of leading dimensions that are sparse, for the layout coo. The others stay dense. The default
+            is all.
+        layout: layout of the result. The default is `ndgrad.sparse_coo`.
+        blocksize: height and width of a block, for bsr and bsc.
+        dense_dim: number of last dimensions that stay dense, for compressed layouts. The default is 0.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
@@ -539,6 +614,10 @@ def to_sparse_coo(self: Tensor) -> Tensor:
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The tensor, with rows and columns, in the layout csr.
 
+    Args:
+        self: dense or sparse tensor of at least two dimensions.
+        dense_dim: number of last dimensions that stay dense. The default is 0.
+
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csr().crow_indices()
     tensor([0, 1, 2])
@@ -548,6 +627,10 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
 
 def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """The tensor, with rows and columns, in the layout csc.
+
+    Args:
+        self: dense or sparse tensor of at least two dimensions.
+        dense_dim: number of last dimensions that stay dense. The default is 0.
 
     >>> import ndgrad
     >>> ndgrad.eye(2).to_sparse_csc().ccol_indices()
@@ -559,6 +642,11 @@ def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
 def to_sparse_bsr(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
     """The tensor in blocks, ordered by rows of blocks.
 
+    Args:
+        self: dense or sparse tensor of at least two dimensions.
+        blocksize: height and width of a block, which divide the sizes of the matrix.
+        dense_dim: number of last dimensions that stay dense. The default is 0.
+
     >>> import ndgrad
     >>> ndgrad.eye(4).to_sparse_bsr((2, 2)).values().shape
     ndgrad.Size([2, 2, 2])
@@ -569,6 +657,11 @@ def to_sparse_bsr(self: Tensor, blocksize: Sequence[int], dense_dim: int | None 
 def to_sparse_bsc(self: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> Tensor:
     """The tensor in blocks, ordered by columns of blocks.
 
+    Args:
+        self: dense or sparse tensor of at least two dimensions.
+        blocksize: height and width of a block, which divide the sizes of the matrix.
+        dense_dim: number of last dimensions that stay dense. The default is 0.
+
     >>> import ndgrad
     >>> ndgrad.eye(4).to_sparse_bsc((2, 2)).row_indices()
     tensor([0, 1])
@@ -577,8 +670,13 @@ def to_sparse_bsc(self: Tensor, blocksize: Sequence[int], dense_dim: int | None 
 
 
 def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The full tensor. With `masked_grad=False`, its gradient goes to all positions of the sparse tensor, not only to
-    its entries.
+    """Return the full tensor.
+
+    Args:
+        self: sparse tensor. A dense one is returned unchanged, or converted to `dtype`.
+        dtype: dtype of the result. The default is that of this tensor.
+        masked_grad: whether the gradient goes only to the entries of the sparse tensor. False sends it to all
+            positions. None means True.
 
     >>> import ndgrad
     >>> ndgrad.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (2,)).to_dense()
@@ -599,6 +697,10 @@ def to_dense(self: Tensor, dtype: Dtype = None, *, masked_grad: bool | None = No
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """The elements at the positions of a sparse tensor.
+
+    Args:
+        self: tensor of any layout.
+        mask: sparse tensor of the same shape. Only its positions matter.
 
     >>> import ndgrad
     >>> ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]).sparse_mask(ndgrad.eye(2).to_sparse()).values()

@@ -278,6 +278,12 @@ def _resize(self: Any, name: str, size: Shape, sparse_dim: int, dense_dim: int, 
 def sparse_resize_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
     """Change the size of a coo tensor in place; its entries stay.
 
+    Args:
+        self: tensor to change, in the layout coo.
+        size: new shape.
+        sparse_dim: new number of sparse dimensions.
+        dense_dim: new number of dense dimensions.
+
     >>> import ndgrad
     >>> ndgrad.ones(2).to_sparse().sparse_resize_((3,), 1, 0).to_dense()
     tensor([1., 1., 0.])
@@ -288,6 +294,12 @@ def sparse_resize_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -
 def sparse_resize_and_clear_(self: Tensor, size: Shape, sparse_dim: int, dense_dim: int) -> Tensor:
     """Change the size of a coo tensor in place and drop its entries.
 
+    Args:
+        self: tensor to change, in the layout coo.
+        size: new shape.
+        sparse_dim: new number of sparse dimensions.
+        dense_dim: new number of dense dimensions.
+
     >>> import ndgrad
     >>> ndgrad.ones(2).to_sparse().sparse_resize_and_clear_((3,), 1, 0)._nnz()
     0
@@ -297,6 +309,10 @@ def sparse_resize_and_clear_(self: Tensor, size: Shape, sparse_dim: int, dense_d
 
 def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
     """Change the size of a coo tensor in place to that of another.
+
+    Args:
+        self: tensor to change, in the layout coo.
+        the_template: sparse tensor whose shape and numbers of dimensions are taken.
 
     >>> import ndgrad
     >>> ndgrad.ones(2).to_sparse().resize_as_sparse_(ndgrad.ones(3).to_sparse()).shape
@@ -320,6 +336,10 @@ def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
 def smm(self: Tensor, mat: Tensor) -> Tensor:
     """A sparse matrix times a dense one, as a sparse tensor.
 
+    Args:
+        self: sparse matrix of shape (n, m).
+        mat: dense matrix of shape (m, p).
+
     >>> import ndgrad
     >>> ndgrad.smm(ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 1)).to_dense()
     tensor([[1.],
@@ -330,6 +350,10 @@ def smm(self: Tensor, mat: Tensor) -> Tensor:
 
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """torch's older name of `mm`, for a sparse matrix and a dense one.
+
+    Args:
+        input: sparse matrix of shape (n, m).
+        mat2: dense matrix of shape (m, p).
 
     >>> import ndgrad
     >>> ndgrad.spmm(ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 1))
@@ -342,6 +366,11 @@ def spmm(input: Tensor, mat2: Tensor) -> Tensor:
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
     """A sparse matrix times a dense one, as a hybrid tensor with one row per non-empty row.
 
+    Args:
+        mat1: sparse matrix of shape (n, m).
+        mat2: dense matrix of shape (m, p).
+        out: must be None.
+
     >>> import ndgrad
     >>> ndgrad.hspmm(ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 1)).values()
     tensor([[1.],
@@ -353,7 +382,15 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: None = None) -> Tensor:
 def sspaddmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: None = None
 ) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2), sparse like the input.
+    """Add a product to a sparse matrix: beta * input + alpha * (mat1 @ mat2), sparse like the input.
+
+    Args:
+        input: sparse matrix of shape (n, p).
+        mat1: sparse matrix of shape (n, m).
+        mat2: dense matrix of shape (m, p).
+        beta: factor of `input`.
+        alpha: factor of the product.
+        out: must be None.
 
     >>> import ndgrad
     >>> eye = ndgrad.eye(2).to_sparse()
@@ -370,6 +407,9 @@ def sspaddmm(
 def indices_copy(input: Tensor) -> Tensor:
     """A copy of `indices()`.
 
+    Args:
+        input: sparse tensor in the layout coo.
+
     >>> import ndgrad
     >>> ndgrad.indices_copy(ndgrad.eye(2).to_sparse())
     tensor([[0, 1],
@@ -381,6 +421,9 @@ def indices_copy(input: Tensor) -> Tensor:
 def values_copy(input: Tensor) -> Tensor:
     """A copy of `values()`, in the graph.
 
+    Args:
+        input: sparse tensor.
+
     >>> import ndgrad
     >>> ndgrad.values_copy(ndgrad.eye(2).to_sparse())
     tensor([1., 1.])
@@ -390,6 +433,9 @@ def values_copy(input: Tensor) -> Tensor:
 
 def crow_indices_copy(input: Tensor) -> Tensor:
     """A copy of `crow_indices()`.
+
+    Args:
+        input: sparse tensor in the layout csr or bsr.
 
     >>> import ndgrad
     >>> ndgrad.crow_indices_copy(ndgrad.eye(2).to_sparse_csr())
@@ -401,6 +447,9 @@ def crow_indices_copy(input: Tensor) -> Tensor:
 def col_indices_copy(input: Tensor) -> Tensor:
     """A copy of `col_indices()`.
 
+    Args:
+        input: sparse tensor in the layout csr or bsr.
+
     >>> import ndgrad
     >>> ndgrad.col_indices_copy(ndgrad.eye(2).to_sparse_csr())
     tensor([0, 1])
@@ -411,6 +460,9 @@ def col_indices_copy(input: Tensor) -> Tensor:
 def ccol_indices_copy(input: Tensor) -> Tensor:
     """A copy of `ccol_indices()`.
 
+    Args:
+        input: sparse tensor in the layout csc or bsc.
+
     >>> import ndgrad
     >>> ndgrad.ccol_indices_copy(ndgrad.eye(2).to_sparse_csc())
     tensor([0, 1, 2])
@@ -420,6 +472,9 @@ def ccol_indices_copy(input: Tensor) -> Tensor:
 
 def row_indices_copy(input: Tensor) -> Tensor:
     """A copy of `row_indices()`.
+
+    Args:
+        input: sparse tensor in the layout csc or bsc.
 
     >>> import ndgrad
     >>> ndgrad.row_indices_copy(ndgrad.eye(2).to_sparse_csc())

@@ -100,11 +100,26 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """The Fourier transforms of overlapping frames of a signal (the last dimension): frequencies by frames.
+    """The Fourier transforms of overlapping frames of a signal. Each frame is multiplied by the window and transformed.
 
-    Frames are `hop_length` apart (n_fft / 4 by default) and are multiplied by the window. With `center`, the signal is
-    padded so that frame t is centred at t * hop_length. A real signal gives half of the frequencies, unless
-    `onesided` is False.
+    Args:
+        input: signals of shape (length,) or (batch, length).
+        n_fft: number of points of a frame.
+        hop_length: distance of neighbouring frames. The default is n_fft // 4.
+        win_length: length of the window, at most n_fft, to which zeros are added on both sides. The default is n_fft.
+        window: vector of win_length numbers. The default is ones.
+        center: whether the signal is padded so that frame t is centred at t * hop_length.
+        pad_mode: padding with `center`: `"constant"`, `"reflect"`, `"replicate"` or `"circular"`.
+        normalized: whether the result is divided by sqrt(n_fft).
+        onesided: whether only frequencies 0 to n_fft // 2 are returned. The default is True for real signals and
+            windows.
+        return_complex: whether the result is complex. If False, a last dimension holds real and imaginary parts. It
+            must be given for real signals.
+        align_to_window: whether the signal is padded so that the first window starts at its first point. It is only for
+            `center=False`.
+
+    Returns:
+        A tensor of shape (..., frequencies, frames).
 
     >>> import ndgrad
     >>> ndgrad.stft(ndgrad.ones(8), 4, hop_length=2, return_complex=True).real
@@ -236,6 +251,22 @@ def istft(
 ) -> Tensor:
     """The signal whose `stft` is nearest to the input. It is the inverse if the squared windows have a positive sum
     everywhere.
+
+    Args:
+        input: complex tensor of shape (frequencies, frames) or (batch, frequencies, frames), as `stft` returns it.
+        n_fft: number of points of a frame.
+        hop_length: distance of neighbouring frames. The default is n_fft // 4.
+        win_length: length of the window, at most n_fft. The default is n_fft.
+        window: vector of win_length numbers. The default is ones.
+        center: whether the frames were centred in `stft`. The padding is then cut off.
+        normalized: whether the spectrum was divided by sqrt(n_fft).
+        onesided: whether the input holds frequencies 0 to n_fft // 2. The default is found from its shape.
+        length: length of the signal, which is cut or padded with zeros. The default is the length covered by the
+            frames.
+        return_complex: whether the signal is complex. It needs all frequencies.
+
+    Returns:
+        A tensor of shape (length,) or (batch, length).
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])

@@ -53,6 +53,12 @@ def _slice(t: Tensor, dim: int, start: int, stop: int) -> Tensor:
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """A view of `length` indices along `dim`, from `start` on.
 
+    Args:
+        input: tensor of at least one dimension.
+        dim: dimension to cut.
+        start: first index. A negative one counts from the end.
+        length: number of indices.
+
     >>> import ndgrad
     >>> ndgrad.narrow(ndgrad.tensor([1.0, 2.0, 3.0]), 0, 1, 2)
     tensor([2., 3.])
@@ -83,6 +89,11 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     """A view of one index along `dim`, without that dimension.
 
+    Args:
+        input: tensor of at least one dimension.
+        dim: dimension to index.
+        index: index along `dim`. A negative one counts from the end.
+
     >>> import ndgrad
     >>> ndgrad.select(ndgrad.tensor([[1, 2], [3, 4]]), 1, 0)
     tensor([1, 3])
@@ -111,6 +122,12 @@ def split(
     split_size: int | Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """Views of consecutive parts along `dim`: of one size (the last may be smaller), or of the listed sizes.
+
+    Args:
+        tensor: tensor of at least one dimension.
+        split_size_or_sections: size of each part, or list of sizes.
+        dim: dimension to cut.
+        split_size: another name of `split_size_or_sections`, that of torch's method.
 
     >>> import ndgrad
     >>> ndgrad.split(ndgrad.arange(5), 2)
@@ -143,6 +160,11 @@ def split(
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive parts along `dim`, of the listed sizes.
 
+    Args:
+        input: tensor of at least one dimension.
+        split_sizes: sizes of the parts, whose sum is the size of `dim`.
+        dim: dimension to cut.
+
     >>> import ndgrad
     >>> ndgrad.split_with_sizes(ndgrad.arange(5), [1, 4])
     (tensor([0]), tensor([1, 2, 3, 4]))
@@ -170,6 +192,11 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most `chunks` consecutive parts along `dim`, all of one size but the last.
 
+    Args:
+        input: tensor of at least one dimension.
+        chunks: largest number of parts.
+        dim: dimension to cut.
+
     >>> import ndgrad
     >>> ndgrad.chunk(ndgrad.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
@@ -193,6 +220,11 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @both_worlds
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive parts along `dim`: a number of nearly equal parts, or parts cut at the listed indices.
+
+    Args:
+        input: tensor of at least one dimension.
+        indices_or_sections: number of parts, or indices at which parts begin.
+        dim: dimension to cut.
 
     >>> import ndgrad
     >>> ndgrad.tensor_split(ndgrad.arange(5), (1, 3))
@@ -248,7 +280,11 @@ def _split_along(name: str, t: Tensor, given: Any, dim: int, least: int) -> tupl
 
 
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-    """tensor_split() along the columns (along the one dimension of a vector).
+    """Split along the columns, or along the one dimension of a vector, as `tensor_split` does.
+
+    Args:
+        input: tensor of at least one dimension.
+        indices_or_sections: number of equal parts, or indices at which parts begin.
 
     >>> import ndgrad
     >>> ndgrad.hsplit(ndgrad.tensor([[1, 2], [3, 4]]), 2)[0]
@@ -259,7 +295,11 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> 
 
 
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-    """tensor_split() along the rows.
+    """Split along the rows, as `tensor_split` does.
+
+    Args:
+        input: tensor of at least two dimensions.
+        indices_or_sections: number of equal parts, or indices at which parts begin.
 
     >>> import ndgrad
     >>> ndgrad.vsplit(ndgrad.tensor([[1, 2], [3, 4]]), 2)[0]
@@ -269,7 +309,11 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> 
 
 
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-    """tensor_split() along the third dimension.
+    """Split along the third dimension, as `tensor_split` does.
+
+    Args:
+        input: tensor of at least three dimensions.
+        indices_or_sections: number of equal parts, or indices at which parts begin.
 
     >>> import ndgrad
     >>> [x.shape for x in ndgrad.dsplit(ndgrad.zeros(2, 3, 4), (1,))]
@@ -281,6 +325,10 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor) -> 
 @both_worlds
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of all indices along `dim`, each without that dimension.
+
+    Args:
+        input: tensor of at least one dimension.
+        dim: dimension to remove.
 
     >>> import ndgrad
     >>> ndgrad.unbind(ndgrad.tensor([[1, 2], [3, 4]]), 1)
@@ -300,6 +348,12 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """A view of all windows of `size` along a dimension, `step` apart. The last dimension runs within a window.
+
+    Args:
+        self: tensor of any shape.
+        dimension: dimension along which the windows move.
+        size: size of a window.
+        step: distance of neighbouring windows.
 
     >>> import ndgrad
     >>> ndgrad.arange(5).unfold(0, 3, 2)
@@ -324,6 +378,12 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 def as_strided(input: Tensor, size: Shape, stride: Shape, storage_offset: int | None = None) -> Tensor:
     """A view of the memory of `input` in any geometry: sizes, strides and first element, counted in elements.
+
+    Args:
+        input: tensor whose memory is used.
+        size: shape of the view.
+        stride: distance of neighbours in each dimension.
+        storage_offset: index of the first element in the memory. The default is that of `input`.
 
     >>> import ndgrad
     >>> ndgrad.as_strided(ndgrad.tensor([1.0, 2.0, 3.0]), (2, 2), (1, 1))

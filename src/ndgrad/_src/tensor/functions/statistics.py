@@ -98,7 +98,15 @@ def var(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The variance over `dim` (all dimensions by default), divided by n - correction; the default correction is 1.
+    """The variance over `dim`: the sum of squared distances from the mean, divided by n - correction.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or dimensions to reduce. None means all.
+        unbiased: old form of `correction`: True is 1 and False is 0.
+        keepdim: whether reduced dimensions stay, with size 1.
+        correction: number that is subtracted from the number of elements n. None means 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0, 3.0, 4.0])
@@ -118,7 +126,15 @@ def std(
     correction: float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The standard deviation over `dim` (all dimensions by default); its gradient is 0 if there is no spread.
+    """The standard deviation over `dim`: the root of `var`. Its gradient is 0 if there is no spread.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or dimensions to reduce. None means all.
+        unbiased: old form of `correction`: True is 1 and False is 0.
+        keepdim: whether reduced dimensions stay, with size 1.
+        correction: number that is subtracted from the number of elements. None means 1.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 3.0], [2.0, 2.0]], requires_grad=True)
@@ -140,7 +156,15 @@ def var_mean(
     correction: float | None = None,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Variance and mean over `dim` (all dimensions by default).
+    """Variance and mean over `dim`.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or dimensions to reduce. None means all.
+        unbiased: old form of `correction`: True is 1 and False is 0.
+        keepdim: whether reduced dimensions stay, with size 1.
+        correction: number that is subtracted from the number of elements. None means 1.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> ndgrad.var_mean(ndgrad.tensor([1.0, 2.0, 3.0]))
@@ -159,7 +183,15 @@ def std_mean(
     correction: float | None = None,
     out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Standard deviation and mean over `dim` (all dimensions by default).
+    """Standard deviation and mean over `dim`.
+
+    Args:
+        input: floating or complex tensor.
+        dim: dimension or dimensions to reduce. None means all.
+        unbiased: old form of `correction`: True is 1 and False is 0.
+        keepdim: whether reduced dimensions stay, with size 1.
+        correction: number that is subtracted from the number of elements. None means 1.
+        out: tuple of tensors that receive the results.
 
     >>> import ndgrad
     >>> ndgrad.std_mean(ndgrad.tensor([1.0, 5.0]), correction=0)
@@ -199,6 +231,15 @@ def median(
 
     Without `dim`, elements equal to the median share its gradient; with it, the indexed element gets it.
 
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. None means all.
+        keepdim: whether the reduced dimension stays, with size 1. It counts only with `dim`.
+        out: tensor that receives the result, or with `dim` a tuple of two.
+
+    Returns:
+        One tensor, or with `dim` the values and their indices.
+
     >>> import ndgrad
     >>> ndgrad.median(ndgrad.tensor([4.0, 1.0, 3.0, 2.0]))
     tensor(2.)
@@ -226,6 +267,15 @@ def nanmedian(
 ) -> Tensor | return_types.nanmedian:
     """The median, ignoring NaNs; with `dim`, also its index.
 
+    Args:
+        input: real tensor.
+        dim: dimension to reduce. None means all.
+        keepdim: whether the reduced dimension stays, with size 1. It counts only with `dim`.
+        out: tensor that receives the result, or with `dim` a tuple of two.
+
+    Returns:
+        One tensor, or with `dim` the values and their indices.
+
     >>> import ndgrad
     >>> ndgrad.nanmedian(ndgrad.tensor([[4.0, float("nan"), 1.0]]), dim=1).values
     tensor([1.])
@@ -242,6 +292,15 @@ def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> return_types.mode:
     """The most frequent value along `dim`, the smallest of several, and the index of its last occurrence.
+
+    Args:
+        input: real tensor.
+        dim: dimension to reduce.
+        keepdim: whether reduced dimensions stay, with size 1.
+        out: tuple of tensors that receive the results.
+
+    Returns:
+        The values and their indices.
 
     >>> import ndgrad
     >>> ndgrad.mode(ndgrad.tensor([3.0, 1.0, 3.0])).values
@@ -358,9 +417,18 @@ def quantile(
     interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:
-    """The q-th quantiles (0 <= q <= 1, a number or a vector) along `dim`, or of all elements; NaN if an element is NaN.
+    """The quantiles along `dim`, or of all elements. The result is NaN if an element is NaN.
 
-    `interpolation` between two elements is linear, lower, higher, nearest or midpoint.
+    Args:
+        input: floating-point tensor.
+        q: fraction from 0 to 1, a number or a tensor of at most one dimension with the dtype of `input`.
+        dim: dimension to reduce. None means the flattened tensor.
+        keepdim: whether reduced dimensions stay, with size 1.
+        interpolation: choice between two elements: `"linear"`, `"lower"`, `"higher"`, `"nearest"` or `"midpoint"`.
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor without `dim`. If q is a vector, its quantiles form a new first dimension.
 
     >>> import ndgrad
     >>> ndgrad.quantile(ndgrad.tensor([0.0, 1.0, 2.0, 3.0]), ndgrad.tensor([0.5, 0.9]))
@@ -381,6 +449,14 @@ def nanquantile(
 ) -> Tensor:
     """The quantiles as in `quantile`, ignoring NaNs.
 
+    Args:
+        input: floating-point tensor.
+        q: fraction from 0 to 1, a number or a tensor of at most one dimension with the dtype of `input`.
+        dim: dimension to reduce. None means the flattened tensor.
+        keepdim: whether reduced dimensions stay, with size 1.
+        interpolation: choice between two elements: `"linear"`, `"lower"`, `"higher"`, `"nearest"` or `"midpoint"`.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.nanquantile(ndgrad.tensor([1.0, float("nan"), 2.0]), 0.5)
     tensor(1.5000)
@@ -393,6 +469,16 @@ def nanquantile(
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, *, out: Tensor | None = None) -> Tensor:
     """Counts in equal bins between `min` and `max`, or, if those are equal, between the extremes of the input.
+
+    Args:
+        input: floating-point tensor.
+        bins: number of bins.
+        min: lower end of the range.
+        max: upper end of the range, which belongs to the last bin.
+        out: tensor that receives the result.
+
+    Returns:
+        A vector of `bins` counts in the dtype of `input`.
 
     >>> import ndgrad
     >>> ndgrad.histc(ndgrad.tensor([1.0, 2.0, 2.0, 5.0]), bins=4)
@@ -429,6 +515,11 @@ def _smallest(t: Tensor) -> int:
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """The number of occurrences of each integer in a vector (or the sum of their weights), from 0 to the largest.
+
+    Args:
+        input: vector of integers, not negative.
+        weights: weight of each element, added instead of 1.
+        minlength: least length of the result.
 
     >>> import ndgrad
     >>> ndgrad.bincount(ndgrad.tensor([1, 3, 3]))
@@ -488,7 +579,11 @@ def cov(
 ) -> Tensor:
     """The covariance of variables (rows) over observations (columns), divided by n - correction.
 
-    `fweights` (integers) are numbers of observations, `aweights` (floats) are their importance.
+    Args:
+        input: matrix with a variable in each row, or a vector of one variable.
+        correction: number that is subtracted from the number of observations.
+        fweights: integers that tell how often each observation counts.
+        aweights: importance of each observation, floats.
 
     >>> import ndgrad
     >>> ndgrad.cov(ndgrad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
@@ -529,6 +624,9 @@ def cov(
 
 def corrcoef(input: Tensor) -> Tensor:
     """The correlation of variables (rows) over observations (columns).
+
+    Args:
+        input: matrix with a variable in each row, or a vector of one variable.
 
     >>> import ndgrad
     >>> ndgrad.corrcoef(ndgrad.tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))

@@ -37,6 +37,11 @@ def _check_matrix(name: str, t: Tensor) -> None:
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A copy with zeros above the given diagonal of the last two dimensions.
 
+    Args:
+        input: matrices of shape (..., m, n).
+        diagonal: number of the last diagonal that is kept: 0 for the main one, positive above it, negative below it.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.tril(ndgrad.ones(2, 3))
     tensor([[1., 0., 0.],
@@ -49,6 +54,11 @@ def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A copy with zeros below the given diagonal of the last two dimensions.
+
+    Args:
+        input: matrices of shape (..., m, n).
+        diagonal: number of the first diagonal that is kept: 0 for the main one, positive above it, negative below it.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.triu(ndgrad.ones(2, 3), diagonal=1)
@@ -63,6 +73,10 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 def tril_(self: Tensor, diagonal: int = 0) -> Tensor:
     """In-place version of `tril`.
 
+    Args:
+        self: tensor to change, of shape (..., m, n).
+        diagonal: number of the last diagonal that is kept: 0 for the main one, positive above it, negative below it.
+
     >>> import ndgrad
     >>> ndgrad.ones(2, 2).tril_()
     tensor([[1., 0.],
@@ -74,6 +88,10 @@ def tril_(self: Tensor, diagonal: int = 0) -> Tensor:
 
 def triu_(self: Tensor, diagonal: int = 0) -> Tensor:
     """In-place version of `triu`.
+
+    Args:
+        self: tensor to change, of shape (..., m, n).
+        diagonal: number of the first diagonal that is kept: 0 for the main one, positive above it, negative below it.
 
     >>> import ndgrad
     >>> ndgrad.ones(2, 2).triu_()
@@ -101,6 +119,17 @@ def tril_indices(
 ) -> Tensor:
     """Rows and columns of the elements on and below a diagonal of a row x col matrix, row after row.
 
+    Args:
+        row: number of rows.
+        col: number of columns.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dtype: dtype of the result. The default is int64.
+        device: device of the result.
+        layout: None or `ndgrad.strided`.
+
+    Returns:
+        A tensor of shape (2, number of elements).
+
     >>> import ndgrad
     >>> ndgrad.tril_indices(2, 2)
     tensor([[0, 1, 1],
@@ -113,6 +142,17 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Dtype = None, device: Device = None, layout: Layout = None
 ) -> Tensor:
     """Rows and columns of the elements on and above a diagonal of a row x col matrix, row after row.
+
+    Args:
+        row: number of rows.
+        col: number of columns.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dtype: dtype of the result. The default is int64.
+        device: device of the result.
+        layout: None or `ndgrad.strided`.
+
+    Returns:
+        A tensor of shape (2, number of elements).
 
     >>> import ndgrad
     >>> ndgrad.triu_indices(2, 2)
@@ -137,6 +177,12 @@ def _check_dims(name: str, first: int, second: int, ndim: int) -> tuple[int, int
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A view of a diagonal of two dimensions, which becomes the last dimension.
 
+    Args:
+        input: tensor of at least two dimensions.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dim1: dimension of the rows.
+        dim2: dimension of the columns.
+
     >>> import ndgrad
     >>> ndgrad.diagonal(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), offset=1)
     tensor([2.])
@@ -147,6 +193,12 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices, in two new dimensions, with the last dimension of `input` on the given diagonal.
+
+    Args:
+        input: tensor of at least one dimension.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dim1: dimension of the rows in the result.
+        dim2: dimension of the columns in the result.
 
     >>> import ndgrad
     >>> ndgrad.diag_embed(ndgrad.tensor([1.0, 2.0]))
@@ -164,6 +216,11 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The matrix with a vector on its diagonal, or a copy of the diagonal of a matrix.
 
+    Args:
+        input: vector or matrix.
+        diagonal: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        out: tensor that receives the result.
+
     >>> import ndgrad
     >>> ndgrad.diag(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 4.])
@@ -180,6 +237,10 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements of `input` on its diagonal.
+
+    Args:
+        input: tensor of any shape.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
 
     >>> import ndgrad
     >>> ndgrad.diagflat(ndgrad.tensor([[1.0], [2.0]]))
