@@ -166,9 +166,3 @@ def test_parts_against_numpy():
     rows = [2, 2, 0]
     np.testing.assert_allclose(x[ndgrad.tensor(rows)].to_dense().numpy(), A[rows])
     np.testing.assert_allclose(np.stack([row.to_dense().numpy() for row in x]), A)
-
-
-def test_sampled_product_refuses_out() -> None:
-    places = ndgrad.eye(2).to_sparse_csr()
-    with pytest.raises(NotImplementedError, match="out= is not supported"):
-        ndgrad.sparse.sampled_addmm(places, ndgrad.ones(2, 3), ndgrad.ones(3, 2), out=places)

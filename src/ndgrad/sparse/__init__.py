@@ -116,11 +116,6 @@ def sampled_addmm(
     >>> ndgrad.sparse.sampled_addmm(ndgrad.eye(2).to_sparse_csr(), ndgrad.ones(2, 3), ndgrad.ones(3, 2)).values()
     tensor([4., 4.])
     """
-    if out is not None:
-        raise NotImplementedError(
-            "sparse.sampled_addmm(): out= is not supported, because entries of a sparse tensor cannot be replaced in "
-            "place. Use the result. [nd-unsupported]"
-        )
     return products.sampled("sparse.sampled_addmm", input, mat1, mat2, beta, alpha)
 
 
