@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 import subprocess
 from html import escape
 from pathlib import Path
@@ -24,6 +25,16 @@ ROWS = {
     "hessian-rosenbrock": "Hessian, n = 50", "per-sample": "per-sample gradients",
 }  # fmt: skip
 SHOWN = {"ndgrad": "ndgrad", "autograd": "HIPS autograd", "jax": "jax, op by op"}
+#: Rows of the picture of compiled functions, by the beginning of their titles, with short names; and its columns.
+COMPILED_ROWS = {
+    "Van der Pol": "Van der Pol, 1000 steps", "diagonal LSTM": "diagonal LSTM",
+    "mul, sub, abs, add, 50 times, size 100": "200 ops on 100 numbers",
+    "Hessian of logistic regression": "Hessian, 100 parameters", "bundle adjustment": "bundle adjustment",
+    "LSTM by hand": "LSTM, 100 steps",
+    "Gaussian mixture, d 10": "Gaussian mixture", "convnet": "convnet", "MLP 784-256-256-10, batch 64": "MLP",
+    "character transformer": "transformer, with AdamW",
+}  # fmt: skip
+COMPILED_SHOWN = {"ndgrad, compiled": "ndgrad.compile", "torch.compile": "torch.compile", "jax, jit": "jax.jit"}
 FOLLOWED = ("chain-1", "ode", "lstm", "mlp", "transformer")
 
 
@@ -59,35 +70,67 @@ def runs(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 def speed(content: dict[str, Any]) -> str:
     """Draw the last run as dots on a logarithmic line, torch's time in the middle: left of it is faster."""
+    rows: dict[str, list[float | None]] = {}
+    for workload, title in ROWS.items():
+        timings = [content["timings"][workload]["libraries"].get(library) or {} for library in SHOWN]
+        rows[title] = [(timing.get("ratio") or [None])[0] for timing in timings]
+    return _draw_dots(
+        "Time of forward and backward, compared with torch eager",
+        "ndgrad's time compared with torch's, HIPS autograd's and jax's",
+        list(SHOWN.values()), rows, (0.2, 50.0), (0.25, 0.5, 1, 2, 5, 10, 20, 40),
+    )  # fmt: skip
+
+
+def compiled(table: dict[str, dict[str, str]]) -> str:
+    """Draw compiled functions of ndgrad, torch and jax, from the rows of their table."""
+    rows: dict[str, list[float | None]] = {}
+    for start, name in COMPILED_ROWS.items():
+        cells = next(row for title, row in table.items() if title.startswith(start))
+        found = [re.match(r"[\d.]+", cells[column]) for column in COMPILED_SHOWN]
+        rows[name] = [float(number[0]) if number else None for number in found]
+    return _draw_dots(
+        "Time of compiled forward and backward, compared with torch eager",
+        "Times of ndgrad.compile, torch.compile and jax.jit compared with torch eager",
+        list(COMPILED_SHOWN.values()), rows, (0.0001, 5.0), (0.001, 0.01, 0.1, 1),
+    )  # fmt: skip
+
+
+def _draw_dots(
+    heading: str,
+    title: str,
+    names: list[str],
+    rows: dict[str, list[float | None]],
+    span: tuple[float, float],
+    ticks: tuple[float, ...],
+) -> str:
+    """Draw a line of dots per row, one dot per library; smaller ratios are to the left."""
     left, right, top, step = 190.0, 620.0, 62.0, 24.0
-    low, high = 0.2, 50.0
-    height = top + step * len(ROWS) + 34
+    low, high = span
+    height = top + step * len(rows) + 34
 
     def locate(ratio: float) -> float:
         return left + (right - left) * math.log(ratio / low) / math.log(high / low)
 
-    parts = ['<text class="nd-title" x="14" y="22">Time of forward and backward, compared with torch eager</text>']
-    for number, name in enumerate(SHOWN.values()):
+    parts = [f'<text class="nd-title" x="14" y="22">{escape(heading)}</text>']
+    for number, name in enumerate(names):
         x = left + 120 * number
         parts.append(f'<circle class="nd-c{number}" cx="{x:g}" cy="42" r="5"/>')
         parts.append(f'<text class="nd-faint" x="{x + 10:g}" y="46">{name}</text>')
-    bottom = top + step * len(ROWS)
-    for ratio in (0.25, 0.5, 1, 2, 5, 10, 20, 40):
+    bottom = top + step * len(rows)
+    for ratio in ticks:
         label = "torch" if ratio == 1 else f"{ratio:g} ×"
         strong = ' style="stroke-opacity: 1"' if ratio == 1 else ""
         parts.append(
             f'<path class="nd-rule" d="M{locate(ratio):.1f} {top - 6:g}V{bottom:g}"{strong}/>'
             f'<text class="nd-faint" text-anchor="middle" x="{locate(ratio):.1f}" y="{bottom + 16:g}">{label}</text>'
         )
-    for number, (workload, title) in enumerate(ROWS.items()):
+    for number, (name, ratios) in enumerate(rows.items()):
         y = top + step * (number + 0.5)
-        parts.append(f'<text text-anchor="end" x="{left - 12:g}" y="{y + 4:.1f}">{escape(title)}</text>')
-        for colour, library in reversed(list(enumerate(SHOWN))):
-            ratio = (content["timings"][workload]["libraries"].get(library) or {}).get("ratio")
-            if ratio:
-                radius = 6 if library == "ndgrad" else 4.5
-                parts.append(f'<circle class="nd-c{colour}" cx="{locate(ratio[0]):.1f}" cy="{y:.1f}" r="{radius}"/>')
-    title = "ndgrad's time compared with torch's, HIPS autograd's and jax's"
+        parts.append(f'<text text-anchor="end" x="{left - 12:g}" y="{y + 4:.1f}">{escape(name)}</text>')
+        for colour, found in reversed(list(enumerate(ratios))):
+            if found:
+                radius = 6 if colour == 0 else 4.5
+                parts.append(f'<circle class="nd-c{colour}" cx="{locate(found):.1f}" cy="{y:.1f}" r="{radius}"/>')
     return frame_svg((right + 30, height), title, "".join(parts)) + "\n"
 
 
@@ -104,6 +147,11 @@ def draw(folder: Path = RESULTS) -> list[Path]:
     """Write both pictures from the results in a folder."""
     content = json.loads((folder / "latest.json").read_text(encoding="utf-8"))
     pictures = {folder / "history.svg": over_time(runs(folder))}
+    if (folder / "runs.md").is_file():
+        from benchmarks import readme  # a late import, because that module reads this one
+
+        table = readme.compiled_rows((folder / "runs.md").read_text(encoding="utf-8"))
+        pictures[folder / "compiled.svg"] = compiled(table)
     if set(ROWS) <= set(content["timings"]):
         pictures[folder / "speed.svg"] = speed(content)
     for path, text in pictures.items():

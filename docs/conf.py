@@ -18,8 +18,10 @@ copyright = "2026, The ndgrad authors"
 release = version = _pyproject["project"]["version"]
 
 # The order matters: the book needs the names of a file in the reference.
-extensions = ["myst_parser", "docs.reference_pages", "docs.gallery_pages", "repobook.sphinx_extension"]
-exclude_patterns = ["_build", "reference_pages", "gallery_pages"]
+extensions = [
+    "myst_parser", "docs.reference_pages", "docs.gallery_pages", "repobook.sphinx_extension", "docs.site_pages",
+]  # fmt: skip
+exclude_patterns = ["_build", "reference_pages", "gallery_pages", "site_pages", "_templates"]
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -33,6 +35,7 @@ html_title = f"ndgrad {release}"
 html_show_sphinx = False
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
+templates_path = ["_templates"]  # the page of the search
 html_css_files = ["ndgrad.css"]
 html_show_sourcelink = False
 

@@ -14,6 +14,7 @@ with these prefixes, or without arguments those of `COMPLETE`. `--count` prints 
 from __future__ import annotations
 
 import argparse
+import enum
 import inspect
 import sys
 from collections import Counter
@@ -29,27 +30,66 @@ from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E4
 
 #: Beginnings of the names whose parameters are all described, and stay so.
 COMPLETE: tuple[str, ...] = (
+    "ndgrad.DisableTorchFunction.",
+    "ndgrad.DisableTorchFunctionSubclass.",
+    "ndgrad.Generator.",
+    "ndgrad.PyTorchFileReader.",
+    "ndgrad.Size.",
     "ndgrad.Tensor.",
+    "ndgrad.accelerator.",
+    "ndgrad.amp.",
     "ndgrad.array_api.",
     "ndgrad.autograd.",
+    "ndgrad.backends.",
     "ndgrad.compat.",
+    "ndgrad.compiler.",
+    "ndgrad.cpu.",
+    "ndgrad.cuda.",
+    "ndgrad.distributed.",
+    "ndgrad.distributions.",
+    "ndgrad.dtype.",
+    "ndgrad.export.",
     "ndgrad.fft.",
     "ndgrad.func.",
     "ndgrad.functorch.",
+    "ndgrad.futures.",
+    "ndgrad.fx.",
+    "ndgrad.hub.",
     "ndgrad.implicit.",
+    "ndgrad.inference_mode.",
+    "ndgrad.jit.",
     "ndgrad.library.",
     "ndgrad.linalg.",
     "ndgrad.masked.",
+    "ndgrad.mps.",
+    "ndgrad.mtia.",
+    "ndgrad.multiprocessing.",
     "ndgrad.nested.",
+    "ndgrad.nn.attention.",
+    "ndgrad.nn.functional.",
+    "ndgrad.nn.init.",
+    "ndgrad.nn.utils.",
     "ndgrad.npz.",
     "ndgrad.numpy.",
+    "ndgrad.onnx.",
+    "ndgrad.optim.",
     "ndgrad.overrides.",
+    "ndgrad.profiler.",
     "ndgrad.pytree.",
+    "ndgrad.random.",
+    "ndgrad.return_types.",
+    "ndgrad.safetensors.",
+    "ndgrad.scipy.",
+    "ndgrad.serialization.",
+    "ndgrad.set_grad_enabled.",
     "ndgrad.signal.",
     "ndgrad.sparse.",
     "ndgrad.special.",
+    "ndgrad.storage.",
     "ndgrad.testing.",
+    "ndgrad.utils.data.",
     "ndgrad.viz.",
+    "ndgrad.xpu.",
 )  # fmt: skip
 
 
@@ -66,7 +106,8 @@ def public_callables() -> Iterator[tuple[str, Any, bool]]:
             if not inspect.isclass(value):
                 yield qualified, value, namespace.is_class and not inspect.ismethod(value)
                 continue
-            if "__init__" in vars(value) or "__new__" in vars(value):
+            is_enum = issubclass(value, enum.Enum)  # its constructor looks a member up
+            if ("__init__" in vars(value) or "__new__" in vars(value)) and not is_enum:
                 yield qualified, value, False
             if qualified not in CLASSES:
                 for member, found in vars(value).items():

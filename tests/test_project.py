@@ -78,6 +78,9 @@ def test_pictures_of_the_results_are_drawn_from_them():
     history = pytest.importorskip("benchmarks.history")
     assert history.speed(json.loads(text_of("benchmarks/results/latest.json"))) == text_of("benchmarks/results/speed.svg")
     assert history.over_time(history.runs()) == text_of("benchmarks/results/history.svg")
+    readme = pytest.importorskip("benchmarks.readme")
+    compiled = readme.compiled_rows(text_of("benchmarks/results/runs.md"))
+    assert history.compiled(compiled) == text_of("benchmarks/results/compiled.svg")
     assert history.runs()[-1]["ratios"]["mlp"]["ndgrad"][0] == pytest.approx(
         json.loads(text_of("benchmarks/results/latest.json"))["timings"]["mlp"]["libraries"]["ndgrad"]["ratio"][0], rel=1e-2
     )

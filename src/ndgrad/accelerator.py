@@ -33,6 +33,10 @@ def device_count() -> int:
 def current_accelerator(check_available: bool = False) -> device | None:
     """Return the kind of accelerator as a device, or None.
 
+    Args:
+        check_available: accepted as in torch; has no effect, because an accelerator that is not available is never
+            returned.
+
     >>> import ndgrad
     >>> device = ndgrad.accelerator.current_accelerator() or ndgrad.device("cpu")
     """
@@ -53,7 +57,11 @@ def current_device_index() -> int:
 
 
 def set_device_index(device: Device, /) -> None:
-    """Set the current accelerator; raise if there is none."""
+    """Set the current accelerator; raise if there is none.
+
+    Args:
+        device: number or name of an accelerator.
+    """
     _require_accelerator()
     cuda.set_device(device)
 
@@ -62,19 +70,31 @@ current_device_idx, set_device_idx = current_device_index, set_device_index
 
 
 def current_stream(device: Device = None, /) -> cuda.Stream:
-    """Return the current stream; raise if there is no accelerator."""
+    """Return the current stream; raise if there is no accelerator.
+
+    Args:
+        device: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return cuda.current_stream(device)
 
 
 def set_stream(stream: cuda.Stream) -> None:
-    """Set the current stream."""
+    """Set the current stream.
+
+    Args:
+        stream: stream of an accelerator.
+    """
     _require_accelerator()
     cuda.set_stream(stream)
 
 
 def synchronize(device: Device = None, /) -> None:
-    """Wait until all work is done; raise if there is no accelerator."""
+    """Wait until all work is done; raise if there is no accelerator.
+
+    Args:
+        device: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     cuda.synchronize(device)
 
@@ -86,43 +106,71 @@ def empty_cache() -> None:
 
 
 def memory_allocated(device_index: Device = None, /) -> int:
-    """Return the bytes that arrays use; raise if there is no accelerator."""
+    """Return the bytes that arrays use; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return cuda.memory_allocated(device_index)
 
 
 def memory_reserved(device_index: Device = None, /) -> int:
-    """Return the bytes that the pool holds; raise if there is no accelerator."""
+    """Return the bytes that the pool holds; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return cuda.memory_reserved(device_index)
 
 
 def max_memory_allocated(device_index: Device = None, /) -> int:
-    """Return the largest `memory_allocated`; raise if there is no accelerator."""
+    """Return the largest `memory_allocated`; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return cuda.max_memory_allocated(device_index)
 
 
 def max_memory_reserved(device_index: Device = None, /) -> int:
-    """Return the largest `memory_reserved`; raise if there is no accelerator."""
+    """Return the largest `memory_reserved`; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return cuda.max_memory_reserved(device_index)
 
 
 def memory_stats(device_index: Device = None, /) -> OrderedDict[str, Any]:
-    """Return statistics of the memory; raise if there is no accelerator."""
+    """Return statistics of the memory; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return OrderedDict(cuda.memory_stats(device_index))
 
 
 def get_memory_info(device_index: Device = None, /) -> tuple[int, int]:
-    """Return the free and total bytes; raise if there is no accelerator."""
+    """Return the free and total bytes; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     return cuda.mem_get_info(device_index)
 
 
 def reset_peak_memory_stats(device_index: Device = None, /) -> None:
-    """Reset the peaks to the present use; raise if there is no accelerator."""
+    """Reset the peaks to the present use; raise if there is no accelerator.
+
+    Args:
+        device_index: number or name of an accelerator. None means the current one.
+    """
     _require_accelerator()
     cuda.reset_peak_memory_stats(device_index)
 
@@ -131,7 +179,11 @@ reset_accumulated_memory_stats = reset_peak_memory_stats
 
 
 class device_index:
-    """A block that uses an accelerator by its number; None changes nothing."""
+    """Block that uses an accelerator by its number.
+
+    Args:
+        device: number of the accelerator. None changes nothing.
+    """
 
     def __init__(self, device: int | None, /) -> None:
         self.idx = device

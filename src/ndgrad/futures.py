@@ -15,7 +15,10 @@ S = TypeVar("S")
 
 
 class Future(Generic[T]):
-    """A value that will be set later.
+    """Value that will be set later.
+
+    Args:
+        devices: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> future = ndgrad.futures.Future()
@@ -43,11 +46,19 @@ class Future(Generic[T]):
         return self._inner.result()
 
     def set_result(self, result: T) -> None:
-        """Set the value, once."""
+        """Set the value, once.
+
+        Args:
+            result: value.
+        """
         self._set(lambda: self._inner.set_result(result))
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an error, which wait() raises."""
+        """Set an error, which wait() raises.
+
+        Args:
+            result: error.
+        """
         if not isinstance(result, BaseException):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception. [nd-type]")
         self._set(lambda: self._inner.set_exception(result))
@@ -62,7 +73,11 @@ class Future(Generic[T]):
             ) from None
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """Return a future of the result of `callback` on this one when it is done."""
+        """Return a future of the result of `callback` on this one when it is done.
+
+        Args:
+            callback: function of this future.
+        """
         made: Future[S] = Future()
 
         def run(_: Any) -> None:
@@ -75,12 +90,20 @@ class Future(Generic[T]):
         return made
 
     def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
-        """Call a function with this future when it is done."""
+        """Call a function with this future when it is done.
+
+        Args:
+            callback: function of this future.
+        """
         self._inner.add_done_callback(lambda _: callback(self))
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a future that is done when all of them are, with them as its value."""
+    """Return a future that is done when all of them are, with them as its value.
+
+    Args:
+        futures: futures to wait for.
+    """
     made: Future[list[Future[Any]]] = Future()
     left, lock = len(futures), make_lock()
 
@@ -100,5 +123,9 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[T]]) -> list[T]:
-    """Return the values of all; raise the first error."""
+    """Return the values of all; raise the first error.
+
+    Args:
+        futures: futures to wait for.
+    """
     return cast("list[T]", [f.wait() for f in collect_all(cast("list[Future[Any]]", futures)).wait()])

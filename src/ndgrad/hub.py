@@ -41,7 +41,11 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str] | None) -> None:
-    """Set the folder of cached files; None resets it."""
+    """Set the folder of cached files; None resets it.
+
+    Args:
+        d: path of the folder.
+    """
     global _dir
     _dir = None if d is None else str(Path(d).expanduser())
 
@@ -94,7 +98,18 @@ def load(
     repo_or_dir: str | os.PathLike[str], model: str, *args: Any, source: str = "github", trust_repo: Any = None,
     force_reload: bool = False, verbose: bool = True, skip_validation: bool = False, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """Call the function `model` of a folder's `hubconf.py`; with source="github", of a folder in `get_dir()`."""
+    """Call the function `model` of a folder's `hubconf.py`; with source="github", of a folder in `get_dir()`.
+
+    Args:
+        repo_or_dir: `"owner/name"` or `"owner/name:branch"` of a repository in `get_dir()`, or the path of a folder.
+        model: name of a function.
+        args, kwargs: arguments of the function.
+        source: `"github"` or `"local"`: kind of the first argument.
+        trust_repo: accepted as in torch; has no effect, because nothing is downloaded.
+        force_reload: accepted as in torch; has no effect, because nothing is downloaded.
+        verbose: accepted as in torch; has no effect, because nothing is downloaded.
+        skip_validation: accepted as in torch; has no effect, because nothing is downloaded.
+    """
     return _find_entry(_import_folder("load", repo_or_dir, source), model)(*args, **kwargs)
 
 
@@ -102,7 +117,16 @@ def list(
     github: str | os.PathLike[str], force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
     verbose: bool = True, source: str | None = None,
 ) -> Any:  # fmt: skip
-    """Return the names of the functions of a `hubconf.py`. A path of a folder is read in place."""
+    """Return the names of the functions of a `hubconf.py`. A path of a folder is read in place.
+
+    Args:
+        github: `"owner/name"` or `"owner/name:branch"` of a repository in `get_dir()`, or the path of a folder.
+        force_reload: accepted as in torch; has no effect, because nothing is downloaded.
+        skip_validation: accepted as in torch; has no effect, because nothing is downloaded.
+        trust_repo: accepted as in torch; has no effect, because nothing is downloaded.
+        verbose: accepted as in torch; has no effect, because nothing is downloaded.
+        source: `"github"` or `"local"`: kind of the first argument. None means local if there is such a folder.
+    """
     module = _import_folder("list", github, source or ("local" if Path(github).is_dir() else "github"))
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
@@ -111,7 +135,16 @@ def help(
     github: str | os.PathLike[str], model: str, force_reload: bool = False, skip_validation: bool = False,
     trust_repo: Any = None, source: str | None = None,
 ) -> str | None:  # fmt: skip
-    """Return the docstring of a function of a `hubconf.py`."""
+    """Return the docstring of a function of a `hubconf.py`.
+
+    Args:
+        github: `"owner/name"` or `"owner/name:branch"` of a repository in `get_dir()`, or the path of a folder.
+        model: name of a function.
+        force_reload: accepted as in torch; has no effect, because nothing is downloaded.
+        skip_validation: accepted as in torch; has no effect, because nothing is downloaded.
+        trust_repo: accepted as in torch; has no effect, because nothing is downloaded.
+        source: `"github"` or `"local"`: kind of the first argument. None means local if there is such a folder.
+    """
     module = _import_folder("help", github, source or ("local" if Path(github).is_dir() else "github"))
     text: str | None = _find_entry(module, model).__doc__
     return text
@@ -121,7 +154,20 @@ def load_state_dict_from_url(
     url: str, model_dir: str | os.PathLike[str] | None = None, map_location: Any = None, progress: bool = True,
     check_hash: bool = False, file_name: str | None = None, weights_only: bool = False,
 ) -> Any:  # fmt: skip
-    """Load the weights of a URL from the cache folder (`model_dir`, or `checkpoints` in `get_dir()`)."""
+    """Load the weights of a URL from the cache folder (`model_dir`, or `checkpoints` in `get_dir()`).
+
+    Args:
+        url: address of the file. Its last part is the name in the cache folder. A path of a file is read in place.
+        model_dir: cache folder.
+        map_location: device of the tensors, as in `ndgrad.load`.
+        progress: accepted as in torch; has no effect, because nothing is downloaded.
+        check_hash: whether the name of the file is checked against a hash of its bytes.
+        file_name: name of the file, instead of that in the URL.
+        weights_only: whether the file may only hold tensors and plain values, as in `ndgrad.load`.
+
+    Raises:
+        RuntimeError: if the file is not in the cache folder.
+    """
     from ndgrad.serialization import load  # few programs load weights
 
     parts = urlparse(url)

@@ -58,7 +58,11 @@ class ScriptModule(Module):
         return type(self).__name__.removeprefix("Script")
 
     def save(self, f: str | os.PathLike[str], _extra_files: dict[str, Any] | None = None) -> None:
-        """Write the module to a file: see `ndgrad.jit.save`."""
+        """Write the module to a file: see `ndgrad.jit.save`.
+
+        Args:
+            f: path of the file.
+        """
         save(self, f, _extra_files)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -104,7 +108,13 @@ class TracerWarning(Warning):
 
 
 class TracingCheckError(Exception):
-    """A traced function does not return the same as without tracing."""
+    """Error of a traced function that does not return the same as without tracing.
+
+    Args:
+        graph_diff_error: difference of graphs.
+        tensor_compare_error: difference of tensors.
+        extra_msg: text before them.
+    """
 
     def __init__(self, graph_diff_error: Any, tensor_compare_error: Any, extra_msg: str | None = None) -> None:
         told = [str(part) for part in (extra_msg, graph_diff_error, tensor_compare_error) if part is not None]
@@ -122,6 +132,11 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 
     The first 20 calls with one kind of arguments (shapes and dtypes) run eagerly, and at most two kinds are compiled
     (see `set_fusion_strategy`). `ndgrad.compile` compiles at the first call, for every kind.
+
+    Args:
+        obj: function, module or class.
+        optimize: accepted as in torch; has no effect.
+        example_inputs: accepted as in torch; has no effect, because no types are inferred.
 
     >>> import ndgrad
     >>> @ndgrad.jit.script
@@ -152,6 +167,16 @@ def trace(
 
     It accepts all other arguments too: the trace is one of several that `ndgrad.compile` may keep.
 
+    Args:
+        func: function or module.
+        example_inputs: arguments of a call. A single value stands for a tuple of one.
+        optimize: accepted as in torch; has no effect.
+        check_trace: whether the result is compared with the uncompiled one.
+        check_inputs: further arguments to compare with.
+        check_tolerance: largest relative and absolute difference.
+        strict: accepted as in torch; has no effect.
+        example_kwarg_inputs: keyword arguments of the call.
+
     >>> import ndgrad
     >>> f = ndgrad.jit.trace(lambda x: x.sin() + 1, ndgrad.zeros(2))
     >>> f(ndgrad.zeros(2))
@@ -180,6 +205,10 @@ _examples: weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], dict[str, Any]]
 def save(m: Any, f: str | os.PathLike[str] | IO[bytes], _extra_files: dict[str, Any] | None = None) -> None:
     """Write a traced function or module to a file, as a program of ops (`ndgrad.export`). Sizes stay open where the
     program allows it. A scripted module has no example arguments, and is refused.
+
+    Args:
+        m: traced function or module.
+        f: path, or file that is open for bytes.
 
     >>> import io, ndgrad
     >>> traced = ndgrad.jit.trace(lambda x: x.sin().sum(), ndgrad.zeros(2))
@@ -213,7 +242,12 @@ def load(
     _extra_files: dict[str, Any] | None = None,
     _restore_shapes: bool = False,
 ) -> ScriptModule:
-    """Return a traced function or module that `save` wrote, as a module. No code of the file runs."""
+    """Return a traced function or module that `save` wrote, as a module. No code of the file runs.
+
+    Args:
+        f: path, or file that is open for bytes.
+        map_location: device of the module.
+    """
     from ndgrad.export import load as load_program  # programs are needed for files only
 
     program = load_program(f, extra_files=_extra_files)
@@ -242,6 +276,14 @@ def trace_module(
     check_tolerance: float = 1e-5, **_: Any,
 ) -> Module:  # fmt: skip
     """Try the methods of a module with the given inputs, and return it as a `ScriptModule`.
+
+    Args:
+        mod: module.
+        inputs: arguments of each method, by name.
+        optimize: accepted as in torch; has no effect.
+        check_trace: whether the result is compared with the uncompiled one.
+        check_inputs: accepted as in torch; has no effect: `inputs` are compared.
+        check_tolerance: largest relative and absolute difference.
 
     >>> import ndgrad
     >>> m = ndgrad.nn.Linear(2, 1)
@@ -280,22 +322,38 @@ def is_tracing() -> bool:
 
 
 def ignore(drop: Any = False, **_: Any) -> Any:
-    """Return the function: torch's decorator of functions that are not compiled."""
+    """Return the function: torch's decorator of functions that are not compiled.
+
+    Args:
+        drop: function, or torch's option of the decorator, which has no effect.
+    """
     return drop if callable(drop) else (lambda function: function)
 
 
 def unused(fn: F) -> F:
-    """Return the method: torch's decorator of methods that are unused in compiled code."""
+    """Return the method: torch's decorator of methods that are unused in compiled code.
+
+    Args:
+        fn: function or method.
+    """
     return fn
 
 
 def export(fn: F) -> F:
-    """Return the method: torch's decorator of methods to compile although forward does not call them."""
+    """Return the method: torch's decorator of methods to compile although forward does not call them.
+
+    Args:
+        fn: function or method.
+    """
     return fn
 
 
 def interface(obj: T) -> T:
-    """Return the class: torch's decorator of interfaces."""
+    """Return the class: torch's decorator of interfaces.
+
+    Args:
+        obj: class.
+    """
     return obj
 
 
@@ -304,13 +362,22 @@ script_if_tracing = unused
 
 
 def annotate(the_type: Any, the_value: T) -> T:
-    """Return the value: torch's annotation of its type."""
+    """Return the value: torch's annotation of its type.
+
+    Args:
+        the_type: type of the value.
+        the_value: value.
+    """
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
     """Same as Python's `isinstance`, which also accepts `List[int]` and similar types: parameters in brackets are
     ignored.
+
+    Args:
+        obj: any object.
+        target_type: type, or tuple of types.
     """
     targets = target_type if builtins.isinstance(target_type, tuple) else (target_type,)
     return builtins.isinstance(obj, tuple(getattr(t, "__origin__", t) or t for t in targets))
@@ -325,7 +392,12 @@ _overload_method = _overload
 
 
 class Attribute:
-    """A value with its type, for torch's compiler."""
+    """Value with its type, for torch's compiler.
+
+    Args:
+        value: value.
+        type: its type.
+    """
 
     def __init__(self, value: Any, type: Any) -> None:
         self.value, self.type = value, type
@@ -337,7 +409,13 @@ class Attribute:
 def freeze(
     mod: Module, preserved_attrs: Sequence[str] | None = None, optimize_numerics: bool = True, **_: Any
 ) -> Module:
-    """Return the module itself, which must be in eval mode, for inference."""
+    """Return the module itself, which must be in eval mode, for inference.
+
+    Args:
+        mod: module.
+        preserved_attrs: accepted as in torch; has no effect, because nothing is removed.
+        optimize_numerics: accepted as in torch; has no effect.
+    """
     if mod.training:
         raise RuntimeError(
             "Freezing is currently only implemented for modules in eval mode. Call eval() first. [nd-call-order]"
@@ -346,7 +424,12 @@ def freeze(
 
 
 def optimize_for_inference(mod: Module, other_methods: Sequence[str] | None = None) -> Module:
-    """Return the module itself, for inference."""
+    """Return the module itself, for inference.
+
+    Args:
+        mod: module.
+        other_methods: accepted as in torch; has no effect.
+    """
     return mod
 
 
@@ -354,6 +437,9 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
     """Set how many kinds of arguments each function of `script` is compiled for, and return the setting before.
 
     Shapes are always those of the compiled kind, so "STATIC" and "DYNAMIC" entries add up.
+
+    Args:
+        strategy: pairs of `"STATIC"` or `"DYNAMIC"` and a number of kinds.
 
     >>> import ndgrad
     >>> before = ndgrad.jit.set_fusion_strategy([("STATIC", 4)])
@@ -373,7 +459,11 @@ _onednn = False
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Allow or forbid kernels of oneDNN, which is not used."""
+    """Allow or forbid kernels of oneDNN, which is not used.
+
+    Args:
+        enabled: new value of the switch.
+    """
     global _onednn
     _onednn = bool(enabled)
 
@@ -393,6 +483,10 @@ class strict_fusion(nullcontext[None]):
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
     """Run a call immediately, and return its future.
 
+    Args:
+        func: function to call.
+        args, kwargs: its arguments.
+
     >>> import ndgrad
     >>> ndgrad.jit.wait(ndgrad.jit.fork(ndgrad.exp, ndgrad.zeros(1)))
     tensor([1.])
@@ -403,7 +497,11 @@ def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
 
 
 def wait(future: Future[T]) -> T:
-    """Return the value of a future."""
+    """Return the value of a future.
+
+    Args:
+        future: future of `fork`.
+    """
     return future.wait()
 
 

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import ctypes
 import faulthandler
+import io
 import os
 import runpy
 import shutil
@@ -181,6 +182,8 @@ def _begin_rank(rank: int, directory: str) -> None:
     Path(directory, f"rank-{rank}").write_text(str(os.getpid()))
     if os.environ.get("NDGRAD_LAUNCH_LABELS") == "1":
         sys.stdout, sys.stderr = _Labelled(sys.stdout, f"[{rank}] "), _Labelled(sys.stderr, f"[{rank}] ")
+    elif isinstance(sys.stdout, io.TextIOWrapper):  # lines stay whole among those of other ranks
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)
 
 
 def _send(pid: int, number: int) -> None:

@@ -39,7 +39,11 @@ def empty_cache() -> None:
 
 
 def manual_seed(seed: int) -> None:
-    """Raise an error: there is no such GPU."""
+    """Raise an error: there is no such GPU.
+
+    Args:
+        seed: not used.
+    """
     _refuse("manual_seed")
 
 

@@ -272,6 +272,11 @@ class DisableTorchFunction(DisableFunctionSubclass):
     """
 
     def change(self, modes: Modes) -> None:
+        """Switch the dispatch to subclasses and to function modes off in the given modes.
+
+        Args:
+            modes: modes of the current thread.
+        """
         super().change(modes)
         modes.function_modes = ()
 

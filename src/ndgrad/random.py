@@ -28,8 +28,12 @@ __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "ma
 def fork_rng(
     devices: Iterable[Device] | None = None, enabled: bool = True, device_type: str = "cuda"
 ) -> Iterator[None]:
-    """Return a context that restores the default generators at its end: that of the CPU, and those of `devices`, or of
-    all GPUs.
+    """Return a context that restores the default generators at its end: that of the CPU, and those of GPUs.
+
+    Args:
+        devices: GPUs whose generators are restored. The default is all.
+        enabled: whether generators are restored.
+        device_type: kind of `devices`. For other kinds than `"cuda"`, the generators of all GPUs are restored.
 
     >>> import ndgrad
     >>> _ = ndgrad.manual_seed(0)

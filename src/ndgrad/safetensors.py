@@ -59,6 +59,11 @@ def save_file(
 
     Tensors that share memory raise an error, since the file would hold it twice: `save_model` keeps one of them.
 
+    Args:
+        tensors: tensors by name.
+        filename: path of the file.
+        metadata: texts by name that the file holds too.
+
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
     >>> ndgrad.safetensors.save_file({"w": ndgrad.ones(2)}, path, {"made by": "me"})
@@ -73,6 +78,10 @@ def save_file(
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """Return the bytes that `save_file` would write.
 
+    Args:
+        tensors: tensors by name.
+        metadata: texts by name that the file holds too.
+
     >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
     {'w': tensor([1., 1.])}
     """
@@ -86,6 +95,12 @@ def save_model(
     force_contiguous: bool = True,
 ) -> None:
     """Write a module's parameters and buffers. Tied weights are written once; the file lists all their names.
+
+    Args:
+        model: module to write.
+        filename: path of the file.
+        metadata: texts by name that the file holds too.
+        force_contiguous: accepted as in safetensors; has no effect, because tensors are always written contiguous.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
@@ -206,7 +221,12 @@ def _check_memory(tensors: Mapping[str, Tensor], where: str) -> None:
 
 
 class safe_open:  # the name in safetensors
-    """A file whose tensors are read one by one: opening it reads only the header, for any size.
+    """File whose tensors are read one by one: opening it reads only the header, for any size.
+
+    Args:
+        filename: path of the file.
+        framework: `"pt"` for tensors, `"np"` for NumPy's arrays.
+        device: device of the tensors.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
@@ -243,11 +263,19 @@ class safe_open:  # the name in safetensors
         return self._metadata
 
     def get_tensor(self, name: str) -> Any:
-        """Return a tensor, copied from the file."""
+        """Return a tensor, copied from the file.
+
+        Args:
+            name: name of the tensor.
+        """
         return self._wrap(self._map_tensor(name).copy())
 
     def get_slice(self, name: str) -> SafeSlice:
-        """Return a tensor that is still in the file: index it to read a part."""
+        """Return a tensor that is still in the file: index it to read a part.
+
+        Args:
+            name: name of the tensor.
+        """
         return SafeSlice(self, name)
 
     def _map_tensor(self, name: str) -> NDArray[Any]:
@@ -301,6 +329,11 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
     """Return the tensors of a file, by name. With `mmap`, they stay in the file until they are used: a file of any size
     opens immediately, and writing into them does not change it.
 
+    Args:
+        filename: path of the file.
+        device: device of the tensors.
+        mmap: whether tensors stay in the file until they are used.
+
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "weights.safetensors")
     >>> ndgrad.safetensors.save_file({"w": ndgrad.ones(2)}, path)
@@ -319,6 +352,9 @@ def load_file(filename: str | os.PathLike[str], device: Device = "cpu", *, mmap:
 def load(data: bytes) -> dict[str, Tensor]:
     """Return the tensors in the bytes of a file.
 
+    Args:
+        data: bytes of a file.
+
     >>> ndgrad.safetensors.load(ndgrad.safetensors.save({"w": ndgrad.ones(2)}))
     {'w': tensor([1., 1.])}
     """
@@ -332,6 +368,15 @@ def load_model(
 ) -> tuple[set[str], list[str]]:
     """Fill a module from a file of `save_model`. Return the names that are missing in the file, and those that the
     module does not have. With `strict`, there may be none.
+
+    Args:
+        model: module to fill.
+        filename: path of the file.
+        strict: whether missing and unknown names raise RuntimeError.
+        device: device of the tensors.
+
+    Returns:
+        Names that are missing in the file, and names that the module does not have.
 
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")

@@ -31,11 +31,19 @@ def is_initialized() -> bool:
 
 
 def manual_seed(seed: int) -> None:
-    """Do nothing: there is no device to seed."""
+    """Do nothing: there is no device to seed.
+
+    Args:
+        seed: accepted as in torch; has no effect, because there is no such device.
+    """
 
 
 def manual_seed_all(seed: int) -> None:
-    """Do nothing: there is no device to seed."""
+    """Do nothing: there is no device to seed.
+
+    Args:
+        seed: accepted as in torch; has no effect, because there is no such device.
+    """
 
 
 def seed() -> None:
@@ -51,17 +59,29 @@ def empty_cache() -> None:
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Return 0."""
+    """Return 0.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is no such device.
+    """
     return 0
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """Return 0."""
+    """Return 0.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is no such device.
+    """
     return 0
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return False."""
+    """Return False.
+
+    Args:
+        including_emulation: accepted as in torch; has no effect, because there is no such device.
+    """
     return False
 
 
@@ -77,12 +97,20 @@ def current_device() -> int:
 
 
 def set_device(device: Device) -> None:
-    """Raise an error: there is no such device."""
+    """Raise an error: there is no such device.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is no such device.
+    """
     _refuse("set_device")
 
 
 def synchronize(device: Device = None) -> None:
-    """Raise an error: there is no such device."""
+    """Raise an error: there is no such device.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is no such device.
+    """
     _refuse("synchronize")
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -32,9 +33,46 @@ def dom_of(address, folder, *flags):
     return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
 
 
+def search(site, folder, query):
+    """The results of a search on a page opened from the disk: address, title and excerpt of each."""
+    dom = dom_of(f"{(site / 'search.html').as_uri()}?q={quote(query)}", folder)
+    found = re.search(r'<ol id="search-results">(.*?)</ol>', dom, flags=re.DOTALL)
+    assert found is not None, "the page of the search has no list of results"
+    items = re.findall(r'<li><a href="([^"]*)">(.*?)</a>.*?<p>(.*?)</p></li>', found[1], flags=re.DOTALL)
+    return [(address, *(re.sub(r"<[^>]+>", "", text) for text in texts)) for address, *texts in items]
+
+
 def test_search_answers_from_files_alone(site, tmp_path):
-    dom = dom_of(f"{(site / 'search.html').as_uri()}?q=softmax", tmp_path)
-    assert "ndgrad.nn.functional.softmax" in re.sub(r"</?span[^>]*>", "", dom)
+    assert "ndgrad.nn.functional.softmax" in [title for _, title, _ in search(site, tmp_path, "softmax")]
+
+
+def test_search_finds_a_question_in_words(site, tmp_path):
+    """The first answers to a question are about saving, with an excerpt that shows why."""
+    found = search(site, tmp_path, "how to save a model")[:5]
+    assert any(re.search(r"sav", title, re.IGNORECASE) for _, title, _ in found), found
+    assert any(re.search(r"sav", text, re.IGNORECASE) for _, _, text in found), found
+
+
+@pytest.mark.parametrize("code", ["nd-shape", "nd-not-scalar"])
+def test_search_finds_error_codes(site, tmp_path, code):
+    assert any(address.startswith("errors/") and code in address for address, _, _ in search(site, tmp_path, code)[:3])
+
+
+def test_search_without_an_answer_says_so(site, tmp_path):
+    assert search(site, tmp_path, "xyzzyplugh") == []
+
+
+@pytest.mark.parametrize(
+    ("hash", "shown"), [("", "all"), ("filter=LSTM", "some"), ("kind=single op", "some"), ("filter=xyzzy", "none")]
+)
+def test_table_of_benchmarks_is_filtered(site, tmp_path, hash, shown):
+    dom = dom_of(f"{(site / 'benchmarks.html').as_uri()}#{hash}", tmp_path)
+    rows = re.findall(r"<tr data-kind=\"([^\"]*)\"([^>]*)>", dom)
+    visible = [kind for kind, rest in rows if "hidden" not in rest]
+    assert re.search(r'data-rows="(\d+)"', dom)[1] == str(len(visible))
+    assert {"all": len(visible) == len(rows) > 100, "some": 0 < len(visible) < len(rows), "none": not visible}[shown]
+    if hash.startswith("kind"):
+        assert set(visible) == {"single op"}
 
 
 def test_pages_load_nothing_from_elsewhere(site):
@@ -70,7 +108,11 @@ def test_internal_links_of_built_pages_resolve(site):
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", ["index", "gallery/index", "benchmarks", "reference/ops/trigonometric", "parity", "from-torch"])
+@pytest.mark.parametrize(
+    "page",
+    ["index", "gallery/index", "benchmarks", "reference/ops/trigonometric", "reference/index", "reference/ndgrad", "search", "parity",
+     "from-torch"],
+)
 def test_page_is_no_wider_than_a_phone(site, tmp_path, page):
     """In a frame as wide as a phone, since a window cannot be made that narrow: nothing but what scrolls by itself sticks out."""
     frame = tmp_path / "frame.html"

@@ -62,7 +62,7 @@ def equal(found: Any, expected: Any, what: str) -> None:
         if b is None:
             continue
         assert (a.shape, a.dtype) == (b.shape, b.dtype), what
-        units = ULP or (0 if what.endswith("values") else RULES)
+        units = (ULP or (0 if what.endswith("values") else RULES)) * (4 if what.endswith("second") else 1)
         if units and is_inexact(b.dtype):
             scale = np.finfo(b.dtype).eps * units
             np.testing.assert_allclose(a, b, rtol=scale, atol=scale * float(np.max(np.abs(b), initial=0.0)), err_msg=what)

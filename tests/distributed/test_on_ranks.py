@@ -21,7 +21,7 @@ from tests.examples import in_a_long_run
 from ndgrad.launch import Job
 
 #: Until then all programs of one count must have run, in seconds.
-PATIENCE = 240.0
+PATIENCE = 480.0
 ROOT = Path(__file__).parents[2]
 #: Measures the joint speed of ranks, and so needs a core for each.
 TIMED = "training.a_step_is_recorded_and_the_machine_measured_alike_on_all_ranks"

@@ -220,3 +220,17 @@ def test_register_kl_takes_any_class():
         assert D.kl_divergence(Mine(3.0, 1.0), Mine(1.0, 1.0)).item() == 2.0
     with pytest.raises(TypeError, match="classes of distributions"):
         D.register_kl(3, Mine)
+
+
+def test_override_without_docstring_takes_that_of_the_base_method():
+    class Constant(D.Distribution):
+        def sample(self, sample_shape=()):
+            return ndgrad.zeros(sample_shape)
+
+        def log_prob(self, value):
+            """Return zero."""
+            return ndgrad.zeros(())
+
+    assert Constant.sample.__doc__ == D.Distribution.sample.__doc__
+    assert Constant.log_prob.__doc__ == "Return zero."
+    assert constraints.interval.check.__doc__ == constraints.Constraint.check.__doc__

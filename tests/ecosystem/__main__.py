@@ -1,8 +1,11 @@
 """Run the comparison: make two environments, write values with torch, compare with ndgrad, and write docs/what-runs.md.
 
     python -m tests.ecosystem [--folder build/ecosystem] [--python python3] [--torch-env ENV --ndgrad-env ENV]
+    python -m tests.ecosystem --only causal-gpt2 peft_lora       these models and programs; the page is left as it is
+    python -m tests.ecosystem --suites einops e3nn               these libraries' own tests; their rows of the page are rewritten
 
-Existing environments can be given. A failure is listed with its reason, and makes the exit status 1.
+Existing environments can be given. A failure is listed with its reason, and makes the exit status 1 if it has no known
+reason.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.ecosystem.library_tests import SUITES, Comparison, compare_suite, find_reason
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "what-runs.md"
 START, END = "<!-- table: written by python -m tests.ecosystem -->", "<!-- end of the table -->"
+SUITES_START, SUITES_END = "<!-- libraries' own tests: written by python -m tests.ecosystem -->", "<!-- end of libraries' own tests -->"
 PARTS = {
     "forward": "results", "gradients": "gradients", "step": "a step of AdamW", "generate": "`generate`, greedy and with beams",
     "load": "load torch's safetensors", "save": "torch loads ndgrad's safetensors",
@@ -34,25 +40,83 @@ def main() -> int:
     parser.add_argument("--torch-env", type=Path, help="an environment with torch and the libraries")
     parser.add_argument("--ndgrad-env", type=Path, help="an environment with ndgrad installed as torch, and the libraries")
     parser.add_argument("--no-page", action="store_true", help="leave docs/what-runs.md as it is")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run these cases and programs, and leave the page as it is")
+    parser.add_argument("--suites", nargs="*", choices=sorted(SUITES), help="run only libraries' own tests: these, or all")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for a library's own tests in one environment")
     given = parser.parse_args()
-    theirs = given.torch_env or make_environment(given.folder / "env-torch", given.python, with_torch=True)
-    ours = given.ndgrad_env or make_environment(given.folder / "env-ndgrad", given.python, with_torch=False)
-    values = given.folder / "values"
-    run(theirs, "model_values.py", "write", values)
-    run(theirs, "library_programs.py", "write", values)
-    rows = run(ours, "model_values.py", "compare", values)
-    again = {row["case"]: row for row in run(theirs, "model_values.py", "read", values)}
+    given.folder = given.folder.absolute()
+    theirs = (given.torch_env or make_environment(given.folder / "env-torch", given.python, with_torch=True)).absolute()
+    ours = (given.ndgrad_env or make_environment(given.folder / "env-ndgrad", given.python, with_torch=False)).absolute()
+    failures: list[str] = []
+    write = not given.no_page and not given.only
+    if given.suites is None:
+        text, failures = compare_programs(theirs, ours, given.folder / "values", given.only)
+        print(text)
+        if write:
+            write_page(START, text, END)
+    if given.suites is not None or not given.only:
+        text, unexplained = compare_suites(theirs, ours, given.folder, given.suites or list(SUITES), given.limit)
+        print(text)
+        failures += unexplained
+        if write:
+            write_page(SUITES_START, text, SUITES_END)
+    return 1 if failures else 0
+
+
+def compare_programs(theirs: Path, ours: Path, values: Path, only: list[str]) -> tuple[str, list[str]]:
+    """Compare models and programs. Return the table as text, and the failures."""
+    failed = [row["case"] for row in run(theirs, "model_values.py", "write", values, *only) if has_failed(row)]
+    failed += [row["program"] for row in run(theirs, "library_programs.py", "write", values, *only) if has_failed(row)]
+    rows = run(ours, "model_values.py", "compare", values, *only)
+    again = {row["case"]: row for row in run(theirs, "model_values.py", "read", values, *only)}
     for row in rows:
         row.update(again.get(row["case"], {}))
-    programs = run(ours, "library_programs.py", "compare", values)
+    programs = run(ours, "library_programs.py", "compare", values, *only)
     imports = run(ours, "imports.py", "count", values)[0]
-    text, failures = make_table(rows, programs, imports)
-    print(text)
-    if not given.no_page:
-        page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(START)
-        PAGE.write_text(f"{before}{START}\n{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
-    return 1 if failures else 0
+    if failed:
+        print("torch fails in", *failed)
+    return make_table(rows, programs, imports)
+
+
+def compare_suites(theirs: Path, ours: Path, folder: Path, names: list[str], limit: float) -> tuple[str, list[str]]:
+    """Compare libraries' own tests. Return the table as text, and the failures without a known reason.
+
+    Results are kept in the folder, so that the table also has libraries of earlier runs.
+    """
+    kept = folder / "suites.json"
+    results = json.loads(kept.read_text()) if kept.is_file() else {}
+    for name in names:
+        result = compare_suite(name, read_versions()[name], theirs, ours, folder, limit)
+        results[name] = vars(result)
+        kept.write_text(json.dumps(results, indent=1))
+    rows = [Comparison(**results[name]) for name in SUITES if name in results]
+    lines = ["| library | tests that torch passes | ndgrad passes | not reached in time |", "|---|---|---|---|"]
+    for row in rows:
+        lines.append(f"| {row.library} {read_versions()[row.library]} | {row.counted} | {row.passed} | {row.unreached} |")
+    counted, passed, unreached = (sum(vars(row)[name] for row in rows) for name in ("counted", "passed", "unreached"))
+    lines.append(f"| together | {counted} | {passed} | {unreached} |")
+    failures = [(row.library, test, error) for row in rows for test, error in row.failures]
+    if failures:
+        lines += ["", "Tests that only torch passes:", ""]
+        lines += [f"* {library}, `{test}`: {find_reason(library, test) or error}" for library, test, error in failures]
+    unexplained = [test for library, test, _ in failures if not find_reason(library, test)]
+    return "\n".join(lines) + "\n\n", unexplained
+
+
+def write_page(start: str, text: str, end: str) -> None:
+    """Replace the text between two comments of the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(start)
+    PAGE.write_text(f"{before}{start}\n{text}{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
+def read_versions() -> dict[str, str]:
+    """Return the pinned versions by name."""
+    lines = (HERE / "versions.txt").read_text().splitlines()
+    return {name: version for name, _, version in (line.partition("==") for line in lines) if version and not name.startswith("#")}
+
+
+def has_failed(row: dict[str, Any]) -> bool:
+    return any(str(value).startswith("error") for value in row.values())
 
 
 def make_environment(folder: Path, python: str, *, with_torch: bool) -> Path:
@@ -73,12 +137,12 @@ def make_environment(folder: Path, python: str, *, with_torch: bool) -> Path:
     return folder
 
 
-def run(environment: Path, script: str, mode: str, values: Path) -> list[dict[str, Any]]:
+def run(environment: Path, script: str, mode: str, values: Path, *only: str) -> list[dict[str, Any]]:
     """Run a script of this folder in an environment, and return its lines of JSON."""
     print(f"==> {script} {mode} in {environment.name}", flush=True)
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     settings.pop("PYTHONPATH", None)
-    command = [str(environment / "bin" / "python"), str(HERE / script), mode, str(values.resolve())]
+    command = [str(environment / "bin" / "python"), str(HERE / script), mode, str(values.resolve()), *only]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
@@ -87,7 +151,7 @@ def run(environment: Path, script: str, mode: str, values: Path) -> list[dict[st
 
 def make_table(rows: list[dict[str, Any]], programs: list[dict[str, Any]], imports: dict[str, Any]) -> tuple[str, list[str]]:
     """Return the table as text, and the failures."""
-    pins = dict(line.split("==") for line in (HERE / "versions.txt").read_text().splitlines() if "==" in line)
+    pins = read_versions()
     lines = [f"Compared with torch {pins['torch']}.", "", "| library | compared | equal to torch |", "|---|---|---|"]
     failures = [f"import of `{name}`: {reason}" for name, reason in imports["failures"].items()]
     lines.append(f"| transformers {pins['transformers']} | import of modeling modules | {imports['imported']} of {imports['modules']} |")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 import warnings
@@ -51,7 +52,9 @@ class Case:
 
     def run(self) -> dict[str, str]:
         """Return the result of each part."""
-        if self.mode != "write":
+        if self.mode == "write":
+            self.file.unlink(missing_ok=True)
+        else:
             if not self.file.is_file():
                 return {}  # torch could not run the case
             self.expected = dict(np.load(self.file))
@@ -67,14 +70,14 @@ class Case:
             parts = {
                 "forward": lambda: self.forward("forward", model, inputs),
                 "generate": lambda: self.generate(model, inputs),
-                "save" if self.mode == "write" else "": lambda: model.save_pretrained(self.saved),
+                "save" if self.mode == "write" else "": lambda: self.save(model),
                 "load": lambda: self.forward("load", self.load(model, self.theirs), inputs),
                 "gradients": lambda: self.gradients(model, inputs),
                 "step": lambda: self.step(model),
             }
         row = {}
         for part, call in parts.items():
-            if self.mode == "compare" and part in PARTS and not any(k.startswith(CONTENT[part]) for k in self.expected):
+            if self.mode == "compare" and part in PARTS and not self.names_of(part):
                 continue
             self.found = {}
             try:
@@ -83,12 +86,20 @@ class Case:
                 row[part] = describe(error)
                 continue
             if part:
-                row[part] = "written" if self.mode == "write" else self.compare()
+                row[part] = "written" if self.mode == "write" else self.compare(part)
             if self.mode == "write":
                 self.expected.update(self.found)
         if self.mode == "write":
             np.savez(self.file, **self.expected)
         return row
+
+    def names_of(self, part: str) -> set[str]:
+        """Return the names of the values that torch wrote for a part."""
+        return {name for name in self.expected if name.startswith(CONTENT[part] + ".")}
+
+    def save(self, model: Any) -> None:
+        shutil.rmtree(self.saved, ignore_errors=True)
+        model.save_pretrained(self.saved)
 
     def load(self, model: Any, place: Path) -> Any:
         return type(model).from_pretrained(place).float().eval()
@@ -129,12 +140,14 @@ class Case:
     def largest_gradient(self) -> float:
         return max(float(np.abs(g).max(initial=0.0)) for name, g in self.expected.items() if name.startswith("gradient.of."))
 
-    def compare(self) -> str:
-        """Return "equal", or the largest difference."""
+    def compare(self, part: str) -> str:
+        """Return "equal", or the first difference. Values that only one side has are a difference."""
+        names = self.names_of(part)
+        for one_side, words in ((names - set(self.found), "only torch has"), (set(self.found) - names, "torch does not have")):
+            if one_side:
+                return f"differs: {words} {', '.join(sorted(one_side)[:3])} ({len(one_side)} in all)"
         for name, value in self.found.items():
             got = value
-            if name not in self.expected:
-                return f"differs: torch has no {name}"
             want = self.expected[name]
             if got.shape != want.shape or got.dtype.kind != want.dtype.kind:
                 return f"differs: {name} is {got.dtype}{got.shape}, torch's {want.dtype}{want.shape}"
@@ -156,7 +169,7 @@ class Case:
         return "equal"
 
 
-#: First letters of the keys of a part's values.
+#: First words of the names of a part's values.
 CONTENT = {"forward": "forward", "load": "load", "save": "load", "generate": "generate", "gradients": "gradient", "step": "step"}
 
 

@@ -50,3 +50,12 @@ def test_a_mask_for_other_lengths_is_refused():
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 3, 3)
     with pytest.raises(ValueError, match="made for"):
         flex_attention(*(draw(1, 1, 4, 2) for _ in range(3)), block_mask=mask)
+
+
+def test_block_size_of_masks_has_the_name_that_libraries_import() -> None:
+    from ndgrad.nn.attention.flex_attention import _DEFAULT_SPARSE_BLOCK_SIZE, create_block_mask
+
+    assert _DEFAULT_SPARSE_BLOCK_SIZE == 128
+    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 200, 200)
+    assert mask.BLOCK_SIZE == (128, 128)
+    assert mask.kv_num_blocks.shape == (1, 1, 2)

@@ -10,7 +10,11 @@ __all__ = ["PyTorchFileReader"]
 
 
 class PyTorchFileReader:
-    """The records of a file, by their names without the archive's folder."""
+    """The records of a file, by their names without the archive's folder.
+
+    Args:
+        file: path, or file that is open for reading bytes.
+    """
 
     def __init__(self, file: str | os.PathLike[str] | IO[bytes]) -> None:
         try:
@@ -25,11 +29,22 @@ class PyTorchFileReader:
         return [name.removeprefix(self._folder) for name in self._archive.namelist()]
 
     def has_record(self, name: str) -> bool:
-        """True if there is a record of this name."""
+        """True if there is a record of this name.
+
+        Args:
+            name: name of the record, without the archive's folder.
+        """
         return self._folder + name in self._archive.NameToInfo
 
     def get_record(self, name: str) -> bytes:
-        """Return the bytes of a record."""
+        """Return the bytes of a record.
+
+        Args:
+            name: name of the record, without the archive's folder.
+
+        Raises:
+            RuntimeError: if there is no such record.
+        """
         if not self.has_record(name):
             raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found. [nd-file-kind]")
         return self._archive.read(self._folder + name)

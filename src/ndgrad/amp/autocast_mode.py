@@ -154,8 +154,13 @@ def _is_kept(value: Any, target: dtypes.dtype) -> bool:
 class autocast(Mode):
     """A block, or decorator, in which functions run in half precision if that is safe.
 
-    The default `dtype` on the CPU is bfloat16; float16 is the alternative. `enabled=False` gives an inner block in
-    which nothing is cast.
+    Args:
+        device_type: kind of device, `"cpu"` or `"cuda"`.
+        dtype: dtype of the fast functions, bfloat16 or float16. The default is `get_autocast_dtype(device_type)`:
+            bfloat16 on the CPU and float16 on a GPU, unless it was changed.
+        enabled: whether functions are cast. An inner block with False switches casts off.
+        cache_enabled: whether casts of parameters are kept until the outermost block ends. The default is the
+            surrounding setting.
 
     >>> import ndgrad
     >>> w = ndgrad.ones(2, 2, requires_grad=True)
@@ -215,6 +220,11 @@ class autocast(Mode):
         return made
 
     def change(self, modes: Modes) -> None:
+        """Apply the settings of the block to the modes of a thread.
+
+        Args:
+            modes: modes to change.
+        """
         process.overriding = True
         modes.entered += 1
         state = state_of(modes).switch(self.device, self._enabled).with_dtype(self.device, self.fast_dtype)
@@ -224,6 +234,9 @@ class autocast(Mode):
 
 def is_autocast_available(device_type: str) -> bool:
     """True if autocast supports a kind of device.
+
+    Args:
+        device_type: kind of device, `"cpu"` or `"cuda"`.
 
     >>> import ndgrad
     >>> ndgrad.amp.is_autocast_available("cpu")
@@ -251,6 +264,9 @@ def _set(state: State) -> None:
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """True if autocast is on for a kind of device.
 
+    Args:
+        device_type: kind of device, `"cpu"` or `"cuda"`.
+
     >>> import ndgrad
     >>> with ndgrad.autocast("cpu"):
     ...     ndgrad.is_autocast_enabled("cpu")
@@ -261,6 +277,10 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch autocast on or off without a block.
+
+    Args:
+        device_type: kind of device, `"cpu"` or `"cuda"`; or, without `enabled`, the setting of GPUs.
+        enabled: whether functions are cast.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_enabled("cpu", False)
@@ -277,6 +297,9 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
     """Return the dtype to which autocast casts on a kind of device.
 
+    Args:
+        device_type: kind of device, `"cpu"` or `"cuda"`.
+
     >>> import ndgrad
     >>> ndgrad.get_autocast_dtype("cpu")
     ndgrad.bfloat16
@@ -286,6 +309,10 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
     """Set the dtype to which autocast casts on a kind of device.
+
+    Args:
+        device_type: kind of device, `"cpu"` or `"cuda"`.
+        dtype: bfloat16 or float16.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_dtype("cpu", ndgrad.bfloat16)
@@ -308,6 +335,9 @@ def is_autocast_cache_enabled() -> bool:
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Set whether casts of parameters are kept.
 
+    Args:
+        enabled: whether they are kept.
+
     >>> import ndgrad
     >>> ndgrad.set_autocast_cache_enabled(True)
     """
@@ -327,7 +357,7 @@ def clear_autocast_cache() -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """`is_autocast_enabled("cpu")`.
+    """True if autocast is on for the CPU.
 
     >>> import ndgrad
     >>> ndgrad.is_autocast_cpu_enabled()
@@ -337,7 +367,10 @@ def is_autocast_cpu_enabled() -> bool:
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """`set_autocast_enabled("cpu", enabled)`.
+    """Switch autocast on or off for the CPU, without a block.
+
+    Args:
+        enabled: whether functions are cast.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_cpu_enabled(False)
@@ -346,7 +379,7 @@ def set_autocast_cpu_enabled(enabled: bool) -> None:
 
 
 def get_autocast_cpu_dtype() -> dtypes.dtype:
-    """`get_autocast_dtype("cpu")`.
+    """Return the dtype to which autocast casts on the CPU.
 
     >>> import ndgrad
     >>> ndgrad.get_autocast_cpu_dtype()
@@ -356,7 +389,10 @@ def get_autocast_cpu_dtype() -> dtypes.dtype:
 
 
 def set_autocast_cpu_dtype(dtype: dtypes.dtype) -> None:
-    """`set_autocast_dtype("cpu", dtype)`.
+    """Set the dtype to which autocast casts on the CPU.
+
+    Args:
+        dtype: bfloat16 or float16.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_cpu_dtype(ndgrad.bfloat16)
@@ -365,7 +401,7 @@ def set_autocast_cpu_dtype(dtype: dtypes.dtype) -> None:
 
 
 def get_autocast_gpu_dtype() -> dtypes.dtype:
-    """`get_autocast_dtype("cuda")`.
+    """Return the dtype to which autocast casts on GPUs.
 
     >>> import ndgrad
     >>> ndgrad.get_autocast_gpu_dtype()
@@ -375,7 +411,10 @@ def get_autocast_gpu_dtype() -> dtypes.dtype:
 
 
 def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
-    """`set_autocast_dtype("cuda", dtype)`.
+    """Set the dtype to which autocast casts on GPUs.
+
+    Args:
+        dtype: bfloat16 or float16.
 
     >>> import ndgrad
     >>> ndgrad.set_autocast_gpu_dtype(ndgrad.float16)
@@ -389,8 +428,11 @@ def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None = None) -> Any:
     """Decorate the forward of a custom function for use under autocast.
 
-    With `cast_inputs`, floating tensors are cast to that dtype and the function runs with autocast off, so that it
-    always sees one dtype; without, it runs in the surrounding autocast.
+    Args:
+        fwd: forward of the function. Without it a decorator is returned.
+        device_type: kind of device, `"cpu"` or `"cuda"`.
+        cast_inputs: dtype to which floating tensors are cast. The function then runs with autocast off, so that it sees
+            one dtype. By default it runs in the surrounding autocast.
 
     >>> import ndgrad
     >>> from ndgrad.amp import custom_bwd, custom_fwd
@@ -431,8 +473,13 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Dtype | None =
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorate the backward of a custom function whose forward has `custom_fwd`: it always runs in the autocast of the
-    forward.
+    """Decorate the backward of a custom function, so that it runs in the autocast of its forward.
+
+    The forward is decorated with `custom_fwd`.
+
+    Args:
+        bwd: backward of the function. Without it a decorator is returned.
+        device_type: kind of device, `"cpu"` or `"cuda"`.
     """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

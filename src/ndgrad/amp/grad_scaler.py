@@ -49,6 +49,14 @@ class _Optimizer:
 class GradScaler:
     """Scale a loss, divide gradients before the step, and skip steps whose gradients are not finite.
 
+    Args:
+        device: kind of device, `"cpu"` or `"cuda"`. Scaling is off, with a warning, if there is no such device.
+        init_scale: first scale.
+        growth_factor: factor of the scale after `growth_interval` good steps, above 1.
+        backoff_factor: factor of the scale after a step that was skipped, below 1.
+        growth_interval: number of good steps in a row before the scale grows.
+        enabled: whether losses are scaled. With False all methods do nothing or only call the optimizer.
+
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.tensor([1.0, 2.0]))
     >>> optimizer = ndgrad.optim.SGD([p], lr=0.5)
@@ -104,6 +112,12 @@ class GradScaler:
     def scale(self, outputs: Any) -> Any:
         """Multiply one or several losses by the scale.
 
+        Args:
+            outputs: loss, or an iterable of losses.
+
+        Returns:
+            The scaled loss, or losses in a container of the same kind.
+
         >>> import ndgrad
         >>> ndgrad.amp.GradScaler("cpu", init_scale=4.0).scale(ndgrad.tensor(2.0))
         tensor(8.)
@@ -118,7 +132,14 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors [nd-type]")
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divide an optimizer's gradients by the scale, for example before clipping."""
+        """Divide an optimizer's gradients by the scale, for example before clipping.
+
+        Args:
+            optimizer: optimizer whose gradients are divided, in place.
+
+        Raises:
+            RuntimeError: if they were divided already since the last `update`.
+        """
         if not self._enabled:
             return
         scale, _ = self._begun("unscale_")
@@ -133,7 +154,17 @@ class GradScaler:
         known.stage = OptState.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        """Run the optimizer's step with gradients divided by the scale; skip it if one of them is not finite."""
+        """Run the optimizer's step with gradients divided by the scale.
+
+        The step is skipped if a gradient is not finite.
+
+        Args:
+            optimizer: optimizer to step.
+            *args, **kwargs: arguments of its `step`. A `closure` is not supported.
+
+        Returns:
+            The result of the step, or None if it was skipped.
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -150,7 +181,11 @@ class GradScaler:
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """End an iteration: the scale decreases if a step was skipped, and increases after enough good steps."""
+        """End an iteration: decrease the scale after a skipped step, and increase it after enough good steps.
+
+        Args:
+            new_scale: scale to set instead.
+        """
         if not self._enabled:
             return
         scale, count = self._begun("update")
@@ -195,18 +230,33 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
+        """Set the factor by which the scale grows.
+
+        Args:
+            new_factor: factor, above 1.
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
+        """Set the factor by which the scale decreases.
+
+        Args:
+            new_factor: factor, below 1.
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
+        """Set the number of good steps before the scale grows.
+
+        Args:
+            new_interval: number of steps.
+        """
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
@@ -226,7 +276,14 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a result of `state_dict`."""
+        """Continue from a result of `state_dict`.
+
+        Args:
+            state_dict: result of `state_dict()`.
+
+        Raises:
+            RuntimeError: if it is empty, because scaling was off.
+        """
         if not self._enabled:
             return
         if not state_dict:

@@ -37,7 +37,11 @@ def flash_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allow or forbid an attention kernel that ndgrad does not have."""
+    """Allow or forbid an attention kernel that ndgrad does not have.
+
+    Args:
+        enabled: new value of the switch.
+    """
     _attention.flash = bool(enabled)
 
 
@@ -47,7 +51,11 @@ def mem_efficient_sdp_enabled() -> bool:
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow or forbid an attention kernel that ndgrad does not have."""
+    """Allow or forbid an attention kernel that ndgrad does not have.
+
+    Args:
+        enabled: new value of the switch.
+    """
     _attention.mem_efficient = bool(enabled)
 
 
@@ -57,7 +65,11 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allow or forbid torch's plain implementation of attention."""
+    """Allow or forbid torch's plain implementation of attention.
+
+    Args:
+        enabled: new value of the switch.
+    """
     _attention.math = bool(enabled)
 
 
@@ -67,12 +79,20 @@ def cudnn_sdp_enabled() -> bool:
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Allow or forbid an attention kernel that ndgrad does not have."""
+    """Allow or forbid an attention kernel that ndgrad does not have.
+
+    Args:
+        enabled: new value of the switch.
+    """
     _attention.cudnn = bool(enabled)
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Allow or forbid sums in half precision, which ndgrad does not use."""
+    """Allow or forbid sums in half precision, which ndgrad does not use.
+
+    Args:
+        enabled: new value of the switch.
+    """
     _attention.reduced = bool(enabled)
 
 
@@ -92,7 +112,12 @@ def is_ck_sdpa_available() -> bool:
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """Return False."""
+    """Return False: ndgrad does not have this kernel.
+
+    Args:
+        params: arguments of attention, which are not read.
+        debug: accepted as in torch; has no effect.
+    """
     return False
 
 
@@ -103,7 +128,14 @@ can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
-    """Return a context in which the switches of attention are set."""
+    """Return a context in which the switches of attention are set.
+
+    Args:
+        enable_flash: value of the switch of flash attention.
+        enable_math: value of the switch of the plain implementation.
+        enable_mem_efficient: value of the switch of attention that saves memory.
+        enable_cudnn: value of the switch of cuDNN's attention.
+    """
     wanted = {"flash": enable_flash, "math": enable_math, "mem_efficient": enable_mem_efficient, "cudnn": enable_cudnn}
     with _attention.during(**wanted):
         yield

@@ -47,7 +47,11 @@ def version() -> int | None:
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """True if cuDNN would compute with a tensor: of floats, on a GPU."""
+    """True if cuDNN would compute with a tensor: of floats, on a GPU.
+
+    Args:
+        tensor: tensor in question.
+    """
     return tensor.is_cuda and tensor.is_floating_point() and is_available()
 
 
@@ -68,6 +72,13 @@ def flags(
     allow_tf32: bool = True,
 ) -> AbstractContextManager[None]:  # fmt: skip
     """Return a context in which the switches are set.
+
+    Args:
+        enabled: whether cuDNN may be used.
+        benchmark: whether algorithms are chosen by measuring.
+        benchmark_limit: number of algorithms to measure.
+        deterministic: whether algorithms must be deterministic.
+        allow_tf32: whether products may use TF32.
 
     >>> import ndgrad
     >>> with ndgrad.backends.cudnn.flags(deterministic=True):

@@ -14,7 +14,11 @@ def get_fastpath_enabled() -> bool:
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Allow or forbid a path that ndgrad does not have."""
+    """Allow or forbid a path that ndgrad does not have.
+
+    Args:
+        value: new value of the switch.
+    """
     _switches.fastpath = bool(value)
 
 

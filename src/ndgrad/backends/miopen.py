@@ -10,5 +10,9 @@ _switches = module_of_switches(__name__, immediate=False)
 
 
 def flags(immediate: bool = False) -> AbstractContextManager[None]:
-    """Return a context in which the switch is set."""
+    """Return a context in which the switch is set.
+
+    Args:
+        immediate: value of the switch.
+    """
     return _switches.during(immediate=immediate)

@@ -22,7 +22,11 @@ def is_available() -> bool:
 
 
 class verbose:
-    """A block in which MKL would print its calls: raises, since NumPy calls it."""
+    """Block in which MKL would print its calls. It raises an error, because NumPy calls MKL.
+
+    Args:
+        enable: `VERBOSE_OFF`. Other values raise RuntimeError.
+    """
 
     def __init__(self, enable: int) -> None:
         if enable != VERBOSE_OFF:

@@ -20,5 +20,11 @@ def is_acl_available() -> bool:
 
 
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True) -> AbstractContextManager[None]:
-    """Return a context in which the switches are set."""
+    """Return a context in which the switches are set.
+
+    Args:
+        enabled: whether oneDNN may be used.
+        deterministic: whether algorithms must be deterministic.
+        allow_tf32: whether products may use TF32.
+    """
     return _switches.during(enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

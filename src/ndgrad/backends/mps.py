@@ -21,7 +21,12 @@ def is_built() -> bool:
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """True if the system is macOS of at least that version."""
+    """True if the system is macOS of at least that version.
+
+    Args:
+        major: first part of the version.
+        minor: second part of the version.
+    """
     import platform
 
     found = platform.mac_ver()[0]
@@ -29,7 +34,11 @@ def is_macos_or_newer(major: int, minor: int) -> bool:
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """True if the system is macOS of at least version 13.minor."""
+    """True if the system is macOS of at least version 13.minor.
+
+    Args:
+        minor: second part of the version.
+    """
     return is_macos_or_newer(13, minor)
 
 

@@ -20,5 +20,9 @@ def set_flags(_enabled: bool) -> tuple[bool]:
 
 
 def flags(enabled: bool = False) -> AbstractContextManager[None]:
-    """Return a context in which the switch is set."""
+    """Return a context in which the switch is set.
+
+    Args:
+        enabled: value of the switch.
+    """
     return _switches.during(enabled=enabled)

@@ -45,11 +45,19 @@ def current_device() -> str:
 
 
 def set_device(device: Device) -> None:
-    """Do nothing: there is only one."""
+    """Do nothing: there is only one.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is one CPU.
+    """
 
 
 def synchronize(device: Device = None) -> None:
-    """Do nothing: a call has done its work when it returns."""
+    """Do nothing: a call has done its work when it returns.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is one CPU.
+    """
 
 
 def get_capabilities() -> Mapping[str, bool]:
@@ -58,19 +66,31 @@ def get_capabilities() -> Mapping[str, bool]:
 
 
 class Stream:
-    """A stream of the CPU, which is always empty."""
+    """Stream of the CPU, which is always empty.
+
+    Args:
+        priority: accepted as in torch; has no effect.
+    """
 
     def __init__(self, priority: int = -1) -> None:
         pass
 
     def wait_stream(self, stream: Stream) -> None:
-        pass
+        """Do nothing: a stream of the CPU is always empty.
+
+        Args:
+            stream: accepted as in torch; has no effect, because a stream of the CPU is always empty.
+        """
 
     def record_event(self) -> None:
         pass
 
     def wait_event(self, event: Event) -> None:
-        pass
+        """Do nothing: a stream of the CPU is always empty.
+
+        Args:
+            event: accepted as in torch; has no effect.
+        """
 
 
 class Event:
@@ -80,20 +100,32 @@ class Event:
         return True
 
     def record(self, stream: Stream | None = None) -> None:
-        pass
+        """Do nothing: a stream of the CPU is always empty.
+
+        Args:
+            stream: accepted as in torch; has no effect, because a stream of the CPU is always empty.
+        """
 
     def synchronize(self) -> None:
         pass
 
     def wait(self, stream: Stream | None = None) -> None:
-        pass
+        """Do nothing: a stream of the CPU is always empty.
+
+        Args:
+            stream: accepted as in torch; has no effect, because a stream of the CPU is always empty.
+        """
 
 
 _current = Stream()
 
 
 class StreamContext:
-    """A block whose work goes into a stream of the CPU, without effect."""
+    """Block whose work goes into a stream of the CPU, without effect.
+
+    Args:
+        stream: stream of the CPU.
+    """
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -110,12 +142,20 @@ class StreamContext:
 
 
 def stream(stream: Stream) -> StreamContext:
-    """Return a context whose work goes into a stream of the CPU."""
+    """Return a context whose work goes into a stream of the CPU.
+
+    Args:
+        stream: stream of the CPU.
+    """
     return StreamContext(stream)
 
 
 def current_stream(device: Device = None) -> Stream:
-    """Return the current stream of the CPU."""
+    """Return the current stream of the CPU.
+
+    Args:
+        device: accepted as in torch; has no effect, because there is one CPU.
+    """
     return _current
 
 

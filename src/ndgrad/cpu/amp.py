@@ -17,7 +17,13 @@ __all__ = ["GradScaler", "autocast", "autocast_mode", "grad_scaler"]
 
 
 class autocast(amp.autocast):
-    """`ndgrad.amp.autocast("cpu", ...)`."""
+    """Older form of `ndgrad.amp.autocast("cpu", ...)`.
+
+    Args:
+        enabled: whether the object has an effect.
+        dtype: dtype of products and convolutions in the block.
+        cache_enabled: whether converted weights are kept for the block.
+    """
 
     def __init__(self, enabled: bool = True, dtype: Dtype = dtypes.bfloat16, cache_enabled: bool = True) -> None:
         warnings.warn(
@@ -30,7 +36,15 @@ class autocast(amp.autocast):
 
 
 class GradScaler(amp.GradScaler):
-    """`ndgrad.amp.GradScaler("cpu", ...)`."""
+    """Older form of `ndgrad.amp.GradScaler("cpu", ...)`.
+
+    Args:
+        init_scale: first scale of the loss.
+        growth_factor: factor of the scale after `growth_interval` good steps.
+        backoff_factor: factor of the scale after a step with infinite gradients.
+        growth_interval: number of good steps before the scale grows.
+        enabled: whether the object has an effect.
+    """
 
     def __init__(
         self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,

@@ -133,6 +133,9 @@ def init() -> None:
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """True if the GPU computes in bfloat16: all do, since halves are computed in single precision. Without
     `including_emulation`, True if its tensor cores support it.
+
+    Args:
+        including_emulation: whether computing in single precision counts.
     """
     return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
@@ -150,14 +153,22 @@ def current_device() -> int:
 
 
 def set_device(device: Device) -> None:
-    """Set the GPU for new GPU tensors; a negative number changes nothing."""
+    """Set the GPU for new GPU tensors; a negative number changes nothing.
+
+    Args:
+        device: number or name of a GPU.
+    """
     if isinstance(device, int) and device < 0:
         return
     cupy_with_devices("cuda.set_device()").cuda.Device(device_number("cuda.set_device()", device)).use()
 
 
 class device:
-    """A block in which new GPU tensors go to a given GPU; None or a negative number changes nothing."""
+    """Block in which new GPU tensors go to a given GPU.
+
+    Args:
+        device: number or name of a GPU. None or a negative number changes nothing.
+    """
 
     def __init__(self, device: Device) -> None:
         self.idx = -1 if device is None or (isinstance(device, int) and device < 0) else None
@@ -177,14 +188,22 @@ class device:
 
 
 class device_of(device):
-    """A block in which new GPU tensors go to a tensor's GPU; a tensor on the CPU changes nothing."""
+    """Block in which new GPU tensors go to a tensor's GPU.
+
+    Args:
+        obj: tensor. One on the CPU changes nothing.
+    """
 
     def __init__(self, obj: Tensor) -> None:
         super().__init__(obj.get_device() if obj.device.type == "cuda" else -1)
 
 
 def get_device_properties(device: Device = None) -> Any:
-    """Return the properties of a GPU: name, major, minor, total_memory, multi_processor_count."""
+    """Return the properties of a GPU: name, major, minor, total_memory, multi_processor_count.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     from types import SimpleNamespace
 
     cupy = cupy_with_devices("cuda.get_device_properties()")
@@ -201,19 +220,32 @@ def get_device_properties(device: Device = None) -> Any:
 
 
 def get_device_name(device: Device = None) -> str:
-    """Return the name of a GPU; raise if there is none."""
+    """Return the name of a GPU; raise if there is none.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     name: str = get_device_properties(device).name
     return name
 
 
 def get_device_capability(device: Device = None) -> tuple[int, int]:
-    """Return the compute capability of a GPU, major and minor."""
+    """Return the compute capability of a GPU, major and minor.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     told = get_device_properties(device)
     return told.major, told.minor
 
 
 def can_device_access_peer(device: Device, peer_device: Device) -> bool:
-    """True if one GPU can read the other's memory."""
+    """True if one GPU can read the other's memory.
+
+    Args:
+        device: GPU that reads.
+        peer_device: GPU whose memory is read.
+    """
     cupy = cupy_with_devices("cuda.can_device_access_peer()")
     numbers = [device_number("cuda.can_device_access_peer()", d) for d in (device, peer_device)]
     return bool(cupy.cuda.runtime.deviceCanAccessPeer(*numbers))

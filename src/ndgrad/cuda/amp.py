@@ -21,7 +21,13 @@ def _warn_deprecated(old: str, new: str) -> None:
 
 
 class autocast(amp.autocast):
-    """`ndgrad.amp.autocast("cuda", ...)`."""
+    """Older form of `ndgrad.amp.autocast("cuda", ...)`.
+
+    Args:
+        enabled: whether the object has an effect.
+        dtype: dtype of products and convolutions in the block. The default is that of `ndgrad.amp.autocast("cuda")`.
+        cache_enabled: whether converted weights are kept for the block.
+    """
 
     def __init__(self, enabled: bool = True, dtype: Dtype | None = None, cache_enabled: bool = True) -> None:
         _warn_deprecated("ndgrad.cuda.amp.autocast(args...)", "ndgrad.amp.autocast('cuda', args...)")
@@ -29,7 +35,15 @@ class autocast(amp.autocast):
 
 
 class GradScaler(amp.GradScaler):
-    """`ndgrad.amp.GradScaler("cuda", ...)`."""
+    """Older form of `ndgrad.amp.GradScaler("cuda", ...)`.
+
+    Args:
+        init_scale: first scale of the loss.
+        growth_factor: factor of the scale after `growth_interval` good steps.
+        backoff_factor: factor of the scale after a step with infinite gradients.
+        growth_interval: number of good steps before the scale grows.
+        enabled: whether the object has an effect.
+    """
 
     def __init__(
         self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
@@ -40,13 +54,22 @@ class GradScaler(amp.GradScaler):
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Dtype | None = None) -> Any:
-    """`ndgrad.amp.custom_fwd(..., device_type="cuda")`."""
+    """Older form of `ndgrad.amp.custom_fwd(..., device_type="cuda")`.
+
+    Args:
+        fwd: forward of a Function. Without it, the result is a decorator.
+        cast_inputs: dtype to which arguments are converted. The default keeps them.
+    """
     _warn_deprecated("ndgrad.cuda.amp.custom_fwd(args...)", "ndgrad.amp.custom_fwd(args..., device_type='cuda')")
     return functools.partial(amp.custom_fwd, device_type="cuda")(fwd, cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Any) -> Any:
-    """`ndgrad.amp.custom_bwd(..., device_type="cuda")`."""
+    """Older form of `ndgrad.amp.custom_bwd(..., device_type="cuda")`.
+
+    Args:
+        bwd: backward of a Function.
+    """
     _warn_deprecated("ndgrad.cuda.amp.custom_bwd(args...)", "ndgrad.amp.custom_bwd(args..., device_type='cuda')")
     return amp.custom_bwd(bwd, device_type="cuda")
 

@@ -46,7 +46,11 @@ def graph_pool_handle() -> tuple[int, int]:
 
 
 class CUDAGraph:
-    """Recorded work of a GPU."""
+    """Recorded work of a GPU.
+
+    Args:
+        keep_graph: accepted as in torch; has no effect.
+    """
 
     def __init__(self, keep_graph: bool = False) -> None:
         self._cupy = cupy_with_devices("cuda.CUDAGraph()")
@@ -57,7 +61,12 @@ class CUDAGraph:
         self._stream: Any = None
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
-        """Begin to record the work of the current stream, which must not be the default one."""
+        """Begin to record the work of the current stream, which must not be the default one.
+
+        Args:
+            pool: accepted as in torch; has no effect, because every graph has memory of its own.
+            capture_error_mode: `"global"`, `"thread_local"` or `"relaxed"`. It is only checked.
+        """
         if graph_recording.active is not None:
             raise RuntimeError("a CUDA graph is being recorded already, and one is recorded at a time. [nd-cuda-graph]")
         if self._graph is not None:
@@ -124,7 +133,14 @@ class CUDAGraph:
 
 
 class graph:
-    """A block that records its GPU work without running it."""
+    """Block that records its GPU work without running it.
+
+    Args:
+        cuda_graph: graph that receives the recording.
+        pool: accepted as in torch; has no effect, because every graph has memory of its own.
+        stream: stream of the recording. The default is one of its own.
+        capture_error_mode: `"global"`, `"thread_local"` or `"relaxed"`. It is only checked.
+    """
 
     _default_stream: Stream | None = None
 

@@ -87,6 +87,9 @@ def _peak(device: Device, which: int) -> int:
 def memory_allocated(device: Device = None) -> int:
     """Return the bytes of GPU memory that arrays use.
 
+    Args:
+        device: number or name of a GPU. None means the current one.
+
     >>> import ndgrad
     >>> ndgrad.cuda.memory_allocated() >= 0
     True
@@ -95,24 +98,39 @@ def memory_allocated(device: Device = None) -> int:
 
 
 def memory_reserved(device: Device = None) -> int:
-    """Return the bytes of GPU memory that the pool holds, used or not."""
+    """Return the bytes of GPU memory that the pool holds, used or not.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     return _used_and_held(device)[1]
 
 
 def max_memory_allocated(device: Device = None) -> int:
     """Return the largest `memory_allocated` since `reset_peak_memory_stats`; without that, the largest value seen by
     calls of these functions.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
     """
     return _peak(device, 0)
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """Return the largest `memory_reserved`; only `empty_cache` reduces it."""
+    """Return the largest `memory_reserved`; only `empty_cache` reduces it.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     return _peak(device, 1)
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Reset the peaks to the present use, and count allocations of this thread from now on."""
+    """Reset the peaks to the present use, and count allocations of this thread from now on.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     if not devices_or_none()[1]:
         return
     number = device_number("cuda.memory", device)
@@ -141,14 +159,23 @@ def empty_cache() -> None:
 
 
 def mem_get_info(device: Device = None) -> tuple[int, int]:
-    """Return the free and total bytes of a GPU; raise if there is none."""
+    """Return the free and total bytes of a GPU; raise if there is none.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     what = "cuda.mem_get_info()"
     free, total = cupy_with_devices(what).cuda.Device(device_number(what, device)).mem_info
     return int(free), int(total)
 
 
 def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
-    """Limit this process to a fraction of a GPU's memory."""
+    """Limit this process to a fraction of a GPU's memory.
+
+    Args:
+        fraction: number from 0 to 1.
+        device: number or name of a GPU. None means the current one.
+    """
     what = "cuda.set_per_process_memory_fraction()"
     if not 0 <= fraction <= 1:
         raise ValueError(f"{what}: a fraction is a number from 0 to 1, but it is {fraction}. [nd-range]")
@@ -157,7 +184,11 @@ def set_per_process_memory_fraction(fraction: float, device: Device = None) -> N
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Return statistics of GPU memory under torch's names: two numbers and their peaks; empty without a GPU."""
+    """Return statistics of GPU memory under torch's names: two numbers and their peaks; empty without a GPU.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     if not devices_or_none()[1]:
         return {}
     used, held = _used_and_held(device)
@@ -170,7 +201,11 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """Return `memory_stats` as nested dictionaries."""
+    """Return `memory_stats` as nested dictionaries.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
         *path, last = name.split(".")
@@ -183,6 +218,10 @@ def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """Return statistics of GPU memory as a table.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+        abbreviated: accepted as in torch; has no effect, because the table is short.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.cuda.memory_summary(), str)
@@ -213,7 +252,11 @@ def host_memory_stats() -> dict[str, Any]:
 
 
 def caching_allocator_enable(value: bool = True) -> None:
-    """Switch the pool on or off; no effect without a GPU."""
+    """Switch the pool on or off; no effect without a GPU.
+
+    Args:
+        value: whether the pool is on.
+    """
     cupy, count = devices_or_none()
     if count:
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc if value else None)

@@ -25,6 +25,9 @@ def _library() -> Any:
 def range_push(msg: str) -> int:
     """Open a range; return the number of ranges open before.
 
+    Args:
+        msg: name of the range.
+
     >>> import ndgrad
     >>> before = ndgrad.cuda.nvtx.range_push("forward")
     >>> ndgrad.cuda.nvtx.range_pop() == before
@@ -54,6 +57,10 @@ def range_pop() -> int:
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     """Return a context with a name; further arguments are formatted into it by `str.format`.
 
+    Args:
+        msg: name of the range, or its format.
+        args, kwargs: values for the format.
+
     >>> import ndgrad
     >>> with ndgrad.cuda.nvtx.range("step {}", 3):
     ...     y = ndgrad.ones(2) * 2
@@ -66,7 +73,11 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
 
 
 def mark(msg: str) -> None:
-    """Mark a moment with a name."""
+    """Mark a moment with a name.
+
+    Args:
+        msg: name of the moment.
+    """
     found = _library()
     if found is not None:
         found.Mark(str(msg))

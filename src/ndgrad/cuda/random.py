@@ -39,6 +39,9 @@ class DefaultGenerators(Sequence[Generator]):
 def manual_seed(seed: int) -> None:
     """Seed the random numbers of the current GPU.
 
+    Args:
+        seed: any integer of 64 bits.
+
     >>> import ndgrad
     >>> ndgrad.cuda.manual_seed(0)
     """
@@ -49,6 +52,9 @@ def manual_seed(seed: int) -> None:
 
 def manual_seed_all(seed: int) -> None:
     """Seed the random numbers of all GPUs.
+
+    Args:
+        seed: any integer of 64 bits.
 
     >>> import ndgrad
     >>> ndgrad.cuda.manual_seed_all(0)
@@ -78,7 +84,11 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: Device = "cuda") -> Tensor:
-    """Return the state of a GPU's random numbers; raise if there is no GPU."""
+    """Return the state of a GPU's random numbers; raise if there is no GPU.
+
+    Args:
+        device: number or name of a GPU.
+    """
     cupy_with_devices("cuda.get_rng_state()")
     return default_on(device_number("cuda.get_rng_state()", device)).get_state()
 
@@ -89,12 +99,21 @@ def get_rng_state_all() -> list[Tensor]:
 
 
 def set_rng_state(new_state: Tensor, device: Device = "cuda") -> None:
-    """Continue from a state of `get_rng_state`; no effect without a GPU."""
+    """Continue from a state of `get_rng_state`; no effect without a GPU.
+
+    Args:
+        new_state: result of `get_rng_state`.
+        device: number or name of a GPU.
+    """
     if devices_or_none()[1]:
         default_on(device_number("cuda.set_rng_state()", device)).set_state(new_state)
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Continue from the states of `get_rng_state_all`."""
+    """Continue from the states of `get_rng_state_all`.
+
+    Args:
+        new_states: results of `get_rng_state_all`.
+    """
     for number, state in enumerate(new_states):
         set_rng_state(state, number)

@@ -20,9 +20,13 @@ __all__ = [
 
 
 class Stream:
-    """A queue of work that runs in order, concurrently with other streams.
+    """Queue of work that runs in order, concurrently with other streams.
 
     `with ndgrad.cuda.stream(s):` runs the ops of a block in it. A priority below 0 goes before others.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+        priority: order of streams. Lower numbers go first.
     """
 
     def __init__(self, device: Device = None, priority: int = 0, *, _made: Any = None) -> None:
@@ -52,15 +56,27 @@ class Stream:
         return bool(self.stream.done)
 
     def wait_event(self, event: Event) -> None:
-        """Let later work in this stream wait for an event."""
+        """Let later work in this stream wait for an event.
+
+        Args:
+            event: event of any stream.
+        """
         self.stream.wait_event(event.event)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Let later work in this stream wait for the present work of another stream."""
+        """Let later work in this stream wait for the present work of another stream.
+
+        Args:
+            stream: other stream.
+        """
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Mark the present end of the stream."""
+        """Mark the present end of the stream.
+
+        Args:
+            event: event to record. The default is a new one.
+        """
         event = Event() if event is None else event
         event.record(self)
         return event
@@ -94,7 +110,12 @@ def _is_used(stream: Any) -> None:
 
 
 class ExternalStream(Stream):
-    """A stream created by another library, by its address."""
+    """Stream created by another library.
+
+    Args:
+        stream_ptr: address of the stream.
+        device: number or name of a GPU. None means the current one.
+    """
 
     def __init__(self, stream_ptr: int, device: Device = None) -> None:
         made = cupy_with_devices("cuda.ExternalStream()").cuda.ExternalStream(stream_ptr)
@@ -102,7 +123,13 @@ class ExternalStream(Stream):
 
 
 class Event:
-    """A point in a stream, to wait for or to measure time: `start.elapsed_time(end)` is in milliseconds."""
+    """Point in a stream, to wait for or to measure time: `start.elapsed_time(end)` is in milliseconds.
+
+    Args:
+        enable_timing: whether the event measures time.
+        blocking: whether `synchronize` lets the CPU sleep.
+        interprocess: must be False.
+    """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         if interprocess:
@@ -113,11 +140,19 @@ class Event:
         self.event = event(block=blocking, disable_timing=not enable_timing)
 
     def record(self, stream: Stream | None = None) -> None:
-        """Mark the present end of a stream, by default the current one."""
+        """Mark the present end of a stream, by default the current one.
+
+        Args:
+            stream: stream of a GPU. The default is the current one.
+        """
         self.event.record(None if stream is None else stream.stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let a stream wait for this event."""
+        """Let a stream wait for this event.
+
+        Args:
+            stream: stream of a GPU. The default is the current one.
+        """
         (current_stream() if stream is None else stream).wait_event(self)
 
     def query(self) -> bool:
@@ -129,13 +164,21 @@ class Event:
         self.event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Return the milliseconds from this event to a later one."""
+        """Return the milliseconds from this event to a later one.
+
+        Args:
+            end_event: later event.
+        """
         get_elapsed_time = cupy_with_devices("cuda.Event.elapsed_time()").cuda.get_elapsed_time
         return float(get_elapsed_time(self.event, end_event.event))
 
 
 class StreamContext:
-    """A block whose ops go into a stream; None changes nothing."""
+    """Block whose ops go into a stream.
+
+    Args:
+        stream: stream of a GPU. None changes nothing.
+    """
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -152,6 +195,9 @@ class StreamContext:
 def stream(stream: Stream | None) -> StreamContext:
     """Return a context whose ops go into a stream; None changes nothing.
 
+    Args:
+        stream: stream of a GPU. None changes nothing.
+
     >>> import ndgrad
     >>> with ndgrad.cuda.stream(None):
     ...     y = ndgrad.ones(2)
@@ -160,25 +206,41 @@ def stream(stream: Stream | None) -> StreamContext:
 
 
 def current_stream(device: Device = None) -> Stream:
-    """Return the current stream; raise if there is no GPU."""
+    """Return the current stream; raise if there is no GPU.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     cupy = cupy_with_devices("cuda.current_stream()")
     with cupy.cuda.Device(device_number("cuda.current_stream()", device)):
         return Stream(device, _made=cupy.cuda.get_current_stream())
 
 
 def default_stream(device: Device = None) -> Stream:
-    """Return the default stream; raise if there is no GPU."""
+    """Return the default stream; raise if there is no GPU.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     return Stream(device, _made=cupy_with_devices("cuda.default_stream()").cuda.Stream.null)
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Set the current stream; None changes nothing."""
+    """Set the current stream; None changes nothing.
+
+    Args:
+        stream: stream of a GPU. None changes nothing.
+    """
     if stream is not None:
         _is_used(stream.stream)
         stream.stream.use()
 
 
 def synchronize(device: Device = None) -> None:
-    """Wait until a GPU has done all its work; raise if there is none."""
+    """Wait until a GPU has done all its work; raise if there is none.
+
+    Args:
+        device: number or name of a GPU. None means the current one.
+    """
     cupy_with_devices("cuda.synchronize()").cuda.Device(device_number("cuda.synchronize()", device)).synchronize()
     settle()

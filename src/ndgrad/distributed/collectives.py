@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 
 class Work:
-    """A collective under way.
+    """Collective under way. Created by collectives with `async_op=True`.
+
+    Args:
+        pending: message under way.
+        results: tensors that receive the result.
+        after: function that is called once when the message is complete.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -49,7 +54,11 @@ class Work:
         self._pending, self._results, self._after = pending, list(results), after
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait until it is done."""
+        """Wait until it is done.
+
+        Args:
+            timeout: longest time to wait. The default is that of the group.
+        """
         self._pending.wait(None if timeout is None else timeout.total_seconds())
         self._finish()
         return True
@@ -233,6 +242,12 @@ def _count(name: str, tensors: Sequence[Any], group: ProcessGroup, what: str) ->
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
     """Reduce the tensors of all ranks and write the result to `tensor`.
 
+    Args:
+        tensor: tensor that is read and overwritten.
+        op: reduction: `ReduceOp.SUM`, `AVG`, `PRODUCT`, `MIN`, `MAX`, `BAND`, `BOR` or `BXOR`.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> x = ndgrad.ones(2)
@@ -270,6 +285,13 @@ def broadcast(
 ) -> Work | None:
     """Copy `tensor` from the rank `src` to all ranks.
 
+    Args:
+        tensor: tensor that `src` sends, and that other ranks overwrite.
+        src: rank in the world that sends.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+        group_src: rank in the group that sends, instead of `src`.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.broadcast(ndgrad.ones(2), src=0)
@@ -293,6 +315,14 @@ def reduce(
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
     """Reduce the tensors of all ranks and write the result to `tensor` on the rank `dst`; other ranks keep theirs.
+
+    Args:
+        tensor: tensor of this rank, which `dst` overwrites with the result.
+        dst: rank in the world that receives.
+        op: reduction: `ReduceOp.SUM`, `AVG`, `PRODUCT`, `MIN`, `MAX`, `BAND`, `BOR` or `BXOR`.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+        group_dst: rank in the group that receives, instead of `dst`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -318,6 +348,12 @@ def reduce(
 
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
     """Copy the tensor of each rank i to `tensor_list[i]`.
+
+    Args:
+        tensor_list: tensors that receive the result, one per rank.
+        tensor: tensor of this rank.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -356,6 +392,12 @@ def all_gather_into_tensor(
 ) -> Work | None:
     """Gather the tensors of all ranks into `output_tensor`, concatenated along the first dimension or stacked.
 
+    Args:
+        output_tensor: tensor that receives the result.
+        input_tensor: tensor of this rank.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> out = ndgrad.empty(1, 2)
@@ -385,6 +427,13 @@ def reduce_scatter(
 ) -> Work | None:
     """Reduce `input_list[i]` over all ranks and write the result to `output` on rank i.
 
+    Args:
+        output: tensor that receives this rank's result.
+        input_list: tensors to reduce, one per rank.
+        op: reduction: `ReduceOp.SUM`, `AVG`, `PRODUCT`, `MIN`, `MAX`, `BAND`, `BOR` or `BXOR`.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.reduce_scatter(ndgrad.empty(2), [ndgrad.ones(2)])
@@ -410,6 +459,13 @@ def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Reduce `input` over all ranks and write this rank's piece along the first dimension to `output`.
+
+    Args:
+        output: tensor that receives this rank's result.
+        input: tensor to reduce, n times as long as `output` along the first dimension for n ranks, or stacked.
+        op: reduction: `ReduceOp.SUM`, `AVG`, `PRODUCT`, `MIN`, `MAX`, `BAND`, `BOR` or `BXOR`.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -444,6 +500,12 @@ def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Write the tensor that rank i has for this rank in its `input_tensor_list` to `output_tensor_list[i]`.
+
+    Args:
+        output_tensor_list: tensors that receive, one per rank.
+        input_tensor_list: tensors to send, one per rank.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -491,6 +553,14 @@ def all_to_all_single(
     """Send pieces of `input` along its first dimension to the ranks in order, and write the received pieces to
     `output`.
 
+    Args:
+        output: tensor that receives the pieces.
+        input: tensor whose pieces are sent.
+        output_split_sizes: lengths of the received pieces. The default divides `output` evenly.
+        input_split_sizes: lengths of the sent pieces. The default divides `input` evenly.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.all_to_all_single(ndgrad.empty(2), ndgrad.ones(2))
@@ -528,6 +598,14 @@ def scatter(
 ) -> Work | None:  # fmt: skip
     """Write `scatter_list[i]` of the rank `src` to `tensor` on rank i.
 
+    Args:
+        tensor: tensor that receives this rank's piece.
+        scatter_list: tensors to send, one per rank; on `src` only.
+        src: rank in the world that sends. The default is rank 0 of the group.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+        group_src: rank in the group that sends, instead of `src`.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.scatter(ndgrad.empty(2), [ndgrad.ones(2)], src=0)
@@ -563,6 +641,14 @@ def gather(
     async_op: bool = False, group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
     """Write the tensor of each rank i to `gather_list[i]` on the rank `dst`.
+
+    Args:
+        tensor: tensor of this rank.
+        gather_list: tensors that receive the result, one per rank; on `dst` only.
+        dst: rank in the world that receives. The default is rank 0 of the group.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+        group_dst: rank in the group that receives, instead of `dst`.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -612,6 +698,12 @@ def barrier(
 ) -> Work | None:
     """Wait until all ranks have called `barrier`. The work of the GPUs `device_ids` is complete then.
 
+    Args:
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+        device_ids: numbers of GPUs whose work is awaited first.
+        timeout: longest time to wait. The default is that of the group.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.barrier()
@@ -647,6 +739,11 @@ def _device_numbers(device_ids: Any) -> list[int]:
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
     """Same as `barrier`. Its error after `timeout` names all missing ranks, as for every collective.
+
+    Args:
+        group: group whose ranks take part. The default is the world.
+        timeout: longest time to wait. The default is that of the group.
+        wait_all_ranks: accepted as in torch; has no effect, because the error names all missing ranks anyway.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -717,7 +814,15 @@ def _peer(name: str, group: ProcessGroup, rank: int | None, group_rank: int | No
 def isend(
     tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None
 ) -> Work | None:
-    """Begin to send a tensor to a rank. The tensor must not be changed until the work is done."""
+    """Begin to send a tensor to a rank. The tensor must not be changed until the work is done.
+
+    Args:
+        tensor: tensor to send.
+        dst: rank in the world that receives.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
+        group_dst: rank in the group that receives, instead of `dst`.
+    """
     found = _group("isend", group)
     t = _tensor("isend", tensor)
     if found is None:
@@ -731,7 +836,15 @@ def isend(
 def irecv(
     tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None
 ) -> Work | None:
-    """Begin to receive a tensor from the rank `src`, or from any rank if `src` is not given."""
+    """Begin to receive a tensor from the rank `src`, or from any rank if `src` is not given.
+
+    Args:
+        tensor: tensor that receives.
+        src: rank in the world that sends. The default is any rank.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
+        group_src: rank in the group that sends, instead of `src`.
+    """
     found = _group("irecv", group)
     t = _tensor("irecv", tensor)
     if found is None:
@@ -753,14 +866,30 @@ def _refuse_message(name: str) -> None:
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Send a tensor to a rank."""
+    """Send a tensor to a rank.
+
+    Args:
+        tensor: tensor to send.
+        dst: rank in the world that receives.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
+        group_dst: rank in the group that receives, instead of `dst`.
+    """
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receive a tensor from the rank `src`, or from any rank if it is not given; return the sender's rank."""
+    """Receive a tensor from the rank `src`, or from any rank if it is not given; return the sender's rank.
+
+    Args:
+        tensor: tensor that receives.
+        src: rank in the world that sends. The default is any rank.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
+        group_src: rank in the group that sends, instead of `src`.
+    """
     work = irecv(tensor, src, group, tag, group_src)
     if work is None:
         return -1
@@ -769,7 +898,16 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
 
 
 class P2POp:
-    """A message for `batch_isend_irecv`: `P2POp(isend, tensor, peer)` or `P2POp(irecv, tensor, peer)`."""
+    """Message for `batch_isend_irecv`: `P2POp(isend, tensor, peer)` or `P2POp(irecv, tensor, peer)`.
+
+    Args:
+        op: `isend` or `irecv`.
+        tensor: tensor to send, or that receives.
+        peer: other rank, in the world.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
+        group_peer: other rank, in the group, instead of `peer`.
+    """
 
     def __init__(
         self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0,
@@ -795,7 +933,11 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
-    """Begin several messages, in any order: none waits for another."""
+    """Begin several messages, in any order: none waits for another.
+
+    Args:
+        p2p_op_list: messages.
+    """
     if not isinstance(p2p_op_list, list) or not all(isinstance(p, P2POp) for p in p2p_op_list) or not p2p_op_list:
         raise ValueError("batch_isend_irecv takes a list of P2POp that is not empty. [nd-too-few]")
     # Start receives first, so that sent messages have a destination.
@@ -813,7 +955,14 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
 def all_reduce_coalesced(
     tensors: list[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Same as `all_reduce` for several tensors of one dtype, as one message."""
+    """Same as `all_reduce` for several tensors of one dtype, as one message.
+
+    Args:
+        tensors: tensors that are read and overwritten.
+        op: reduction: `ReduceOp.SUM`, `AVG`, `PRODUCT`, `MIN`, `MAX`, `BAND`, `BOR` or `BXOR`.
+        group: group whose ranks take part. The default is the world.
+        async_op: whether to return a Work at once, instead of waiting.
+    """
     found = _group("all_reduce_coalesced", group)
     given = _tensors("all_reduce_coalesced", tensors, "tensors")
     if found is None or not given:
@@ -840,6 +989,9 @@ def all_reduce_coalesced(
 
 def supports_complex(reduceOp: ReduceOp) -> bool:
     """True if the operation can reduce complex tensors.
+
+    Args:
+        reduceOp: reduction.
 
     >>> import ndgrad
     >>> ndgrad.distributed.supports_complex(ndgrad.distributed.ReduceOp.SUM)

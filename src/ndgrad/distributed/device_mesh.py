@@ -30,7 +30,14 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class DeviceMesh:
-    """A mesh of the ranks in the array `mesh`. All ranks of the world create it, in the same order.
+    """Mesh of the ranks in the array `mesh`. All ranks of the world create it, in the same order.
+
+    Args:
+        device_type: kind of device, such as `"cpu"` or `"cuda"`.
+        mesh: array of ranks in the world.
+        mesh_dim_names: names of the dimensions.
+        backend_override: backend of each dimension, as a name or as a name and None. They are only checked, because the
+            device of a tensor decides.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -88,6 +95,12 @@ class DeviceMesh:
         mesh_dim_names: Sequence[str] | None = None,
     ) -> DeviceMesh:
         """Return a mesh whose dimensions are existing groups: one group, or a list with the array of ranks `mesh`.
+
+        Args:
+            group: group, or list of one group per dimension.
+            device_type: kind of device, such as `"cpu"` or `"cuda"`.
+            mesh: array of ranks. Required for a list.
+            mesh_dim_names: names of the dimensions.
 
         >>> import ndgrad
         >>> ndgrad.distributed.init_process_group()
@@ -160,7 +173,11 @@ class DeviceMesh:
         return self._ranks.shape
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """The number of ranks, or the length of one dimension."""
+        """The number of ranks, or the length of one dimension.
+
+        Args:
+            mesh_dim: number of a dimension. None means the whole mesh.
+        """
         return self._ranks.size if mesh_dim is None else self._ranks.shape[mesh_dim]
 
     def get_coordinate(self) -> list[int] | None:
@@ -172,14 +189,22 @@ class DeviceMesh:
         return get_rank()
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
-        """Return this rank's position along one dimension."""
+        """Return this rank's position along one dimension.
+
+        Args:
+            mesh_dim: number or name of a dimension. None is for a mesh of one dimension.
+        """
         dim = self.dim_number(mesh_dim)
         if self._coordinate is None:
             raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
         return self._coordinate[dim]
 
     def dim_number(self, mesh_dim: int | str | None) -> int:
-        """Return the number of a dimension given by number or by name."""
+        """Return the number of a dimension given by number or by name.
+
+        Args:
+            mesh_dim: number or name of a dimension. None is for a mesh of one dimension.
+        """
         if mesh_dim is None:
             if self.ndim != 1:
                 raise RuntimeError(
@@ -196,7 +221,11 @@ class DeviceMesh:
         return range(self.ndim)[mesh_dim]
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
-        """Return the group of the ranks on this rank's line along a dimension."""
+        """Return the group of the ranks on this rank's line along a dimension.
+
+        Args:
+            mesh_dim: number or name of a dimension. None is for a mesh of one dimension.
+        """
         group = self._groups[self.dim_number(mesh_dim)]
         if group is None:
             raise RuntimeError(f"rank {get_rank()} is not in {self!r}. [nd-rank]")
@@ -326,7 +355,14 @@ def init_device_mesh(
     backend_override: Any = None,
 ) -> DeviceMesh:
     """Arrange the ranks of the world, in order, as a mesh of this shape. The process group is initialised if there is
-    none. `backend_override` names a backend for some dimensions, by number or name.
+    none.
+
+    Args:
+        device_type: kind of device, such as `"cpu"` or `"cuda"`.
+        mesh_shape: length of each dimension. Their product is the number of ranks.
+        mesh_dim_names: names of the dimensions.
+        backend_override: backends of some dimensions, by number or name. They are only checked, because the device of a
+            tensor decides.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_device_mesh("cpu", (1,))

@@ -30,7 +30,16 @@ _LOCAL_RANKS = ("LOCAL_RANK", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "
 
 
 class ProcessGroup:
-    """An ordered set of processes. Created by `init_process_group` and `new_group`."""
+    """Ordered set of processes. Created by `init_process_group` and `new_group`.
+
+    Args:
+        name: name of the group.
+        ranks: ranks of the members in the world.
+        rank: rank of this process in the group.
+        comm: communicator of mpi4py. None for a group of one.
+        timeout: seconds after which a collective that not all ranks join raises.
+        described: text that describes the group.
+    """
 
     def __init__(
         self, name: str, ranks: Sequence[int], rank: int, comm: Any, timeout: float, described: str = ""
@@ -66,7 +75,11 @@ class ProcessGroup:
         return self.name
 
     def global_rank(self, rank: int) -> int:
-        """Return the rank in the world of a member."""
+        """Return the rank in the world of a member.
+
+        Args:
+            rank: rank in the group.
+        """
         return self.ranks[rank]
 
     def free(self) -> None:
@@ -160,6 +173,9 @@ def is_xccl_available() -> bool:
 
 def is_backend_available(backend: str) -> bool:
     """True if a backend can carry messages: "mpi" if mpi4py is installed, "nccl" (for GPUs) if CuPy is.
+
+    Args:
+        backend: name of a backend.
 
     >>> import ndgrad
     >>> ndgrad.distributed.is_backend_available("gloo")
@@ -259,6 +275,20 @@ def init_process_group(
     `init_method` is not needed. A GPU given as `device_id` becomes the current device. A process that was started
     alone is a world of one. A collective that not all ranks join raises on the waiting ranks after `timeout`.
 
+    Args:
+        backend: `"mpi"`, `"nccl"` or `"gloo"`. It is only checked, because the device of a tensor decides.
+        init_method: address of a rendezvous, which is not needed and has no effect.
+        timeout: time after which a collective that not all ranks join raises.
+        world_size: number of processes, which must agree with MPI. -1 leaves it out.
+        rank: rank of this process, which must agree with MPI. -1 leaves it out.
+        store: must be None.
+        group_name: name of the group.
+        pg_options: must be None: backends read their options from the environment.
+        device_id: GPU that becomes the current device.
+
+    Raises:
+        ValueError: if there is a process group already, or if an argument disagrees with MPI.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.get_rank(), ndgrad.distributed.get_world_size()
@@ -318,6 +348,9 @@ def _world() -> tuple[int, int, Any]:
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Leave a group, or without an argument all groups. All members call it.
 
+    Args:
+        group: group to leave. None means all groups.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> ndgrad.distributed.destroy_process_group()
@@ -369,6 +402,16 @@ def new_group(
 ) -> Any:
     """Create a group of some ranks of the world. Other ranks get `GroupMember.NON_GROUP_MEMBER`. All ranks of the world
     call it, in the same order; with `use_local_synchronization`, only the members do.
+
+    Args:
+        ranks: ranks of the members in the world. The default is all.
+        timeout: time after which a collective that not all ranks join raises. The default is that of the world.
+        backend: `"mpi"`, `"nccl"` or `"gloo"`. It is only checked, because the device of a tensor decides.
+        pg_options: must be None: backends read their options from the environment.
+        use_local_synchronization: whether only the members make the call.
+        group_desc: text that describes the group.
+        device_id: GPU that becomes the current device.
+        sort_ranks: whether members are ordered by their ranks in the world.
 
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
@@ -425,6 +468,14 @@ def new_subgroups(
     """Divide the ranks of `group`, by default the world, into groups of `group_size` neighbours. Return this process's
     group, and all groups. Without `group_size`, a group holds the ranks of one machine. All ranks of the world call it.
 
+    Args:
+        group_size: number of ranks of a group. The default is the number of ranks of a machine.
+        group: group to divide. The default is the world.
+        timeout: time after which a collective that not all ranks join raises. The default is that of the world.
+        backend: `"mpi"`, `"nccl"` or `"gloo"`. It is only checked, because the device of a tensor decides.
+        pg_options: must be None: backends read their options from the environment.
+        group_desc: text that describes the group.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> own, every = ndgrad.distributed.new_subgroups(1)
@@ -455,7 +506,15 @@ def new_subgroups_by_enumeration(
     pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Create a group for each list of ranks. Return this process's group (or None), and all groups."""
+    """Create a group for each list of ranks. Return this process's group (or None), and all groups.
+
+    Args:
+        ranks_per_subgroup_list: ranks of each group, in the world.
+        timeout: time after which a collective that not all ranks join raises. The default is that of the world.
+        backend: `"mpi"`, `"nccl"` or `"gloo"`. It is only checked, because the device of a tensor decides.
+        pg_options: must be None: backends read their options from the environment.
+        group_desc: text that describes the group.
+    """
     every = [
         new_group(ranks, timeout, backend, pg_options, group_desc=group_desc) for ranks in ranks_per_subgroup_list
     ]
@@ -480,19 +539,31 @@ def twin_group(group: ProcessGroup, purpose: str) -> ProcessGroup:
 
 
 def get_rank(group: Any = None) -> int:
-    """Return the rank of this process in a group, or -1 if it is not in it."""
+    """Return the rank of this process in a group, or -1 if it is not in it.
+
+    Args:
+        group: process group. The default is the world.
+    """
     found = group_of(group)
     return -1 if found is None else found.rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """Return the number of processes in a group, or -1 if this process is not in it."""
+    """Return the number of processes in a group, or -1 if this process is not in it.
+
+    Args:
+        group: process group. The default is the world.
+    """
     found = group_of(group)
     return -1 if found is None else found.size()
 
 
 def get_backend(group: Any = None) -> str:
-    """Return the string "mpi"."""
+    """Return the string "mpi".
+
+    Args:
+        group: process group. The default is the world.
+    """
     if group_of(group) is None:
         raise ValueError("Invalid process group specified: this process is not in it. [nd-rank]")
     return "mpi"
@@ -500,6 +571,9 @@ def get_backend(group: Any = None) -> str:
 
 def get_default_backend_for_device(device: Any) -> str:
     """Return the backend that carries messages of a device: "nccl" for GPUs, else "mpi".
+
+    Args:
+        device: device or its name.
 
     >>> import ndgrad
     >>> ndgrad.distributed.get_default_backend_for_device("cpu")
@@ -509,21 +583,35 @@ def get_default_backend_for_device(device: Any) -> str:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """Return the rank in a group of a rank of the world."""
+    """Return the rank in a group of a rank of the world.
+
+    Args:
+        group: process group.
+        global_rank: rank in the world.
+    """
     if global_rank not in group.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group} [nd-rank]")
     return group.ranks.index(global_rank)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """Return the rank in the world of a member of a group."""
+    """Return the rank in the world of a member of a group.
+
+    Args:
+        group: process group.
+        group_rank: rank in the group.
+    """
     if not 0 <= group_rank < group.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {group} [nd-rank]")
     return group.ranks[group_rank]
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """Return the world ranks of a group's members, in the group's order."""
+    """Return the world ranks of a group's members, in the group's order.
+
+    Args:
+        group: process group. The default is the world.
+    """
     return list((world_group() if group is None else group).ranks)
 
 
@@ -533,7 +621,11 @@ def get_pg_count() -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """Return the rank of this process on its machine, from the launcher's environment variables."""
+    """Return the rank of this process on its machine, from the launcher's environment variables.
+
+    Args:
+        fallback_rank: result if no launcher has set the variable. None raises RuntimeError then.
+    """
     for name in _LOCAL_RANKS:
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])

@@ -44,6 +44,11 @@ def _broadcast_from(group: ProcessGroup, value: Any, root: int) -> Any:
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Write the object of each rank i to `object_list[i]`.
 
+    Args:
+        object_list: list that receives the objects, with one place per rank.
+        obj: object of this rank, which can be pickled.
+        group: group whose ranks take part. The default is the world.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> found = [None]
@@ -67,7 +72,15 @@ def gather_object(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None, group: Any = None,
     group_dst: int | None = None,
 ) -> None:  # fmt: skip
-    """Write the object of each rank i to `object_gather_list[i]` on the rank `dst`."""
+    """Write the object of each rank i to `object_gather_list[i]` on the rank `dst`.
+
+    Args:
+        obj: object of this rank, which can be pickled.
+        object_gather_list: list that receives the objects, with one place per rank; on `dst` only.
+        dst: rank in the world that receives. The default is rank 0 of the group.
+        group: group whose ranks take part. The default is the world.
+        group_dst: rank in the group that receives, instead of `dst`.
+    """
     found = group_of(group)
     if found is None:
         return
@@ -95,7 +108,15 @@ def gather_object(
 def broadcast_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
 ) -> None:
-    """Copy `object_list` from the rank `src` to all ranks, in place."""
+    """Copy `object_list` from the rank `src` to all ranks, in place.
+
+    Args:
+        object_list: objects that `src` sends, and that other ranks overwrite.
+        src: rank in the world that sends. The default is rank 0 of the group.
+        group: group whose ranks take part. The default is the world.
+        device: accepted as in torch; has no effect, because objects travel through the host.
+        group_src: rank in the group that sends, instead of `src`.
+    """
     found = group_of(group)
     if found is None:
         return
@@ -115,7 +136,15 @@ def scatter_object_list(
     scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, src: int | None = None,
     group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """Write the i-th object of the rank `src` to `scatter_object_output_list[0]` on rank i."""
+    """Write the i-th object of the rank `src` to `scatter_object_output_list[0]` on rank i.
+
+    Args:
+        scatter_object_output_list: list whose first place receives this rank's object.
+        scatter_object_input_list: objects to send, one per rank; on `src` only.
+        src: rank in the world that sends. The default is rank 0 of the group.
+        group: group whose ranks take part. The default is the world.
+        group_src: rank in the group that sends, instead of `src`.
+    """
     found = group_of(group)
     if found is None:
         return
@@ -133,7 +162,16 @@ def send_object_list(
     object_list: list[Any], dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None,
     use_batch: bool = False,
 ) -> None:  # fmt: skip
-    """Send objects to a rank."""
+    """Send objects to a rank.
+
+    Args:
+        object_list: objects to send.
+        dst: rank in the world that receives.
+        group: group whose ranks take part. The default is the world.
+        device: accepted as in torch; has no effect, because objects travel through the host.
+        group_dst: rank in the group that receives, instead of `dst`.
+        use_batch: accepted as in torch; has no effect.
+    """
     found = group_of(group)
     if found is None:
         return
@@ -147,7 +185,16 @@ def recv_object_list(
     object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None,
     use_batch: bool = False,
 ) -> int:  # fmt: skip
-    """Receive objects from the rank `src`, or from any rank if it is not given; return the sender's rank."""
+    """Receive objects from the rank `src`, or from any rank if it is not given; return the sender's rank.
+
+    Args:
+        object_list: list that receives the objects, of the right length.
+        src: rank in the world that sends. The default is any rank.
+        group: group whose ranks take part. The default is the world.
+        device: accepted as in torch; has no effect, because objects travel through the host.
+        group_src: rank in the group that sends, instead of `src`.
+        use_batch: accepted as in torch; has no effect.
+    """
     found = group_of(group)
     if found is None:
         return -1

@@ -17,6 +17,10 @@ def manual_seed_per_rank(seed: int, group: Any = None) -> int:
     On a mesh, give the group along which draws should differ. With `mesh.get_group("data")`, ranks that divide a model
     and share their part of the batch draw the same masks.
 
+    Args:
+        seed: seed of the run.
+        group: group in which ranks differ. The default is the world.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> _ = ndgrad.distributed.manual_seed_per_rank(7)

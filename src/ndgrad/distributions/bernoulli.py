@@ -21,7 +21,13 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(ByProbability, ExponentialFamily):
-    """1 with probability `probs`, or with log odds `logits`; else 0.
+    """Bernoulli distribution: 1 with a probability, and 0 otherwise.
+
+    Args:
+        probs: probability of 1, in [0, 1].
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Bernoulli(ndgrad.tensor([0.25])).log_prob(ndgrad.tensor([1.0]))

@@ -19,7 +19,15 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """The beta distribution, of mean `concentration1 / (concentration1 + concentration0)`.
+    """Beta distribution on [0, 1], of mean a / (a + b).
+
+    The density is proportional to `x ** (a - 1) * (1 - x) ** (b - 1)`.
+
+    Args:
+        concentration1: parameter a, above 0. Larger values move samples towards 1.
+        concentration0: parameter b, above 0. Larger values move samples towards 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Beta(1.0, 3.0).mean

@@ -19,7 +19,14 @@ __all__ = ["Binomial"]
 
 
 class Binomial(ByProbability):
-    """The number of successes among `total_count` trials, each with probability `probs` or log odds `logits`.
+    """Binomial distribution: the number of successes among independent trials.
+
+    Args:
+        total_count: number of trials.
+        probs: probability that a trial succeeds.
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Binomial(2, ndgrad.tensor(0.5)).log_prob(ndgrad.tensor([0.0, 1.0, 2.0])).exp()

@@ -18,8 +18,13 @@ __all__ = ["Categorical"]
 
 
 class Categorical(ByProbability):
-    """A class number, with weights (`probs`, which are normalised) or their logarithms (`logits`) along the last
-    dimension.
+    """Categorical distribution: class numbers with given probabilities.
+
+    Args:
+        probs: weights of the classes along the last dimension, at least 0, which are normalised.
+        logits: logarithms of such weights. Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Categorical(ndgrad.tensor([1.0, 3.0])).probs

@@ -19,7 +19,15 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """The Cauchy distribution around `loc`, of half width `scale`.
+    """Cauchy distribution, which has neither mean nor variance.
+
+    The density is `1 / (pi * scale * (1 + z ** 2))` with `z = (x - loc) / scale`.
+
+    Args:
+        loc: median and mode.
+        scale: half width at half of the maximum, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Cauchy(0.0, 1.0).cdf(ndgrad.tensor([-1.0, 0.0, 1.0]))

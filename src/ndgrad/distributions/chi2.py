@@ -16,7 +16,12 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """The sum of the squares of `df` standard normal numbers.
+    """Chi-squared distribution: the sum of the squares of `df` standard normal numbers.
+
+    Args:
+        df: degrees of freedom, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Chi2(3.0).mean

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import ndgrad
 from ndgrad._src.foundations.sizes import Size
 from ndgrad.distributions import constraints
-from ndgrad.distributions.utils import _sum_rightmost
+from ndgrad.distributions.utils import _sum_rightmost, inherit_docstrings
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -31,7 +31,8 @@ __all__ = [
 class Transform:
     """A map of tensors. Subclasses define `_call`, `_inverse` and `log_abs_det_jacobian(x, y)`.
 
-    With `cache_size=1`, the last pair of x and y is kept, so that the inverse of the last result is the x itself.
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> import ndgrad
     >>> t = ndgrad.distributions.ExpTransform()
@@ -43,6 +44,10 @@ class Transform:
     bijective: Any = False
     domain: Any
     codomain: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherit_docstrings(cls)
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -85,7 +90,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no sign: it is no monotonic map of numbers. [nd-define]")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same transform, with or without a cache."""
+        """Return the same transform, with or without a cache.
+
+        Args:
+            cache_size: 1 to keep the last pair of values, 0 to keep none.
+        """
         if self._cache_size == cache_size:
             return self
         if type(self).__init__ is Transform.__init__:
@@ -128,18 +137,31 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no inverse: define _inverse(y). [nd-define]")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log |det dy/dx| for each value, given it and its image."""
+        """Return log |det dy/dx| for each value.
+
+        Args:
+            x: values of the domain.
+            y: their images.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian. [nd-define]")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """Return the shape of the result for an argument of some shape."""
+        """Return the shape of the result for an argument of some shape.
+
+        Args:
+            shape: shape of an argument.
+        """
         return shape
 
     def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
-        """Return the shape of the inverse's result."""
+        """Return the shape of the inverse's result.
+
+        Args:
+            shape: shape of a result.
+        """
         return shape
 
 
@@ -199,6 +221,10 @@ class _InverseTransform(Transform):
 
 class ComposeTransform(Transform):
     """A chain of transforms.
+
+    Args:
+        parts: transforms, of which the first is applied first.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> from ndgrad.distributions import AffineTransform, ComposeTransform, ExpTransform
     >>> ComposeTransform([ExpTransform(), AffineTransform(1.0, 2.0)])(ndgrad.tensor(0.0))
@@ -313,6 +339,11 @@ identity_transform = ComposeTransform([])
 class IndependentTransform(Transform):
     """A transform of the elements of larger values: the determinant is the product of theirs.
 
+    Args:
+        base_transform: transform of the elements.
+        reinterpreted_batch_ndims: number of last dimensions that become part of a value.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
+
     >>> from ndgrad.distributions import ExpTransform, IndependentTransform
     >>> t = IndependentTransform(ExpTransform(), 1)
     >>> t.log_abs_det_jacobian(ndgrad.tensor([1.0, 2.0]), None)
@@ -375,6 +406,11 @@ class IndependentTransform(Transform):
 
 class ReshapeTransform(Transform):
     """Values of another shape with as many elements.
+
+    Args:
+        in_shape: shape of a value of the domain.
+        out_shape: shape of its image, with as many elements.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.ReshapeTransform((2, 2), (4,))(ndgrad.eye(2))
     tensor([1., 0., 0., 1.])
@@ -441,7 +477,13 @@ def _check_parts(tseq: Sequence[Transform]) -> None:
 
 
 class CatTransform(Transform):
-    """Transforms of parts of a tensor along a dimension; the i-th part has `lengths[i]` elements.
+    """Transforms of parts of a tensor along a dimension.
+
+    Args:
+        tseq: transforms, one per part.
+        dim: dimension of the parts.
+        lengths: size of each part. The default is 1.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> from ndgrad.distributions import CatTransform, ExpTransform, identity_transform
     >>> CatTransform([ExpTransform(), identity_transform], lengths=[1, 2])(ndgrad.zeros(3))
@@ -519,6 +561,11 @@ class CatTransform(Transform):
 
 class StackTransform(Transform):
     """Transforms of slices along a dimension, one each.
+
+    Args:
+        tseq: transforms, one per slice.
+        dim: dimension of the slices.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> from ndgrad.distributions import ExpTransform, StackTransform, identity_transform
     >>> StackTransform([ExpTransform(), identity_transform])(ndgrad.zeros(2))

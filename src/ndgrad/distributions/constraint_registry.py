@@ -31,8 +31,11 @@ class ConstraintRegistry:
         self._registry: dict[type[Constraint], Callable[[Any], Transform]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Register a function that creates the transform of a constraint, for a class of constraints or that of an
-        example. Without `factory`, return a decorator.
+        """Register a function that creates the transform of a constraint.
+
+        Args:
+            constraint: class of constraints, or an instance of it.
+            factory: function from a constraint to a transform. Without it a decorator is returned.
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)

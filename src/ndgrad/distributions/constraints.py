@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ndgrad
+from ndgrad.distributions.utils import inherit_docstrings
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -37,8 +38,19 @@ class Constraint:
     #: Attributes shown in its text.
     _shown: ClassVar[tuple[str, ...]] = ()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherit_docstrings(cls)
+
     def check(self, value: Tensor) -> Tensor:
-        """Return True for each value inside."""
+        """Return True for each value that satisfies the constraint.
+
+        Args:
+            value: tensor of values, whose last `event_dim` dimensions are one value.
+
+        Returns:
+            A bool tensor without these dimensions.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} does not say what satisfies it: define check(value). [nd-define]"
         )
@@ -90,6 +102,11 @@ class _Dependent(Constraint):
 class _DependentProperty(property, _Dependent):
     """A property whose value is a constraint. On the class it is a dependent constraint, whose known attributes are
     keywords: `@dependent_property(is_discrete=False, event_dim=0)`.
+
+    Args:
+        fn: function that returns the constraint of an instance.
+        is_discrete: whether the constraint is one of discrete values, if that is known.
+        event_dim: number of dimensions of a value, if that is known.
     """
 
     def __init__(
@@ -109,6 +126,9 @@ class _DependentProperty(property, _Dependent):
 def is_dependent(constraint: object) -> bool:
     """True if a constraint depends on parameters.
 
+    Args:
+        constraint: constraint, or any other object.
+
     >>> from ndgrad.distributions import constraints
     >>> constraints.is_dependent(constraints.dependent), constraints.is_dependent(constraints.real)
     (True, False)
@@ -117,7 +137,12 @@ def is_dependent(constraint: object) -> bool:
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint of each element of larger values: all must satisfy it."""
+    """A constraint of each element of larger values: all must satisfy it.
+
+    Args:
+        base_constraint: constraint of the elements.
+        reinterpreted_batch_ndims: number of last dimensions that become part of a value.
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         if reinterpreted_batch_ndims < 0:
@@ -151,7 +176,11 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The constraint of a mixture: that of its components, whose batch has one more dimension at the end."""
+    """The constraint of a mixture: that of its components, whose batch has one more dimension at the end.
+
+    Args:
+        base_constraint: constraint of the components.
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
@@ -165,7 +194,11 @@ class MixtureSameFamilyConstraint(Constraint):
         return int(self.base_constraint.event_dim)
 
     def check(self, value: Tensor) -> Tensor:
-        """True if all components allow a value."""
+        """True if all components allow a value.
+
+        Args:
+            value: tensor of values, without a dimension for the components.
+        """
         result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         if value.ndim < self.event_dim:
             raise ValueError(
@@ -199,6 +232,11 @@ class _Bounded(Constraint):
 
 
 class _GreaterThan(_Bounded):
+    """Numbers above a bound.
+
+    Args:
+        lower_bound: bound, a number or a tensor.
+    """
     _shown = ("lower_bound",)
 
     def __init__(self, lower_bound: Any) -> None:
@@ -209,6 +247,11 @@ class _GreaterThan(_Bounded):
 
 
 class _GreaterThanEq(_Bounded):
+    """Numbers of at least a bound.
+
+    Args:
+        lower_bound: bound, a number or a tensor.
+    """
     _shown = ("lower_bound",)
 
     def __init__(self, lower_bound: Any) -> None:
@@ -219,6 +262,11 @@ class _GreaterThanEq(_Bounded):
 
 
 class _LessThan(_Bounded):
+    """Numbers below a bound.
+
+    Args:
+        upper_bound: bound, a number or a tensor.
+    """
     _shown = ("upper_bound",)
 
     def __init__(self, upper_bound: Any) -> None:
@@ -229,6 +277,11 @@ class _LessThan(_Bounded):
 
 
 class _Interval(_Bounded):
+    """Numbers of a closed interval.
+
+    Args:
+        lower_bound, upper_bound: numbers or tensors.
+    """
     _shown = ("lower_bound", "upper_bound")
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
@@ -239,6 +292,11 @@ class _Interval(_Bounded):
 
 
 class _HalfOpenInterval(_Interval):
+    """Numbers of an interval without its upper end.
+
+    Args:
+        lower_bound, upper_bound: numbers or tensors.
+    """
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
@@ -248,6 +306,11 @@ def _is_whole(value: Tensor) -> Tensor:
 
 
 class _IntegerInterval(_Interval):
+    """Integers of a closed interval.
+
+    Args:
+        lower_bound, upper_bound: numbers or tensors.
+    """
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
@@ -289,7 +352,11 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Vectors of counts whose sum is `upper_bound`, or less."""
+    """Vectors of counts whose sum is `upper_bound`, or less.
+
+    Args:
+        upper_bound: largest sum.
+    """
 
     is_discrete = True
     event_dim = 1
@@ -395,7 +462,13 @@ class _Several(Constraint):
 
 
 class _Cat(_Several):
-    """The i-th constraint applies to `lengths[i]` elements along a dimension; by default, to one."""
+    """Constraints of parts of a tensor along a dimension.
+
+    Args:
+        cseq: constraints, one per part.
+        dim: dimension of the parts.
+        lengths: size of each part. The default is 1.
+    """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
@@ -416,7 +489,12 @@ class _Cat(_Several):
 
 
 class _Stack(_Several):
-    """The i-th constraint applies to the i-th slice along a dimension."""
+    """Constraints of slices of a tensor along a dimension.
+
+    Args:
+        cseq: constraints, one per slice.
+        dim: dimension of the slices.
+    """
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         super().__init__(cseq, dim)

@@ -22,9 +22,16 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ByProbability, ExponentialFamily):
-    """The density on [0, 1] proportional to p^x (1 - p)^(1 - x), for p = `probs` or with the log odds `logits`.
+    """Continuous Bernoulli distribution: a density on [0, 1] proportional to p^x (1 - p)^(1 - x).
 
     All formulas are quotients that become 0 / 0 at p = 1/2; for p between `lims`, Taylor series are used.
+
+    Args:
+        probs: parameter p, in (0, 1).
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        lims: bounds around 1/2. Taylor series replace the formulas for p between them.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.ContinuousBernoulli(0.5).mean

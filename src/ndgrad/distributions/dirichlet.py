@@ -16,8 +16,15 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Vectors of probabilities. Their mean is proportional to `concentration`; larger concentrations give less
-    variation.
+    """Dirichlet distribution: vectors of probabilities, of mean proportional to `concentration`.
+
+    The density is proportional to the product of `x_i ** (concentration_i - 1)`.
+
+    Args:
+        concentration: positive parameters along the last dimension, one per class. Their sum is large for little
+            variation.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Dirichlet(ndgrad.tensor([1.0, 3.0])).mean

@@ -15,7 +15,7 @@ import ndgrad
 from ndgrad._src.foundations.sizes import Size
 from ndgrad.distributions import constraints
 from ndgrad.distributions.constraints import Constraint
-from ndgrad.distributions.utils import are_all, lazy_property
+from ndgrad.distributions.utils import are_all, inherit_docstrings, lazy_property
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -32,6 +32,12 @@ def require(valid: Tensor, message: Callable[[], str]) -> None:
 class Distribution:
     """A batch of probability distributions. Subclasses define sampling and the density.
 
+    Args:
+        batch_shape: shape of the batch of distributions.
+        event_shape: shape of one sample.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
+
     >>> import ndgrad
     >>> d = ndgrad.distributions.Normal(ndgrad.tensor([0.0, 1.0]), 1.0)
     >>> d.batch_shape, d.event_shape
@@ -43,9 +49,16 @@ class Distribution:
     has_enumerate_support: ClassVar[bool] = False
     _validate_args: bool = __debug__
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        inherit_docstrings(cls)
+
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
         """Set whether new distributions check their parameters and values.
+
+        Args:
+            value: whether they check them.
 
         >>> import ndgrad
         >>> ndgrad.distributions.Distribution.set_default_validate_args(True)
@@ -108,7 +121,11 @@ class Distribution:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
-        """Return the same distribution with its batch expanded, like `Tensor.expand`."""
+        """Return the same distribution with its batch expanded, like `Tensor.expand`.
+
+        Args:
+            batch_shape: new shape of the batch.
+        """
         raise self._missing("expand")
 
     def _expand_parameters(self, cls: type, batch_shape: Sequence[int], _instance: Any) -> Self:
@@ -177,33 +194,70 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples of shape `sample_shape + batch_shape + event_shape`; constants for autograd."""
+        """Return samples, which are constants for autograd.
+
+        Args:
+            sample_shape: shape of the batch of samples.
+
+        Returns:
+            A tensor of shape `sample_shape + batch_shape + event_shape`.
+        """
         with ndgrad.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples that are differentiable in the parameters."""
+        """Return samples that are differentiable in the parameters.
+
+        Args:
+            sample_shape: shape of the batch of samples.
+
+        Returns:
+            A tensor of shape `sample_shape + batch_shape + event_shape`.
+        """
         raise self._missing("rsample")
 
     def sample_n(self, n: int) -> Tensor:
-        """Return `n` samples."""
+        """Return `n` samples.
+
+        Args:
+            n: number of samples.
+        """
         warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the density, or of the probability, of a value."""
+        """Return the logarithm of the density, or of the probability, at a value.
+
+        Args:
+            value: tensor that broadcasts against `batch_shape + event_shape`.
+
+        Returns:
+            A tensor with one number for each value, without the dimensions of an event.
+        """
         raise self._missing("log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of values up to `value`."""
+        """Return the probability of values up to `value`.
+
+        Args:
+            value: tensor that broadcasts against `batch_shape`.
+        """
         raise self._missing("cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the value up to which the probability is `value`."""
+        """Return the quantile: the value up to which the probability is the given one.
+
+        Args:
+            value: probabilities in [0, 1].
+        """
         raise self._missing("icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """Return all values that a sample can have, along a new first dimension."""
+        """Return all values that a sample can have, along a new first dimension.
+
+        Args:
+            expand: whether values are repeated over the batch. Otherwise batch dimensions have size 1.
+        """
         raise self._missing("enumerate_support")
 
     def entropy(self) -> Tensor:

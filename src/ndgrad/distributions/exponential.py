@@ -18,7 +18,14 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Waiting times for events that happen at `rate`.
+    """Exponential distribution: waiting times for events that happen at a rate.
+
+    The density is `rate * exp(-rate * x)` for x of at least 0.
+
+    Args:
+        rate: expected number of events per unit of time, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Exponential(2.0).mean

@@ -20,7 +20,13 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """The quotient of two mean squares, of `df1` and `df2` degrees of freedom.
+    """F distribution: the quotient of two independent mean squares.
+
+    Args:
+        df1: degrees of freedom of the numerator, above 0.
+        df2: degrees of freedom of the denominator, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.FisherSnedecor(1.0, 4.0).mean

@@ -22,7 +22,15 @@ def _standard_gamma(concentration: Tensor) -> Tensor:
 
 
 class Gamma(ExponentialFamily):
-    """The gamma distribution of shape `concentration` and of mean `concentration / rate`.
+    """Gamma distribution, of mean `concentration / rate`.
+
+    The density is proportional to `x ** (concentration - 1) * exp(-rate * x)`.
+
+    Args:
+        concentration: shape, above 0.
+        rate: inverse scale, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Gamma(3.0, 2.0).mean

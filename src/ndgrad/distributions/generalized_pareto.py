@@ -19,8 +19,16 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Excesses over `loc`, with a tail determined by `concentration`: bounded if it is negative, exponential at 0, a
-    power law if it is positive.
+    """Generalised Pareto distribution: excesses over a threshold.
+
+    The probability of values above x is `(1 + c * z) ** (-1 / c)` with `z = (x - loc) / scale`.
+
+    Args:
+        loc: lower end of the samples.
+        scale: scale, above 0.
+        concentration: shape c of the tail: bounded if it is negative, exponential at 0, a power law if it is positive.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean
@@ -79,7 +87,11 @@ class GeneralizedPareto(Distribution):
         return self.icdf(ndgrad.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the probability of values above `value`: -log(1 + c z) / c, or -z for c = 0."""
+        """Return the logarithm of the probability of values above `value`: -log(1 + c z) / c, or -z for c = 0.
+
+        Args:
+            value: tensor that broadcasts against `batch_shape`.
+        """
         if self._validate_args:
             self._validate_sample(value)
         z, exponential = self._z(value), self._is_exponential()
@@ -95,7 +107,11 @@ class GeneralizedPareto(Distribution):
         return ndgrad.where(exponential, -z, power) - ndgrad.log(self.scale)
 
     def log_cdf(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the probability of values up to `value`."""
+        """Return the logarithm of the probability of values up to `value`.
+
+        Args:
+            value: tensor that broadcasts against `batch_shape`.
+        """
         return ndgrad.log1p(-ndgrad.exp(self.log_survival_function(value)))
 
     def cdf(self, value: Tensor) -> Tensor:

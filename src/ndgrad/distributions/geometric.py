@@ -20,7 +20,13 @@ __all__ = ["Geometric"]
 
 
 class Geometric(ByProbability):
-    """The number of failures before the first success of trials that succeed with probability `probs`.
+    """Geometric distribution: the number of failures before the first success.
+
+    Args:
+        probs: probability that a trial succeeds, in (0, 1].
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Geometric(ndgrad.tensor(0.25)).mean
@@ -64,7 +70,14 @@ class Geometric(ByProbability):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return the integer part of an exponential number of rate -log(1 - p)."""
+        """Return the integer part of an exponential number of rate -log(1 - p).
+
+        Args:
+            sample_shape: shape of the batch of samples.
+
+        Returns:
+            A tensor of shape `sample_shape + batch_shape + event_shape`.
+        """
         with ndgrad.no_grad():
             probs = self.probs.expand(self._extended_shape(sample_shape))
             tiny = ndgrad.finfo(probs.dtype).tiny

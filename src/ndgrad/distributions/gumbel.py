@@ -21,7 +21,15 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """The Gumbel distribution, of mode `loc`.
+    """Gumbel distribution: the limit of the maximum of many samples.
+
+    The probability of values up to x is `exp(-exp(-(x - loc) / scale))`.
+
+    Args:
+        loc: mode.
+        scale: scale, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Gumbel(0.0, 1.0).mean

@@ -21,7 +21,12 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(TransformedDistribution):
-    """The absolute values of numbers of the distribution Cauchy(0, `scale`).
+    """Half-Cauchy distribution: absolute values of Cauchy numbers around 0.
+
+    Args:
+        scale: scale of the Cauchy distribution, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.HalfCauchy(1.0).cdf(ndgrad.tensor(1.0))
@@ -68,6 +73,11 @@ class HalfCauchy(TransformedDistribution):
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob: Tensor) -> Tensor:
+        """Return the quantile: the value up to which the probability is the given one.
+
+        Args:
+            prob: probabilities in [0, 1].
+        """
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:

@@ -20,7 +20,12 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(TransformedDistribution):
-    """The absolute values of numbers of the distribution Normal(0, `scale`).
+    """Half-normal distribution: absolute values of normal numbers of mean 0.
+
+    Args:
+        scale: standard deviation of the normal distribution, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.HalfNormal(1.0).mean
@@ -67,6 +72,11 @@ class HalfNormal(TransformedDistribution):
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob: Tensor) -> Tensor:
+        """Return the quantile: the value up to which the probability is the given one.
+
+        Args:
+            prob: probabilities in [0, 1].
+        """
         return self.base_dist.icdf((prob + 1) / 2)
 
     def entropy(self) -> Tensor:

@@ -17,8 +17,13 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """A distribution whose last `reinterpreted_batch_ndims` batch dimensions become part of a sample; log_prob sums
-    over them.
+    """A distribution whose last batch dimensions become part of a sample. `log_prob` sums over them.
+
+    Args:
+        base_distribution: distribution with batch dimensions.
+        reinterpreted_batch_ndims: number of its last batch dimensions that become dimensions of a sample.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.Independent(ndgrad.distributions.Normal(ndgrad.zeros(3), 1.0), 1)

@@ -20,7 +20,13 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """The reciprocals of numbers of the gamma distribution.
+    """Inverse gamma distribution: reciprocals of gamma numbers.
+
+    Args:
+        concentration: shape, above 0.
+        rate: rate of the gamma distribution, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.InverseGamma(3.0, 2.0).mean

@@ -61,8 +61,14 @@ _KL_MEMOIZE: dict[tuple[type, type], Formula | None] = {}
 
 
 def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[F_], F_]:
-    """Return a decorator that registers the divergence of a `type_p` from a `type_q`, and of their subclasses without a
-    more specific function. Any class is accepted, such as the common base class of a library's own distributions.
+    """Return a decorator that registers the divergence between two classes of distributions.
+
+    It also applies to subclasses without a more specific function. Any class is accepted, such as the common base class
+    of a library's own distributions.
+
+    Args:
+        type_p: class of the first distribution.
+        type_q: class of the second distribution.
 
     >>> from ndgrad.distributions import Normal, kl_divergence, register_kl
     >>> class Mine(Normal): pass
@@ -113,7 +119,17 @@ def _find(type_p: type, type_q: type) -> Formula | None:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """Return the divergence of p from q, the mean over samples x of p of log p(x) - log q(x), for each batch element.
+    """Return the Kullback-Leibler divergence of p from q, the mean of log p(x) - log q(x) over samples x of p.
+
+    Args:
+        p: distribution of the samples.
+        q: distribution that is compared with it.
+
+    Returns:
+        A tensor of the shape of the batch.
+
+    Raises:
+        NotImplementedError: if no formula is known for the two classes.
 
     >>> from ndgrad.distributions import Normal, kl_divergence
     >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0))

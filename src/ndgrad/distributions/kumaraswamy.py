@@ -21,7 +21,15 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Numbers of [0, 1] with P(x) = 1 - (1 - x^a)^b, for a = `concentration1` and b = `concentration0`.
+    """Kumaraswamy's distribution on [0, 1], which resembles the beta distribution.
+
+    The probability of values up to x is `1 - (1 - x ** a) ** b`.
+
+    Args:
+        concentration1: parameter a, above 0.
+        concentration0: parameter b, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Kumaraswamy(1.0, 1.0).mean
@@ -79,7 +87,11 @@ class Kumaraswamy(TransformedDistribution):
         return self._moment(2) - self.mean.pow(2)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return log(a b x^(a-1) (1 - x^a)^(b-1)), for which the transforms would give NaN at the ends."""
+        """Return log(a b x^(a-1) (1 - x^a)^(b-1)), for which the transforms would give NaN at the ends.
+
+        Args:
+            value: tensor that broadcasts against `batch_shape`.
+        """
         if self._validate_args:
             self._validate_sample(value)
         a, b = self.concentration1, self.concentration0

@@ -19,7 +19,15 @@ __all__ = ["Laplace"]
 
 
 class Laplace(Distribution):
-    """The Laplace distribution around `loc`, of mean distance `scale`.
+    """Laplace distribution.
+
+    The density is `exp(-|x - loc| / scale) / (2 * scale)`.
+
+    Args:
+        loc: mean.
+        scale: mean distance from `loc`, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Laplace(0.0, 1.0).log_prob(ndgrad.tensor(1.0))
@@ -56,7 +64,14 @@ class Laplace(Distribution):
         return math.sqrt(2) * self.scale
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Apply the inverse of the distribution function to a uniform number between -1 and 1."""
+        """Apply the inverse of the distribution function to a uniform number between -1 and 1.
+
+        Args:
+            sample_shape: shape of the batch of samples.
+
+        Returns:
+            A tensor of shape `sample_shape + batch_shape + event_shape`.
+        """
         u = self.loc.new_empty(self._extended_shape(sample_shape))
         u.uniform_(ndgrad.finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * ndgrad.log1p(-u.abs())

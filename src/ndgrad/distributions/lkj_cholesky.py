@@ -21,8 +21,16 @@ __all__ = ["LKJCholesky"]
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices of `dim` rows whose density is proportional to
-    det(correlation)^(concentration - 1) (Lewandowski, Kurowicka and Joe, 2009); for 1, all are equally likely.
+    """LKJ distribution of Cholesky factors of correlation matrices (Lewandowski, Kurowicka and Joe, 2009).
+
+    The density of a correlation matrix R is proportional to `det(R) ** (eta - 1)`.
+
+    Args:
+        dim: number of rows of a matrix, at least 2.
+        concentration: parameter eta, above 0. For 1 all correlation matrices are equally likely; larger values prefer
+            the identity.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> factor = ndgrad.distributions.LKJCholesky(3, 0.5).sample()
@@ -50,6 +58,9 @@ class LKJCholesky(Distribution):
         """Return samples, built row by row (the onion method). The i elements before the diagonal of row i are a vector
         in the unit ball, with a uniform direction and a squared length of Beta(i / 2, concentration + (dim - 1 - i) /
         2).
+
+        Args:
+            sample_shape: shape of the batch of samples.
         """
         with ndgrad.no_grad():
             shape, dim = self._extended_shape(sample_shape), self.dim
@@ -64,7 +75,11 @@ class LKJCholesky(Distribution):
             return rows + (1 - (rows**2).sum(-1)).clamp(min=tiny).sqrt().diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density, from that of the matrix and the Jacobian of its factor: powers of the diagonal."""
+        """Return the log density, from that of the matrix and the Jacobian of its factor: powers of the diagonal.
+
+        Args:
+            value: Cholesky factors of shape (..., dim, dim).
+        """
         if self._validate_args:
             self._validate_sample(value)
         eta, dim = self.concentration, self.dim

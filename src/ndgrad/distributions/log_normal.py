@@ -18,7 +18,13 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """Numbers whose logarithm is normal, with the mean `loc` and the standard deviation `scale`.
+    """Log-normal distribution: numbers whose logarithm is normal.
+
+    Args:
+        loc: mean of the logarithm.
+        scale: standard deviation of the logarithm, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.LogNormal(0.0, 1.0).mean

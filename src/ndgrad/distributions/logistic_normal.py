@@ -19,7 +19,13 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """n probabilities from n - 1 normal numbers, by stick breaking.
+    """Logistic-normal distribution: n probabilities from n - 1 normal numbers, by stick breaking.
+
+    Args:
+        loc: means of the n - 1 normal numbers along the last dimension.
+        scale: their standard deviations, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.LogisticNormal(ndgrad.zeros(3), ndgrad.ones(3)).event_shape

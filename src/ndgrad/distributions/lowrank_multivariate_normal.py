@@ -35,7 +35,14 @@ def _batch_lowrank_mahalanobis(W: Tensor, D: Tensor, x: Tensor, capacitance_tril
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors of mean `loc` and covariance `cov_factor @ cov_factor.T + diag(cov_diag)`.
+    """Multivariate normal distribution with a covariance of low rank plus a diagonal: W W^T + D.
+
+    Args:
+        loc: means of shape (..., n).
+        cov_factor: matrices W of shape (..., n, rank).
+        cov_diag: positive diagonals D of shape (..., n).
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> factor = ndgrad.tensor([[1.0], [0.0]])

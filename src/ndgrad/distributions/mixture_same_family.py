@@ -17,7 +17,13 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A mixture: `mixture_distribution` chooses a component along the last dimension of the components' batch.
+    """Mixture of distributions of one family.
+
+    Args:
+        mixture_distribution: `Categorical` with the probabilities of the components.
+        component_distribution: distribution whose last batch dimension counts the components.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> from ndgrad.distributions import Categorical, MixtureSameFamily, Normal
@@ -113,9 +119,19 @@ class MixtureSameFamily(Distribution):
         return (probs * (self.component_distribution.variance + apart)).sum(-1 - self._event_ndims)
 
     def cdf(self, x: Tensor) -> Tensor:
+        """Return the probability of values up to `x`.
+
+        Args:
+            x: tensor that broadcasts against `batch_shape`.
+        """
         return (self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs).sum(-1)
 
     def log_prob(self, x: Tensor) -> Tensor:
+        """Return the logarithm of the density, or of the probability, at a value.
+
+        Args:
+            x: tensor that broadcasts against `batch_shape + event_shape`.
+        """
         if self._validate_args:
             self._validate_sample(x)
         parts = self.component_distribution.log_prob(self._pad(x))

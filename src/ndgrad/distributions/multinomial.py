@@ -21,7 +21,14 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(Distribution):
-    """The counts of classes among `total_count` draws.
+    """Multinomial distribution: the counts of classes among several draws.
+
+    Args:
+        total_count: number of draws.
+        probs: weights of the classes along the last dimension, at least 0, which are normalised.
+        logits: logarithms of such weights. Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.Multinomial(10, ndgrad.tensor([1.0, 1.0, 2.0]))

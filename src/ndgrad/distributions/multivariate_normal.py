@@ -50,8 +50,15 @@ def _cholesky_inverse(factor: Tensor) -> Tensor:
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors of mean `loc`, with a covariance given directly, by its inverse (`precision_matrix`) or by its
-    Cholesky factor (`scale_tril`), which all computations use.
+    """Multivariate normal distribution: normal vectors with any covariance.
+
+    Args:
+        loc: means of shape (..., n).
+        covariance_matrix: covariance of shape (..., n, n).
+        precision_matrix: inverse of the covariance.
+        scale_tril: Cholesky factor of the covariance. Exactly one of the three matrices is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.MultivariateNormal(ndgrad.zeros(2), ndgrad.eye(2))

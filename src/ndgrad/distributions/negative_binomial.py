@@ -20,7 +20,14 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(ByProbability):
-    """The number of successes, of probability `probs`, before `total_count` failures; which may be fractional.
+    """Negative binomial distribution: the number of successes before a number of failures.
+
+    Args:
+        total_count: number of failures to wait for, at least 0, which may be fractional.
+        probs: probability that a trial succeeds, in [0, 1).
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.NegativeBinomial(3.0, ndgrad.tensor(0.5)).mean

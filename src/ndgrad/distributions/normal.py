@@ -22,7 +22,15 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Normal(ExponentialFamily):
-    """The normal distribution of mean `loc` and standard deviation `scale`.
+    """Normal distribution.
+
+    The density is `exp(-(x - loc) ** 2 / (2 * scale ** 2)) / (scale * sqrt(2 * pi))`.
+
+    Args:
+        loc: mean.
+        scale: standard deviation, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.Normal(0.0, 1.0)

@@ -19,7 +19,13 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(Distribution):
-    """The one-hot vector of a class.
+    """Categorical distribution whose samples are one-hot vectors.
+
+    Args:
+        probs: weights of the classes along the last dimension, at least 0, which are normalised.
+        logits: logarithms of such weights. Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.OneHotCategorical(ndgrad.tensor([0.0, 1.0])).sample()
@@ -100,6 +106,12 @@ class OneHotCategorical(Distribution):
 class OneHotCategoricalStraightThrough(OneHotCategorical):
     """Same as `OneHotCategorical`; samples have the gradient of the probabilities, a biased estimator.
 
+    Args:
+        probs: weights of the classes along the last dimension, at least 0, which are normalised.
+        logits: logarithms of such weights. Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
+
     >>> import ndgrad
     >>> p = ndgrad.tensor([0.5, 0.5], requires_grad=True)
     >>> ndgrad.distributions.OneHotCategoricalStraightThrough(p).rsample().requires_grad
@@ -109,4 +121,9 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples with the gradient of the probabilities.
+
+        Args:
+            sample_shape: shape of the batch of samples.
+        """
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

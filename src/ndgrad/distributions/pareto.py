@@ -21,7 +21,15 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Numbers above `scale`, with P(x > t) = (scale / t)^alpha.
+    """Pareto distribution: numbers above `scale` with a power law.
+
+    The probability of values above x is `(scale / x) ** alpha`.
+
+    Args:
+        scale: lower end of the samples, above 0.
+        alpha: exponent of the tail, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Pareto(1.0, 3.0).mean

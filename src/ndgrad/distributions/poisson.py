@@ -18,7 +18,14 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """The number of events with the expectation `rate`.
+    """Poisson distribution: the number of independent events.
+
+    The probability of k is `rate ** k * exp(-rate) / k!`.
+
+    Args:
+        rate: expected number of events, at least 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Poisson(2.0).log_prob(ndgrad.tensor(0.0))

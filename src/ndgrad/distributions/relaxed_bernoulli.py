@@ -21,7 +21,15 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
 class LogitRelaxedBernoulli(ByProbability):
-    """The log odds of a relaxed Bernoulli sample: logistic numbers around `logits`, over a temperature."""
+    """The log odds of a relaxed Bernoulli sample: logistic numbers around `logits`, over a temperature.
+
+    Args:
+        temperature: temperature, above 0.
+        probs: probability of 1, in [0, 1].
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
+    """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
@@ -60,8 +68,14 @@ class LogitRelaxedBernoulli(ByProbability):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers between 0 and 1 that approach Bernoulli samples as `temperature` decreases; differentiable in the
-    parameters.
+    """Relaxed Bernoulli distribution on (0, 1), whose samples are differentiable in the parameters.
+
+    Args:
+        temperature: temperature, above 0. Samples approach 0 and 1 as it decreases.
+        probs: probability of 1, in [0, 1].
+        logits: log odds, log(p / (1 - p)). Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.RelaxedBernoulli(ndgrad.tensor(2.0), probs=ndgrad.tensor(0.5))

@@ -22,7 +22,15 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
 class ExpRelaxedCategorical(Distribution):
-    """The logarithms of relaxed classes: the log-softmax of logits with Gumbel noise, divided by a temperature."""
+    """The logarithms of relaxed classes: the log-softmax of logits with Gumbel noise, divided by a temperature.
+
+    Args:
+        temperature: temperature, above 0.
+        probs: weights of the classes along the last dimension, at least 0, which are normalised.
+        logits: logarithms of such weights. Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
+    """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     # A logarithm of probabilities: the sum of exponentials is 1.
@@ -72,7 +80,11 @@ class ExpRelaxedCategorical(Distribution):
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return log((n-1)!) + (n-1) log t + the sum over i of (s_i - logsumexp(s)), with s = logits - t x."""
+        """Return log((n-1)!) + (n-1) log t + the sum over i of (s_i - logsumexp(s)), with s = logits - t x.
+
+        Args:
+            value: logarithms of probabilities along the last dimension.
+        """
         if self._validate_args:
             self._validate_sample(value)
         n = self._categorical._num_events
@@ -84,8 +96,14 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Vectors of probabilities that approach one-hot vectors as `temperature` decreases; differentiable in the
-    parameters.
+    """Relaxed one-hot categorical distribution: vectors of probabilities, differentiable in the parameters.
+
+    Args:
+        temperature: temperature, above 0. Samples approach one-hot vectors as it decreases.
+        probs: weights of the classes along the last dimension, at least 0, which are normalised.
+        logits: logarithms of such weights. Exactly one of `probs` and `logits` is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> d = ndgrad.distributions.RelaxedOneHotCategorical(ndgrad.tensor(0.5), probs=ndgrad.tensor([0.5, 0.5]))

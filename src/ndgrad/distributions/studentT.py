@@ -20,7 +20,16 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """Student's t distribution with `df` degrees of freedom, around `loc`.
+    """Student's t distribution, with heavier tails than the normal distribution.
+
+    The density is proportional to `(1 + z ** 2 / df) ** (-(df + 1) / 2)` with `z = (x - loc) / scale`.
+
+    Args:
+        df: degrees of freedom, above 0.
+        loc: centre.
+        scale: scale, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.StudentT(3.0).variance
@@ -62,7 +71,14 @@ class StudentT(Distribution):
         return ndgrad.where(self.df > 2, variance, ndgrad.where(self.df > 1, math.inf, math.nan))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return a normal number divided by the root of an independent mean square with `df` degrees of freedom."""
+        """Return a normal number divided by the root of an independent mean square with `df` degrees of freedom.
+
+        Args:
+            sample_shape: shape of the batch of samples.
+
+        Returns:
+            A tensor of shape `sample_shape + batch_shape + event_shape`.
+        """
         shape = self._extended_shape(sample_shape)
         x = _standard_normal(shape, self.df.dtype, self.df.device)
         z = Chi2(self.df, validate_args=False).rsample(sample_shape)

@@ -25,6 +25,12 @@ class TransformedDistribution(Distribution):
 
     With y = T(x), log p(y) = log p(x) - log |det dy/dx|.
 
+    Args:
+        base_distribution: distribution of x.
+        transforms: transform, or list of transforms of which the first is applied first.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
+
     >>> import ndgrad
     >>> from ndgrad.distributions import ExpTransform, Normal, TransformedDistribution
     >>> TransformedDistribution(Normal(0.0, 1.0), ExpTransform()).log_prob(ndgrad.tensor(1.0))

@@ -42,7 +42,10 @@ __all__ = [
 
 
 class ExpTransform(Transform):
-    """y = exp(x)
+    """Map x to exp(x).
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.ExpTransform()(ndgrad.tensor(0.0))
     tensor(1.)
@@ -67,7 +70,11 @@ class ExpTransform(Transform):
 
 
 class PowerTransform(Transform):
-    """y = x ** exponent, of positive numbers.
+    """Map positive numbers to a power of them, `x ** exponent`.
+
+    Args:
+        exponent: exponent, a number or a tensor that broadcasts.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.PowerTransform(2.0)(ndgrad.tensor(3.0))
     tensor(9.)
@@ -114,7 +121,10 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
 
 
 class SigmoidTransform(Transform):
-    """y = 1 / (1 + exp(-x)), x = logit(y)
+    """Map x to 1 / (1 + exp(-x)). The inverse is the logit.
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.SigmoidTransform()(ndgrad.tensor(0.0))
     tensor(0.5000)
@@ -141,7 +151,10 @@ class SigmoidTransform(Transform):
 
 
 class SoftplusTransform(Transform):
-    """y = log(1 + exp(x))
+    """Map x to log(1 + exp(x)).
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.SoftplusTransform()(ndgrad.tensor(0.0))
     tensor(0.6931)
@@ -166,7 +179,10 @@ class SoftplusTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """y = tanh(x). Use `cache_size=1` to invert samples: far from 0, the inverse loses their digits.
+    """Map x to tanh(x). Use `cache_size=1` to invert samples: far from 0, the inverse loses their digits.
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.TanhTransform()(ndgrad.tensor(0.0))
     tensor(0.)
@@ -196,7 +212,10 @@ def _log_sech_squared(x: Tensor) -> Tensor:
 
 
 class AbsTransform(Transform):
-    """y = |x|; the inverse returns the positive solution.
+    """Map x to |x|. The inverse returns the positive solution.
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.AbsTransform()(ndgrad.tensor(-1.0))
     tensor(1.)
@@ -216,7 +235,13 @@ class AbsTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale * x
+    """Map x to `loc + scale * x`.
+
+    Args:
+        loc: shift, a number or a tensor.
+        scale: factor, a number or a tensor, not 0.
+        event_dim: number of dimensions of a value: 0 for numbers, 1 for vectors and so on.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.AffineTransform(1.0, 2.0)(ndgrad.tensor(3.0))
     tensor(7.)
@@ -292,7 +317,11 @@ def _all_equal(a: Parameter, b: Parameter) -> bool:
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = distribution.cdf(x): the probability integral transform.
+    """Map x to distribution.cdf(x): the probability integral transform.
+
+    Args:
+        distribution: distribution with `cdf`, and with `icdf` for the inverse.
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> from ndgrad.distributions import CumulativeDistributionTransform, Normal
     >>> CumulativeDistributionTransform(Normal(0.0, 1.0))(ndgrad.tensor(0.0))
@@ -330,8 +359,12 @@ class CumulativeDistributionTransform(Transform):
 
 
 class SoftmaxTransform(Transform):
-    """y = exp(x) / sum(exp(x)), along the last dimension; the inverse is log(y). Not bijective: the same shift of all
-    elements changes nothing.
+    """Map vectors to probabilities, exp(x) / sum(exp(x)) along the last dimension. The inverse is log(y).
+
+    The map is not bijective: the same shift of all elements changes nothing.
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.SoftmaxTransform()(ndgrad.tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
@@ -368,6 +401,9 @@ class StickBreakingTransform(Transform):
     """Map n - 1 real numbers to n probabilities: the sigmoid of each is the share broken off the rest of a stick. An
     offset makes 0 give equal parts.
 
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
+
     >>> ndgrad.distributions.StickBreakingTransform()(ndgrad.zeros(2))
     tensor([0.3333, 0.3333, 0.3333])
     """
@@ -396,7 +432,12 @@ class StickBreakingTransform(Transform):
         return parts.log() - left.log() + follow.log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log |det dy/dx|. The Jacobian is triangular, with y_i (1 - sigmoid) on its diagonal."""
+        """Return log |det dy/dx|. The Jacobian is triangular, with y_i (1 - sigmoid) on its diagonal.
+
+        Args:
+            x: vectors of the domain.
+            y: their images.
+        """
         x = self._centre(x)
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
@@ -417,6 +458,9 @@ class CorrCholeskyTransform(Transform):
 
     The hyperbolic tangents of the numbers are partial correlations r below the diagonal: each takes its share of the
     remaining norm of its row, y_ij = r_ij sqrt(1 - sum over k < j of y_ik^2).
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.CorrCholeskyTransform()(ndgrad.zeros(1))
     tensor([[1., 0.],
@@ -440,7 +484,12 @@ class CorrCholeskyTransform(Transform):
         return (r.log1p() - (-r).log1p()) / 2  # artanh
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log |det dy/dx|. dy_ij/dr_ij is the root of the remaining norm for j > 0, and dr/dx is 1 - r^2."""
+        """Return log |det dy/dx|. dy_ij/dr_ij is the root of the remaining norm for j > 0, and dr/dx is 1 - r^2.
+
+        Args:
+            x: vectors of the domain.
+            y: their images.
+        """
         left = 1 - (y * y).cumsum(-1)
         rows = 0.5 * tril_matrix_to_vec(left, diag=-2).log().sum(-1)
         return rows + _log_sech_squared(x).sum(-1)
@@ -466,6 +515,9 @@ class CorrCholeskyTransform(Transform):
 class LowerCholeskyTransform(Transform):
     """The lower triangle of a matrix, with the exponential of its diagonal.
 
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
+
     >>> ndgrad.distributions.LowerCholeskyTransform()(ndgrad.ones(2, 2))
     tensor([[2.7183, 0.0000],
             [1.0000, 2.7183]])
@@ -486,6 +538,9 @@ class LowerCholeskyTransform(Transform):
 
 class PositiveDefiniteTransform(Transform):
     """Map a matrix to a positive definite one, whose Cholesky factor comes from LowerCholeskyTransform.
+
+    Args:
+        cache_size: 1 keeps the last pair of x and y, so that the inverse of the last result is exact; 0 keeps none.
 
     >>> ndgrad.distributions.PositiveDefiniteTransform()(ndgrad.zeros(2, 2))
     tensor([[1., 0.],

@@ -19,7 +19,13 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Equally likely numbers in [low, high).
+    """Uniform distribution on [low, high).
+
+    Args:
+        low: lower end, which is included.
+        high: upper end, which is excluded, above `low`.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Uniform(1.0, 3.0).log_prob(ndgrad.tensor(2.0)).exp()

@@ -5,6 +5,7 @@ as vectors.
 from __future__ import annotations
 
 import functools
+import inspect
 import numbers
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -37,6 +38,9 @@ T = TypeVar("T")
 
 def broadcast_all(*values: Parameter) -> tuple[Tensor, ...]:
     """Return numbers and tensors as tensors of one shape. A number gets the dtype of the other tensors.
+
+    Args:
+        *values: numbers and tensors.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.broadcast_all(ndgrad.tensor([1.0, 2.0]), 3)
@@ -74,7 +78,11 @@ def either(probs: Parameter | None, logits: Parameter | None) -> tuple[str, Any]
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Return probabilities from logits: log odds (`is_binary`), or logarithms of weights along the last dimension.
+    """Return probabilities from logits.
+
+    Args:
+        logits: log odds, or logarithms of weights along the last dimension.
+        is_binary: whether logits are log odds.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.logits_to_probs(ndgrad.tensor([0.0, 0.0]))
@@ -86,6 +94,9 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
 def clamp_probs(probs: Tensor) -> Tensor:
     """Clamp probabilities away from 0 and 1, so that their logits are finite.
 
+    Args:
+        probs: probabilities.
+
     >>> import ndgrad
     >>> ndgrad.distributions.utils.clamp_probs(ndgrad.tensor([0.0, 0.5], dtype=ndgrad.float64))
     tensor([2.2204e-16, 5.0000e-01], dtype=ndgrad.float64)
@@ -95,7 +106,11 @@ def clamp_probs(probs: Tensor) -> Tensor:
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Return logits of probabilities, clamped to be finite: log odds (`is_binary`), or logarithms.
+    """Return logits of probabilities, clamped to be finite.
+
+    Args:
+        probs: probabilities.
+        is_binary: whether logits are log odds. Otherwise they are logarithms.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.probs_to_logits(ndgrad.tensor([0.75]), is_binary=True)
@@ -110,6 +125,9 @@ class lazy_property(Generic[T]):
 
     A value that belongs to a transform or to a function that is being compiled is not cached, since it is meaningless
     afterwards.
+
+    Args:
+        wrapped: method that computes the value.
     """
 
     def __init__(self, wrapped: Callable[[Any], T]) -> None:
@@ -142,6 +160,17 @@ def are_all(passed: Tensor) -> bool:
     return values is None or bool(values.all())
 
 
+# ----- docstrings -----------------------------------------------------------------------------------------------------
+
+
+def inherit_docstrings(cls: type) -> None:
+    """Give each public method without a docstring that of the method which it overrides."""
+    for name, method in vars(cls).items():
+        if inspect.isfunction(method) and method.__doc__ is None and not name.startswith("_"):
+            overridden = (vars(base).get(name) for base in cls.__mro__[1:])
+            method.__doc__ = next((text for m in overridden if (text := getattr(m, "__doc__", None))), None)
+
+
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +194,10 @@ def inf_like(value: Tensor) -> Tensor:
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     """Return the elements of a matrix on and below a diagonal, row by row.
 
+    Args:
+        mat: square matrices in the last two dimensions.
+        diag: number of the diagonal; 0 is the main one, and negative ones lie below.
+
     >>> import ndgrad
     >>> ndgrad.distributions.utils.tril_matrix_to_vec(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([1., 3., 4.])
@@ -178,6 +211,13 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """Return the square matrix with a vector's elements on and below a diagonal, row by row, and 0 elsewhere.
+
+    Args:
+        vec: vectors along the last dimension, of the length of such a triangle.
+        diag: number of the diagonal; 0 is the main one, and negative ones lie below.
+
+    Raises:
+        RuntimeError: if no triangle has this number of elements.
 
     >>> import ndgrad
     >>> ndgrad.distributions.utils.vec_to_tril_matrix(ndgrad.tensor([1.0, 2.0, 3.0]))

@@ -20,8 +20,16 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles around `loc`, closer for a larger `concentration`. Samples lie in [-pi, pi], and are not differentiable in
-    the parameters.
+    """Von Mises distribution: angles around a mean.
+
+    The density is proportional to `exp(concentration * cos(x - loc))`. Samples lie in [-pi, pi], and are not
+    differentiable in the parameters.
+
+    Args:
+        loc: mean angle, in radians.
+        concentration: concentration around `loc`, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.VonMises(ndgrad.tensor(0.5), ndgrad.tensor(2.0)).mean

@@ -20,7 +20,15 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Numbers with P(x > t) = exp(-(t / scale)^concentration).
+    """Weibull distribution: lifetimes.
+
+    The probability of values up to x is `1 - exp(-(x / scale) ** k)`.
+
+    Args:
+        scale: scale, above 0.
+        concentration: shape k, above 0.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Weibull(2.0, 1.0).mean

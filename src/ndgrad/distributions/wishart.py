@@ -26,8 +26,17 @@ _LOG_2 = math.log(2)
 
 
 class Wishart(ExponentialFamily):
-    """The sum of `df` products x x^T of normal vectors, whose covariance is given directly, by its inverse or by its
-    Cholesky factor; `df` may be fractional.
+    """Wishart distribution: random covariance matrices, of mean `df` times the given covariance.
+
+    A sample is the sum of `df` products x x^T of normal vectors with this covariance.
+
+    Args:
+        df: degrees of freedom, above n - 1, which may be fractional.
+        covariance_matrix: covariance V of shape (..., n, n).
+        precision_matrix: inverse of the covariance.
+        scale_tril: Cholesky factor of the covariance. Exactly one of the three matrices is given.
+        validate_args: whether parameters and values are checked. The default is that of
+            `Distribution.set_default_validate_args`.
 
     >>> import ndgrad
     >>> ndgrad.distributions.Wishart(ndgrad.tensor(3.0), ndgrad.eye(2)).mean
@@ -134,11 +143,16 @@ class Wishart(ExponentialFamily):
         return self._df() * (V.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: int | None = None) -> Tensor:
-        """Return samples by Bartlett's decomposition: L A A^T L^T with normal numbers below the diagonal of A, and on
-        it roots of chi-squared numbers of df, df - 1, ... degrees of freedom.
+        """Return samples that are differentiable in the parameters, by Bartlett's decomposition.
 
-        Close to df = ndim - 1, rounding makes some samples singular; these are drawn again, up to
-        `max_try_correction` times (by default 3 in up to three dimensions, else 10).
+        A sample is L A A^T L^T with normal numbers below the diagonal of A, and on it roots of chi-squared numbers of
+        df, df - 1, ... degrees of freedom. Close to df = n - 1 rounding makes some samples singular, which are drawn
+        again.
+
+        Args:
+            sample_shape: shape of the batch of samples.
+            max_try_correction: largest number of such repetitions. The default is 3 in up to three dimensions, and 10
+                otherwise.
         """
         shape = tuple(sample_shape)
         sample = self._bartlett(shape)

@@ -37,10 +37,15 @@ class _DimHint:
 
 
 class Dim:
-    """A named size of exported programs. Arguments that share it have equal sizes.
+    """Named size of exported programs. Arguments that share it have equal sizes.
 
     `2 * batch + 1` is a size derived from it. `Dim.AUTO` and `Dim.DYNAMIC` are open sizes without a name, and
     `Dim.STATIC` is a fixed one.
+
+    Args:
+        name: name of the size, an identifier.
+        min: smallest size. The default is 0.
+        max: largest size. The default is no limit.
 
     >>> from ndgrad.export import Dim
     >>> batch = Dim("batch", min=2, max=64)
@@ -107,6 +112,11 @@ def _as_int(other: Any) -> int:
 def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
     """Return several sizes with the same bounds.
 
+    Args:
+        names: names of the sizes.
+        min: smallest size. The default is 0.
+        max: largest size. The default is no limit.
+
     >>> from ndgrad.export import dims
     >>> dims("height", "width")
     (Dim('height', min=0), Dim('width', min=0))
@@ -139,7 +149,13 @@ class ShapesCollection:
         return len(self._shapes)
 
     def dynamic_shapes(self, m: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Any:
-        """Return the specification in the structure of the arguments."""
+        """Return the specification in the structure of the arguments.
+
+        Args:
+            m: accepted as in torch; has no effect, because the structure is that of the arguments.
+            args: arguments of the call.
+            kwargs: keyword arguments of the call.
+        """
 
         def find(tree: Any) -> Any:
             if isinstance(tree, Variable):

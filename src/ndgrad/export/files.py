@@ -199,6 +199,12 @@ def save(
 ) -> None:
     """Write an exported program to a file, by convention `.pt2`: text and tensors, in a format of ndgrad.
 
+    Args:
+        ep: program to write.
+        f: path, or file that is open for bytes.
+        extra_files: further texts to write, by name.
+        opset_version: must be empty: ops have one version.
+
     >>> import io, ndgrad
     >>> program = ndgrad.export.export(ndgrad.nn.Linear(3, 2), (ndgrad.ones(4, 3),))
     >>> file = io.BytesIO()
@@ -311,6 +317,11 @@ def load(
     expected_opset_version: dict[str, int] | None = None,
 ) -> ExportedProgram:
     """Return an exported program that `save` wrote. No code of the file runs.
+
+    Args:
+        f: path, or file that is open for bytes.
+        extra_files: dict with names of texts to read. They become its values.
+        expected_opset_version: must be empty: ops have one version.
 
     >>> import io, ndgrad
     >>> file = io.BytesIO()

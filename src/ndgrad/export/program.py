@@ -122,7 +122,19 @@ def _fail(condition: str, found: Any) -> None:
 
 
 class ExportedProgram:
-    """A program exported from a module. `module()` runs it.
+    """Program exported from a module. `module()` runs it.
+
+    Args:
+        graph: graph of ops.
+        graph_signature: meanings of the graph's inputs and outputs.
+        state_dict: parameters and buffers by name.
+        constants: other tensors by name.
+        leaves: names, shapes and dtypes of the arguments' leaves.
+        symbols: open sizes by name.
+        sizes: dimensions of arguments that are open.
+        names: names of the arguments.
+        call_spec: structures of arguments and results.
+        example_inputs: arguments and keyword arguments of the export.
 
     >>> import ndgrad
     >>> program = ndgrad.export.export(ndgrad.nn.Linear(3, 2), (ndgrad.ones(4, 3),))
@@ -213,6 +225,9 @@ class ExportedProgram:
     def module(self, check_guards: bool = True) -> GraphModule:
         """Return the program as a module with parameters and buffers of its own names. Arguments are checked, unless
         `check_guards` is False; buffers are updated as in the original.
+
+        Args:
+            check_guards: whether calls check shapes and dtypes of their arguments.
         """
         graph = Graph()
         nodes: dict[Node, Any] = {}
@@ -267,6 +282,10 @@ class ExportedProgram:
     ) -> ExportedProgram:
         """Return the program with ops replaced by their definitions: by functions of tensors in `decomp_table` (op ->
         function), or, without a table, by the bodies of all composite ops.
+
+        Args:
+            decomp_table: functions in the place of ops. The default is the bodies of all composite ops.
+            decompose_custom_triton_ops: must be False.
         """
         if decompose_custom_triton_ops:
             raise NotImplementedError("there are no Triton ops to decompose [nd-unsupported]")
@@ -350,6 +369,15 @@ def export(
 
     The module runs on the given arguments. Branches on values of tensors, and random draws, are refused.
     `dynamic_shapes` names sizes that stay open: for each argument a dict of dimensions, or one entry per dimension.
+
+    Args:
+        mod: module or function to export.
+        args: example arguments.
+        kwargs: example keyword arguments.
+        dynamic_shapes: sizes that stay open: for each argument a dict of dimensions, or one entry per dimension.
+        strict: accepted as in torch; has no effect, because functions are traced in one way.
+        preserve_module_call_signature: must be empty.
+        prefer_deferred_runtime_asserts_over_guards: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> from ndgrad.export import Dim, export

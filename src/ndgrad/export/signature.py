@@ -79,7 +79,13 @@ def _value(arg: Any) -> Any:
 
 @dataclass(frozen=True)
 class ExportBackwardSignature:
-    """Gradients of a graph with a loss. Exported graphs are forward graphs, so there are none."""
+    """Gradients of a graph with a loss. Exported graphs are forward graphs, so there are none.
+
+    Args:
+        gradients_to_parameters: parameters by the names of gradients.
+        gradients_to_user_inputs: inputs by the names of gradients.
+        loss_output: name of the loss.
+    """
 
     gradients_to_parameters: dict[str, str]
     gradients_to_user_inputs: dict[str, str]
@@ -88,7 +94,12 @@ class ExportBackwardSignature:
 
 @dataclass
 class ExportGraphSignature:
-    """Inputs and outputs of an exported graph, in order."""
+    """Inputs and outputs of an exported graph, in order.
+
+    Args:
+        input_specs: meanings of the inputs.
+        output_specs: meanings of the outputs.
+    """
 
     input_specs: list[InputSpec] = field(default_factory=list)
     output_specs: list[OutputSpec] = field(default_factory=list)

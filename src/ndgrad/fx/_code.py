@@ -125,7 +125,11 @@ class _Namespace:
 
 @dataclass
 class PythonCode:
-    """Code of a graph: its text, and the global variables that it needs.
+    """Code of a graph, and the global variables that it needs.
+
+    Args:
+        src: text of the function.
+        globals: global variables of the function.
 
     >>> import ndgrad
     >>> code = ndgrad.fx.symbolic_trace(lambda x: x + 1).graph.python_code("self")
@@ -302,21 +306,38 @@ class CodeGen:
         self._func_name = "forward"
 
     def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str) -> str:
-        """Return the line that starts the function. `free_vars` are its parameters, with annotations and defaults."""
+        """Return the line that starts the function. `free_vars` are its parameters, with annotations and defaults.
+
+        Args:
+            free_vars: parameters of the function, with annotations and defaults.
+            maybe_return_annotation: text of the return annotation, or an empty text.
+        """
         if not free_vars or free_vars[0].split(" ")[0] != "self":
             free_vars.insert(0, "self")
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
     def generate_output(self, output_args: str) -> str:
-        """Return the statement that returns the result, given as an expression."""
+        """Return the statement that returns the result, given as an expression.
+
+        Args:
+            output_args: expression of the result.
+        """
         return f"return {output_args}"
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the values of the placeholders for the arguments of a call."""
+        """Return the values of the placeholders for the arguments of a call.
+
+        Args:
+            args: arguments of a call.
+        """
         return args
 
     def process_outputs(self, outputs: Any) -> Any:
-        """Return the result of a call for the value of the output node."""
+        """Return the result of a call for the value of the output node.
+
+        Args:
+            outputs: value of the output node.
+        """
         return outputs
 
     def additional_globals(self) -> list[tuple[str, Any]]:

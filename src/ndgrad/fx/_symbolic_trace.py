@@ -86,7 +86,12 @@ _proxyable_classes: dict[type[Any], None] = {}
 
 
 class ProxyableClassMeta(type):
-    """Metaclass: objects that are made with proxies during a trace are recorded as a call of the class.
+    """Metaclass of objects that a trace records, if they are made with proxies, as a call of the class.
+
+    Args:
+        name: name of the class.
+        bases: bases of the class.
+        attrs: attributes of the class.
 
     >>> import ndgrad
     >>> class Pair(metaclass=ndgrad.fx.ProxyableClassMeta):
@@ -117,10 +122,12 @@ def _assert_is_none(value: Any, msg: str) -> None:
 
 
 class Tracer(TracerBase):
-    """Records functions and modules as graphs. Subclasses choose leaves and the form of arguments.
+    """Recorder of functions and modules as graphs. Subclasses choose leaves and the form of arguments.
 
-    `autowrap_modules` and `autowrap_functions` are recorded as single calls, as with `wrap`. With
-    `param_shapes_constant`, shapes of parameters are constants of the trace, so code may branch on them.
+    Args:
+        autowrap_modules: Python modules whose functions are recorded as single calls, as with `wrap`.
+        autowrap_functions: functions that are recorded as single calls.
+        param_shapes_constant: whether shapes of parameters are constants of the trace, so that code may branch on them.
 
     >>> import ndgrad
     >>> class Deep(ndgrad.fx.Tracer):
@@ -162,12 +169,21 @@ class Tracer(TracerBase):
     # ----- choices of subclasses -----
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """True if calls of a module are single nodes: by default, those of `nn`, except Sequential."""
+        """True if calls of a module are single nodes: by default, those of `nn`, except Sequential.
+
+        Args:
+            m: module that is called.
+            module_qualified_name: its path in the root.
+        """
         own = m.__module__.startswith(("ndgrad.nn", "ndgrad.ao.nn"))
         return own and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
-        """Return the path of a module in the root."""
+        """Return the path of a module in the root.
+
+        Args:
+            mod: module of the root.
+        """
         if self.submodule_paths:
             path = self.submodule_paths.get(mod)
             if path is None:
@@ -187,7 +203,14 @@ class Tracer(TracerBase):
     def call_module(
         self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Record the call of a module: as one node if it is a leaf, else by running `forward`."""
+        """Record the call of a module: as one node if it is a leaf, else by running `forward`.
+
+        Args:
+            m: module that is called.
+            forward: function that runs its forward.
+            args: arguments of the call.
+            kwargs: keyword arguments of the call.
+        """
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):
             number = self.num_calls[path]
@@ -202,7 +225,13 @@ class Tracer(TracerBase):
                 self.module_stack.pop(key, None)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """Return the value of a module's attribute during the trace: a proxy for a parameter."""
+        """Return the value of a module's attribute during the trace: a proxy for a parameter.
+
+        Args:
+            attr: name of the attribute.
+            attr_val: its value.
+            parameter_proxy_cache: proxies of parameters so far, by path.
+        """
         if isinstance(attr_val, Parameter):
             for name, parameter in self.root.named_parameters():
                 if attr_val is parameter:
@@ -225,7 +254,11 @@ class Tracer(TracerBase):
         )
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """Return an unused name of the root: the prefix and a number."""
+        """Return an unused name of the root: the prefix and a number.
+
+        Args:
+            prefix: beginning of the name.
+        """
         while True:
             name = f"{prefix}{self._names[prefix]}"
             self._names[prefix] += 1
@@ -233,7 +266,11 @@ class Tracer(TracerBase):
                 return name
 
     def create_arg(self, a: Any) -> Argument:
-        """Return a value as an argument of a node. Tensors become reads of an attribute of the root."""
+        """Return a value as an argument of a node. Tensors become reads of an attribute of the root.
+
+        Args:
+            a: Python value.
+        """
         if isinstance(a, Parameter):
             name = next((n for n, p in self.root.named_parameters() if p is a), None)
             if name is None:
@@ -266,6 +303,10 @@ class Tracer(TracerBase):
 
     def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
         """Return the graph of a module or function. `concrete_args` fixes arguments, by name.
+
+        Args:
+            root: module or function to trace.
+            concrete_args: values of fixed arguments, by name.
 
         >>> import ndgrad
         >>> print(ndgrad.fx.Tracer().trace(lambda x, n: x if n > 2 else -x, {"n": 3}))
@@ -351,7 +392,13 @@ class Tracer(TracerBase):
         is_module: bool,
         concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> tuple[Any, list[Any]]:
-        """Add placeholders for the parameters of a function; return the function to call and its arguments."""
+        """Add placeholders for the parameters of a function; return the function to call and its arguments.
+
+        Args:
+            root_fn: function to trace.
+            is_module: whether the first parameter is the module.
+            concrete_args: values of fixed arguments, by name or in order.
+        """
         inner = inspect.unwrap(root_fn)
         code: CodeType = inner.__code__
         total = code.co_argcount + code.co_kwonlyargcount
@@ -546,6 +593,9 @@ def wrap(fn_or_name: str | F) -> Any:
     """Record calls of a global function as one node instead of tracing into it. Call it at the top level of a module,
     with the function or its name; usable as a decorator.
 
+    Args:
+        fn_or_name: global function, or its name.
+
     >>> import ndgrad
     >>> ndgrad.fx.wrap("len")  # doctest: +SKIP
     """
@@ -578,7 +628,9 @@ def symbolic_trace(
 ) -> GraphModule:
     """Return a module that runs the recorded graph of a module or function.
 
-    `concrete_args` fixes arguments by name, so that the function may branch on them.
+    Args:
+        root: module or function to trace.
+        concrete_args: values of fixed arguments, by name or in order. The function may branch on them.
 
     >>> import ndgrad
     >>> traced = ndgrad.fx.symbolic_trace(lambda x, flag: x.sin() if flag else x.cos(), concrete_args={"flag": True})

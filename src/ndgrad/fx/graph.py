@@ -85,6 +85,11 @@ class _node_list:  # torch's name
 class Graph:
     """Operations in order, from placeholders to the output.
 
+    Args:
+        owning_module: module whose graph it is.
+        tracer_cls: class of the tracer that recorded it.
+        tracer_extras: further arguments of the tracer.
+
     >>> import ndgrad
     >>> graph = ndgrad.fx.Graph()
     >>> x = graph.placeholder("x")
@@ -151,6 +156,12 @@ class Graph:
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """Return the nodes of an op, in order; with `target`, those of that target.
 
+        Args:
+            op: kind of the node: `"placeholder"`, `"get_attr"`, `"call_function"`, `"call_method"`, `"call_module"` or
+                `"output"`.
+            target: target of the nodes. Required for `"call_function"`.
+            sort: accepted as in torch; has no effect, because nodes are always in order.
+
         >>> import ndgrad
         >>> graph = ndgrad.fx.symbolic_trace(lambda x: ndgrad.relu(ndgrad.relu(x))).graph
         >>> graph.find_nodes(op="call_function", target=ndgrad.relu)
@@ -176,6 +187,15 @@ class Graph:
     ) -> Node:
         """Add a node at the insert point. `name` is changed where it is taken.
 
+        Args:
+            op: kind of the node: `"placeholder"`, `"get_attr"`, `"call_function"`, `"call_method"`, `"call_module"` or
+                `"output"`.
+            target: function, name of a method, or path of a module or value.
+            args: arguments, in which nodes stand for their results.
+            kwargs: keyword arguments.
+            name: name of the node. It is changed if it is taken. The default comes from the target.
+            type_expr: type annotation of the result.
+
         >>> import ndgrad
         >>> ndgrad.fx.Graph().create_node("placeholder", "x")
         x
@@ -199,6 +219,11 @@ class Graph:
     def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = ...) -> Node:
         """Add an input. `*args` and `**kwargs` are names of the rest of the arguments.
 
+        Args:
+            name: name of the input.
+            type_expr: type annotation of the result.
+            default_value: default of the input. `...` means none.
+
         >>> import ndgrad
         >>> ndgrad.fx.Graph().placeholder("x", default_value=1.0).args
         (1.0,)
@@ -208,6 +233,10 @@ class Graph:
 
     def get_attr(self, qualified_name: str, type_expr: Any | None = None) -> Node:
         """Add a read of a parameter, buffer or other value of the module.
+
+        Args:
+            qualified_name: path of the value in the module.
+            type_expr: type annotation of the result.
 
         >>> import ndgrad
         >>> ndgrad.fx.Graph().get_attr("layer.weight")
@@ -229,6 +258,12 @@ class Graph:
         type_expr: Any | None = None,
     ) -> Node:
         """Add a call of the module at a path.
+
+        Args:
+            module_name: path of the module.
+            args: arguments, in which nodes stand for their results.
+            kwargs: keyword arguments.
+            type_expr: type annotation of the result.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
@@ -252,6 +287,12 @@ class Graph:
     ) -> Node:
         """Add a call of a method of the first argument.
 
+        Args:
+            method_name: name of the method.
+            args: object, followed by the arguments of the method.
+            kwargs: keyword arguments.
+            type_expr: type annotation of the result.
+
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
         >>> graph.call_method("sum", (graph.placeholder("x"), 0)).target
@@ -269,6 +310,13 @@ class Graph:
     ) -> Node:
         """Add a call of a function.
 
+        Args:
+            the_function: function to call.
+            args: arguments, in which nodes stand for their results.
+            kwargs: keyword arguments.
+            type_expr: type annotation of the result.
+            name: name of the node. It is changed if it is taken. The default comes from the target.
+
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
         >>> graph.call_function(ndgrad.relu, (graph.placeholder("x"),))
@@ -279,6 +327,10 @@ class Graph:
     def output(self, result: Argument, type_expr: Any | None = None) -> Node:
         """Add the output, which may nest nodes in containers.
 
+        Args:
+            result: node, or containers of nodes.
+            type_expr: type annotation of the result.
+
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
         >>> graph.output({"x": graph.placeholder("x")}).args
@@ -288,6 +340,10 @@ class Graph:
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
         """Add a copy of a node of any graph. `arg_transform` maps its arguments to nodes of this graph.
+
+        Args:
+            node: node of any graph.
+            arg_transform: function from nodes in its arguments to nodes of this graph.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
@@ -304,7 +360,10 @@ class Graph:
     ) -> Argument | tuple[Argument, Node] | None:
         """Add copies of all nodes of another graph except the output; return its result as nodes of this graph.
 
-        `val_map` maps nodes of `g` to nodes of this graph. The copies are added to it.
+        Args:
+            g: graph to copy.
+            val_map: nodes of this graph for nodes of `g`. The copies are added to it.
+            return_output_node: whether the output node of `g` is returned too.
 
         >>> import ndgrad
         >>> graph, other = ndgrad.fx.Graph(), ndgrad.fx.symbolic_trace(lambda x: x + 1).graph
@@ -358,6 +417,9 @@ class Graph:
     def inserting_before(self, n: Node | None = None) -> _InsertPoint:
         """Make new nodes go before a node, or to the start; as a context manager, until its end.
 
+        Args:
+            n: node of this graph. None means the start.
+
         >>> import ndgrad
         >>> graph = ndgrad.fx.symbolic_trace(lambda x: x + 1).graph
         >>> with graph.inserting_before(graph.output_node()):
@@ -372,6 +434,9 @@ class Graph:
 
     def inserting_after(self, n: Node | None = None) -> _InsertPoint:
         """Make new nodes go after a node, or to the end; as a context manager, until its end.
+
+        Args:
+            n: node of this graph. None means the end.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.symbolic_trace(lambda x: x + 1).graph
@@ -391,6 +456,9 @@ class Graph:
 
     def erase_node(self, to_erase: Node) -> None:
         """Remove a node that no other node reads.
+
+        Args:
+            to_erase: node to remove.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.symbolic_trace(lambda x: x).graph
@@ -417,6 +485,9 @@ class Graph:
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Remove the nodes that neither are read nor have side effects; True if there were any.
+
+        Args:
+            is_impure_node: function that returns whether a node must stay. The default is `Node.is_impure`.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.symbolic_trace(lambda x: (x + 1, x * 2)[0]).graph
@@ -504,6 +575,9 @@ class Graph:
     def set_codegen(self, codegen: CodeGen) -> None:
         """Let another `CodeGen` write the code of this graph.
 
+        Args:
+            codegen: writer of code.
+
         >>> import ndgrad
         >>> ndgrad.fx.Graph().set_codegen(ndgrad.fx.CodeGen())
         """
@@ -519,7 +593,8 @@ class Graph:
     def on_generate_code(self, make_transformer: Callable[[Any], Callable[[list[str]], list[str]]]) -> Any:
         """Register a function of the lines of generated code; as a context manager, until its end.
 
-        `make_transformer` gets the current one, or None, and returns the new one.
+        Args:
+            make_transformer: function from the current transformer, or None, to the new one.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: x + 1)
@@ -533,17 +608,31 @@ class Graph:
         return self._restoring_transformer(old)
 
     def process_inputs(self, *args: Any) -> Any:
-        """Return the values of the placeholders for the arguments of a call."""
+        """Return the values of the placeholders for the arguments of a call.
+
+        Args:
+            args: arguments of a call.
+        """
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Return the result of a call for the value of the output."""
+        """Return the result of a call for the value of the output.
+
+        Args:
+            out: value of the output.
+        """
         return self._codegen.process_outputs(out)
 
     def python_code(
         self, root_module: str, *, verbose: bool = False, include_stride: bool = False, include_device: bool = False
     ) -> PythonCode:
         """Return the code of this graph, in which `root_module` is the expression of the module.
+
+        Args:
+            root_module: expression of the module, such as `"self"`.
+            verbose: whether comments show shapes, and lines of the user.
+            include_stride: whether these comments show strides.
+            include_device: whether these comments show devices.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.symbolic_trace(lambda x: ndgrad.relu(x)).graph

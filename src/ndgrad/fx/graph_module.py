@@ -81,7 +81,13 @@ def _assign_path(target: Module, path: str, value: Any) -> None:
 
 
 class GraphModule(Module):
-    """A module that runs a graph. `root` gives the values that the graph reads: a module, or a dictionary of paths.
+    """Module that runs a graph.
+
+    Args:
+        root: module, or dictionary by path, with the values that the graph reads.
+        graph: graph to run.
+        class_name: name of the class of the result.
+        args, kwargs: arguments of the constructor of a subclass.
 
     >>> import ndgrad
     >>> traced = ndgrad.fx.symbolic_trace(ndgrad.nn.Sequential(ndgrad.nn.Linear(2, 2), ndgrad.nn.ReLU()))
@@ -187,6 +193,12 @@ class GraphModule(Module):
     ) -> str:
         """Print the code as a class, with shapes and lines of the user where they are known; return it.
 
+        Args:
+            print_output: whether the text is printed.
+            include_stride: whether comments show strides.
+            include_device: whether comments show devices.
+            colored: accepted as in torch; has no effect, because the text has no colors.
+
         >>> import ndgrad
         >>> text = ndgrad.fx.symbolic_trace(lambda x: x + 1).print_readable(print_output=False)
         >>> "add = x + 1" in text
@@ -218,6 +230,10 @@ class GraphModule(Module):
     def add_submodule(self, target: str, m: Module) -> bool:
         """Add a module at a path, with plain modules on the way; False if a part of the path is no module.
 
+        Args:
+            target: path of the new module.
+            m: module to add.
+
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: x)
         >>> traced.add_submodule("blocks.first", ndgrad.nn.ReLU()), traced.blocks.first
@@ -238,6 +254,9 @@ class GraphModule(Module):
 
     def delete_submodule(self, target: str) -> bool:
         """Delete the module at a path; False if there is none.
+
+        Args:
+            target: path of the module.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(ndgrad.nn.Sequential(ndgrad.nn.ReLU()))
@@ -306,6 +325,10 @@ class GraphModule(Module):
 
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
         """Write the module as a Python package: code, weights, and parts that are not plain layers as files.
+
+        Args:
+            folder: path of the package.
+            module_name: name of the class in it.
 
         >>> import ndgrad, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -18,6 +18,11 @@ V = TypeVar("V")
 
 
 def _refuse_mutation(self: object, *args: object, **kwargs: object) -> NoReturn:
+    """Raise TypeError: the arguments of a node do not change.
+
+    Args:
+        args, kwargs: arguments of the method of a list or dict.
+    """
     raise TypeError(
         f"{type(self).__name__!r} object does not support mutation. If you are attempting to modify the kwargs or args "
         "of an fx.Node object,\ninstead create a new copy of it and assign the copy to the node:\n\n"

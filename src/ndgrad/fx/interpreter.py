@@ -19,7 +19,12 @@ __all__ = ["Interpreter", "Transformer"]
 
 
 class Interpreter:
-    """Runs the graph of a module. Subclasses override the method of a kind of node, or `run_node` for all.
+    """Interpreter of the graph of a module. Subclasses override the method of a kind of node, or `run_node` for all.
+
+    Args:
+        module: module of the graph.
+        garbage_collect_values: whether values are freed after their last use.
+        graph: graph to run. The default is that of the module.
 
     >>> import ndgrad
     >>> class Log(ndgrad.fx.Interpreter):
@@ -52,6 +57,11 @@ class Interpreter:
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
         """Return the result of the graph. `initial_env` gives values of nodes, which then do not run.
 
+        Args:
+            args: arguments of the graph.
+            initial_env: values of nodes, which then do not run.
+            enable_io_processing: whether the graph's CodeGen converts arguments and result.
+
         >>> import ndgrad
         >>> ndgrad.fx.Interpreter(ndgrad.fx.symbolic_trace(lambda x, y: x - y)).run(5, 3)
         2
@@ -80,6 +90,9 @@ class Interpreter:
     def boxed_run(self, args_list: list[Any]) -> Any:
         """Return the result for a list of arguments. The list is emptied, so that each argument is freed after use.
 
+        Args:
+            args_list: arguments of the graph.
+
         >>> import ndgrad
         >>> ndgrad.fx.Interpreter(ndgrad.fx.symbolic_trace(lambda x, y: x - y)).boxed_run([5, 3])
         2
@@ -95,7 +108,11 @@ class Interpreter:
             yield
 
     def run_node(self, n: Node) -> Any:
-        """Return the value of a node: by the method named like its op."""
+        """Return the value of a node: by the method named like its op.
+
+        Args:
+            n: node of the graph.
+        """
         with self._set_current_node(n):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n.op)(n.target, args, kwargs)
@@ -103,7 +120,13 @@ class Interpreter:
     # ----- kinds of nodes -----
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the next argument, the rest of them for `*args`, or the default."""
+        """Return the next argument, the rest of them for `*args`, or the default.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         name = str(target)
         if name.startswith("*"):
             return list(self.args_iter)
@@ -117,31 +140,65 @@ class Interpreter:
             ) from None
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the module's value at a path."""
+        """Return the module's value at a path.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         return self.fetch_attr(str(target))
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of a function."""
+        """Return the result of a function.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         assert not isinstance(target, str)
         return target(*args, **kwargs)
 
     def call_method(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of a method of the first argument."""
+        """Return the result of a method of the first argument.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         receiver, *rest = args
         return getattr(receiver, str(target))(*rest, **kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of a module."""
+        """Return the result of a module.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         return self.fetch_attr(str(target))(*args, **kwargs)
 
     def output(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of the graph."""
+        """Return the result of the graph.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         return args[0]
 
     # ----- values -----
 
     def fetch_attr(self, target: str) -> Any:
-        """Return the module's value at a path."""
+        """Return the module's value at a path.
+
+        Args:
+            target: path of the value.
+        """
         found: Any = self.module
         parts = target.split(".")
         for i, part in enumerate(parts):
@@ -154,11 +211,20 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a node, with values in place of nodes."""
+        """Return the arguments of a node, with values in place of nodes.
+
+        Args:
+            n: node of the graph.
+        """
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Argument, n: Node) -> Argument:
-        """Return arguments with values in place of nodes."""
+        """Return arguments with values in place of nodes.
+
+        Args:
+            args: arguments that contain nodes.
+            n: node whose arguments they are.
+        """
 
         def load(node: Node) -> Any:
             if node not in self.env:
@@ -193,7 +259,11 @@ class _TransformerTracer(Tracer):
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies, and so makes another graph. Subclasses override the methods of kinds of nodes.
+    """Interpreter that runs a graph on proxies, and so makes another graph. Subclasses override the methods of kinds of
+    nodes.
+
+    Args:
+        module: module to transform.
 
     >>> import ndgrad
     >>> class NegSigmoid(ndgrad.fx.Transformer):
@@ -214,21 +284,45 @@ class Transformer(Interpreter):
         self.tracer.root = module
 
     def placeholder(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Proxy:
-        """Add the placeholder to the new graph."""
+        """Add the placeholder to the new graph.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         default = args[0] if args else ...
         return Proxy(self.new_graph.placeholder(str(target), default_value=default), self.tracer)
 
     def get_attr(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Add the read of a value to the new graph."""
+        """Add the read of a value to the new graph.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
     def call_module(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Add the call of a module to the new graph."""
+        """Add the call of a module to the new graph.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         module = self.fetch_attr(str(target))
         return self.tracer.call_module(module, module.forward, args, kwargs)
 
     def call_function(self, target: Target, args: tuple[Argument, ...], kwargs: dict[str, Any]) -> Any:
-        """Add the call of a function to the new graph."""
+        """Add the call of a function to the new graph.
+
+        Args:
+            target: target of the node.
+            args: arguments of the node, with values in place of nodes.
+            kwargs: keyword arguments of the node.
+        """
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
     def transform(self) -> GraphModule:

@@ -67,6 +67,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def has_side_effect(fn: F) -> F:
     """Mark a function so that `eliminate_dead_code` keeps its calls. Usable as a decorator.
 
+    Args:
+        fn: function to mark.
+
     >>> import ndgrad
     >>> @ndgrad.fx.has_side_effect
     ... def log(x):
@@ -145,6 +148,10 @@ def _type_repr(obj: Any) -> str:
 def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
     """Return an argument with `fn` applied to every node in it.
 
+    Args:
+        a: argument of a node.
+        fn: function of a node.
+
     >>> import ndgrad
     >>> x = ndgrad.fx.Graph().placeholder("x")
     >>> ndgrad.fx.map_arg((x, [x, 1]), lambda node: node.name)
@@ -155,6 +162,10 @@ def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
 
 def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
     """Return an argument with `fn` applied to every leaf of its tuples, lists, dictionaries and slices.
+
+    Args:
+        a: argument of a node.
+        fn: function of a leaf.
 
     >>> from ndgrad.fx.node import map_aggregate
     >>> map_aggregate({"a": [1, (2, slice(3, None))]}, lambda n: n and n * 10)
@@ -189,6 +200,15 @@ def _format_arg(arg: Argument) -> str:
 
 class Node:
     """One operation of a graph. `Graph` makes nodes; see the docstring of this file for the kinds.
+
+    Args:
+        graph: graph of the node.
+        name: its unique name.
+        op: its kind.
+        target: function, name of a method, or path of a module or value.
+        args: arguments, in which nodes stand for their results.
+        kwargs: keyword arguments.
+        return_type: type annotation of the result.
 
     >>> import ndgrad
     >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.relu(x) + 1)
@@ -257,6 +277,9 @@ class Node:
     def prepend(self, x: Node) -> None:
         """Move a node of the same graph to the place before this one.
 
+        Args:
+            x: node to move.
+
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
         >>> x, y = graph.placeholder("x"), graph.placeholder("y")
@@ -278,6 +301,9 @@ class Node:
 
     def append(self, x: Node) -> None:
         """Move a node of the same graph to the place after this one.
+
+        Args:
+            x: node to move.
 
         >>> import ndgrad
         >>> graph = ndgrad.fx.Graph()
@@ -353,6 +379,10 @@ class Node:
     def update_arg(self, idx: int, arg: Argument) -> None:
         """Replace one positional argument.
 
+        Args:
+            idx: position of the argument.
+            arg: new argument.
+
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: x + 1)
         >>> node = list(traced.graph.nodes)[1]
@@ -366,6 +396,10 @@ class Node:
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
         """Insert a positional argument before the position `idx`.
+
+        Args:
+            idx: position of the new argument.
+            arg: new argument.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.sum(x))
@@ -384,6 +418,10 @@ class Node:
     def update_kwarg(self, key: str, arg: Argument) -> None:
         """Set one keyword argument.
 
+        Args:
+            key: name of the argument.
+            arg: new argument.
+
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.sum(x))
         >>> node = list(traced.graph.nodes)[1]
@@ -400,6 +438,10 @@ class Node:
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Replace a node among the arguments by another one.
+
+        Args:
+            old_input: node to replace.
+            new_input: node in its place.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x, y: x + x)
@@ -420,7 +462,10 @@ class Node:
     ) -> list[Node]:
         """Replace this node by another one in the arguments of its users; return the changed users.
 
-        `delete_user_cb(user)` decides which users change. `propagate_meta` also moves `meta` to the other node.
+        Args:
+            replace_with: node in the place of this one.
+            delete_user_cb: function that returns whether a user changes. The default is all users.
+            propagate_meta: whether `meta` is copied to the other node, which must have none.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.relu(x) * 2)
@@ -460,6 +505,9 @@ class Node:
         In addition to torch's rules, calls that write their argument in place count: removing `x.add_(1)` would change
         the values that later nodes read.
 
+        Args:
+            impure_random: accepted as in torch; has no effect, because random functions have no other side effect.
+
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.relu(x))
         >>> [node.is_impure() for node in traced.graph.nodes]
@@ -492,6 +540,12 @@ class Node:
         normalize_to_only_use_kwargs: bool = False,
     ) -> ArgsKwargsPair | None:
         """Return the arguments by the names of the function's parameters, or None if they are not known.
+
+        Args:
+            root: module of the graph.
+            arg_types: accepted as in torch; has no effect, because functions have one signature.
+            kwarg_types: accepted as in torch; has no effect.
+            normalize_to_only_use_kwargs: whether all arguments are given by keyword.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.sum(x, 0))
@@ -535,6 +589,11 @@ class Node:
         include_tensor_metadata: bool = False,
     ) -> str | None:
         """Return the node as a line of a printed graph.
+
+        Args:
+            placeholder_names: list to which a placeholder adds its name.
+            maybe_return_typename: list whose first item receives the annotation of the output.
+            include_tensor_metadata: whether dtype and shape are shown, if they are known.
 
         >>> import ndgrad
         >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.relu(x))

@@ -15,7 +15,12 @@ __all__ = [
 
 
 class ArgsKwargsPair(NamedTuple):
-    """Positional and keyword arguments."""
+    """Positional and keyword arguments.
+
+    Args:
+        args: positional arguments.
+        kwargs: keyword arguments.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -23,6 +28,10 @@ class ArgsKwargsPair(NamedTuple):
 
 def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> Any:
     """Return the signatures of one of the package's functions: a list with one of them, or None.
+
+    Args:
+        op: function of the package.
+        return_schemas: whether to return a pair of signatures and None.
 
     >>> import ndgrad
     >>> from ndgrad.fx.operator_schemas import get_signature_for_torch_op
@@ -52,6 +61,14 @@ def normalize_function(
     """Return the arguments of a call with defaults filled in, by keyword where the function allows it; None if the
     signature is not known, or does not take the arguments.
 
+    Args:
+        target: function of the call.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        arg_types: accepted as in torch; has no effect, because functions have one signature.
+        kwarg_types: accepted as in torch; has no effect.
+        normalize_to_only_use_kwargs: whether all arguments are given by keyword.
+
     >>> import ndgrad
     >>> from ndgrad.fx.operator_schemas import normalize_function
     >>> normalize_function(ndgrad.nn.functional.relu, (1,), normalize_to_only_use_kwargs=True)
@@ -74,6 +91,13 @@ def normalize_module(
     normalize_to_only_use_kwargs: bool = False,
 ) -> ArgsKwargsPair | None:
     """Return the arguments of a call of the module at a path, by the parameters of its forward.
+
+    Args:
+        root: module that contains the called one.
+        target: path of the called module.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        normalize_to_only_use_kwargs: whether all arguments are given by keyword.
 
     >>> import ndgrad
     >>> from ndgrad.fx.operator_schemas import normalize_module
@@ -115,6 +139,11 @@ def _bind(
 def check_for_mutable_operation(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise if a call writes one of its arguments in place.
 
+    Args:
+        target: function of the call.
+        args: its arguments.
+        kwargs: its keyword arguments.
+
     >>> import ndgrad
     >>> from ndgrad.fx.operator_schemas import check_for_mutable_operation
     >>> check_for_mutable_operation(ndgrad.relu, (1,), {})
@@ -132,6 +161,9 @@ def check_for_mutable_operation(target: Any, args: tuple[Any, ...], kwargs: dict
 
 def create_type_hint(x: Any) -> Any:
     """Return the type of a list or tuple of types of arguments.
+
+    Args:
+        x: list or tuple of types.
 
     >>> from ndgrad.fx.operator_schemas import create_type_hint
     >>> create_type_hint([int, int])
@@ -152,6 +184,10 @@ def _is_subclass(a: Any, b: Any) -> bool:
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
     """True if an argument of a type may be given for a parameter of another.
+
+    Args:
+        signature_type: type of the parameter.
+        argument_type: type of the argument.
 
     >>> from ndgrad.fx.operator_schemas import type_matches
     >>> type_matches(float, int), type_matches(int, str)

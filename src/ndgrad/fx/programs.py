@@ -76,6 +76,9 @@ def _describe(value: Value) -> ValueMetadata:
 def from_program(program: Program | ProgramPicture) -> GraphModule:
     """Return a module whose graph has the ops of a compiler's program; its result is the tuple of the outputs.
 
+    Args:
+        program: program of the compiler, or a picture of it.
+
     >>> import ndgrad
     >>> program = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3)).traced
     >>> module = ndgrad.fx.from_program(program)
@@ -172,6 +175,10 @@ def to_program(module: Module | Callable[..., Any], *args: Any) -> Program:
 
     A graph of ops, as `from_program` and `make_fx` make it, is converted as it is; `args` may be left out. Any other
     module is traced with example arguments. Tensors that the module holds become constants of the program.
+
+    Args:
+        module: graph module, other module or function.
+        args: example arguments. They may be left out for a graph of ops.
 
     >>> import ndgrad
     >>> print(ndgrad.fx.to_program(ndgrad.fx.symbolic_trace(lambda x: x.sin() + 1), ndgrad.ones(2)))

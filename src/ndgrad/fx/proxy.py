@@ -48,7 +48,12 @@ class TraceError(ValueError):
 
 
 class Scope:
-    """Path and class of the module whose forward is being traced."""
+    """Path and class of the module whose forward is being traced.
+
+    Args:
+        module_path: path of the module.
+        module_type: class of the module.
+    """
 
     def __init__(self, module_path: str, module_type: Any) -> None:
         self.module_path = module_path
@@ -56,7 +61,12 @@ class Scope:
 
 
 class ScopeContextManager:
-    """A block in which a tracer's scope is another one."""
+    """Block in which a tracer's scope is another one.
+
+    Args:
+        scope: scope of the tracer, which is changed.
+        current_scope: scope in the block.
+    """
 
     def __init__(self, scope: Scope, current_scope: Scope) -> None:
         self._scope = scope
@@ -97,7 +107,16 @@ class TracerBase:
         name: str | None = None,
         type_expr: Any | None = None,
     ) -> Node:
-        """Add a node to the graph. Override it to see, check or change every node."""
+        """Add a node to the graph. Override it to see, check or change every node.
+
+        Args:
+            kind: kind of the node.
+            target: function, name of a method, or path of a module or value.
+            args: arguments, in which nodes stand for their results.
+            kwargs: keyword arguments.
+            name: name of the node. The default comes from the target.
+            type_expr: type annotation of the result.
+        """
         if kind == "call_function" and self.check_mutable_operations:
             from ndgrad.fx.operator_schemas import check_for_mutable_operation  # optional
 
@@ -110,7 +129,11 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Proxy:
-        """Return a proxy of a node. Override it to use another class."""
+        """Return a proxy of a node. Override it to use another class.
+
+        Args:
+            node: node of the graph.
+        """
         return Proxy(node, self)
 
     def create_proxy(
@@ -123,7 +146,17 @@ class TracerBase:
         type_expr: Any | None = None,
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
-        """Add a node for Python values, and return its proxy."""
+        """Add a node for Python values, and return its proxy.
+
+        Args:
+            kind: kind of the node.
+            target: function, name of a method, or path of a module or value.
+            args: arguments, with proxies and other Python values.
+            kwargs: keyword arguments.
+            name: name of the node. The default comes from the target.
+            type_expr: type annotation of the result.
+            proxy_factory_fn: function that makes the proxy of the node. The default is `proxy`.
+        """
         given, named = self.create_arg(args), self.create_arg(kwargs)
         if not isinstance(given, tuple) or not isinstance(named, dict):
             raise AssertionError(
@@ -157,6 +190,9 @@ class TracerBase:
 
         A class may define `__fx_create_arg__(tracer)`. A named tuple or dataclass with proxies becomes a node that
         makes it. Other classes raise NotImplementedError; override this method to record them.
+
+        Args:
+            a: Python value.
         """
         if isinstance(a, Proxy):
             return a.node
@@ -201,7 +237,11 @@ class TracerBase:
         return map_aggregate(found, refuse)
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Return the truth value of a proxy. Override it to choose a branch."""
+        """Return the truth value of a proxy. Override it to choose a branch.
+
+        Args:
+            obj: proxy in question.
+        """
         raise TraceError(
             "symbolically traced variables cannot be used as inputs to control flow: the branch depends on "
             f"{obj.node.format_node()}. Fix the argument with concrete_args=, use ndgrad.where or "
@@ -209,7 +249,11 @@ class TracerBase:
         )
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """Return an iterator over a proxy. Override it if the number of items is known."""
+        """Return an iterator over a proxy. Override it if the number of items is known.
+
+        Args:
+            obj: proxy in question.
+        """
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
             f"**kwargs function argument: {obj.node.format_node()} has no length during a trace. Index it (x[0], "
@@ -217,12 +261,19 @@ class TracerBase:
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """Return the keys of a proxy that is used as **kwargs. Override it if they are known."""
+        """Return the keys of a proxy that is used as **kwargs. Override it if they are known.
+
+        Args:
+            obj: proxy in question.
+        """
         return Attribute(obj, "keys")()
 
 
 class GraphAppendingTracer(TracerBase):
-    """A tracer that adds nodes to an existing graph, for proxies made from its nodes.
+    """Tracer that adds nodes to an existing graph, for proxies made from its nodes.
+
+    Args:
+        graph: graph to extend.
 
     >>> import ndgrad
     >>> graph = ndgrad.fx.Graph()
@@ -239,7 +290,11 @@ class GraphAppendingTracer(TracerBase):
 
 
 class Proxy:
-    """A value of a trace, which stands for the result of a node.
+    """Value of a trace, which stands for the result of a node.
+
+    Args:
+        node: node of the graph.
+        tracer: tracer that records operations. The default adds nodes to the graph of the node.
 
     >>> import ndgrad
     >>> graph = ndgrad.fx.Graph()
@@ -346,7 +401,13 @@ class Proxy:
 
 
 class MetaProxy(Proxy):
-    """A proxy that also holds an example of its value, for tracers that look at shapes."""
+    """Proxy that also holds an example of its value, for tracers that look at shapes.
+
+    Args:
+        node: node of the graph.
+        tracer: tracer that records operations. The default adds nodes to the graph of the node.
+        fake_mode: mode in which the example was made.
+    """
 
     def __init__(self, node: Node, tracer: TracerBase | None = None, fake_mode: Any = None) -> None:
         super().__init__(node, tracer)
@@ -354,7 +415,12 @@ class MetaProxy(Proxy):
 
 
 class Attribute(Proxy):
-    """An attribute of a proxy. It becomes a node when it is used, so that a method call is a single node."""
+    """Attribute of a proxy. It becomes a node when it is used, so that a method call is a single node.
+
+    Args:
+        root: proxy with the attribute.
+        attr: name of the attribute.
+    """
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root = root
@@ -373,7 +439,14 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """A proxy of a parameter whose shape is known: `shape`, `size`, `dim`, `ndim`, `numel` are constants."""
+    """Proxy of a parameter whose shape is known: `shape`, `size`, `dim`, `ndim`, `numel` are constants.
+
+    Args:
+        tracer: tracer that records operations.
+        node: node of the graph.
+        name: path of the parameter.
+        param: the parameter.
+    """
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: Variable) -> None:
         super().__init__(node, tracer)
@@ -388,6 +461,11 @@ class ParameterProxy(Proxy):
         return self.param.shape
 
     def size(self, *args: int) -> Any:
+        """Return the sizes of the parameter, or the size of a dimension.
+
+        Args:
+            args: dimension, if any.
+        """
         return self.param.size(*args)
 
     def dim(self) -> int:

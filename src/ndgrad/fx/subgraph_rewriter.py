@@ -22,7 +22,12 @@ Filter = Callable[[InternalMatch, Graph, Graph], bool]
 
 
 class Match(NamedTuple):
-    """An occurrence that was replaced: the pattern's result, and the node that each node of the pattern matched."""
+    """Occurrence that was replaced.
+
+    Args:
+        anchor: node of the pattern's result.
+        nodes_map: node that each node of the pattern matched.
+    """
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -30,7 +35,13 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """A `Match` with the nodes that replaced it."""
+    """Occurrence with the nodes that replaced it.
+
+    Args:
+        anchor: node of the pattern's result.
+        nodes_map: node that each node of the pattern matched.
+        replacements: nodes in its place.
+    """
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -43,6 +54,11 @@ def replace_pattern(
     """Replace all occurrences of a pattern that do not overlap, and recompile the module; return them.
 
     Pattern and replacement are functions, modules or graphs with the same number of inputs and results.
+
+    Args:
+        gm: module to change.
+        pattern: function, module or graph to find.
+        replacement: function, module or graph in its place.
 
     >>> import ndgrad
     >>> traced = ndgrad.fx.symbolic_trace(lambda x: ndgrad.log(ndgrad.exp(x) + 1))
@@ -66,8 +82,15 @@ def replace_pattern_with_filters(
 ) -> list[ReplacedPatterns]:
     """Same as `replace_pattern`, for the occurrences that all filters accept.
 
-    With `ignore_literals`, constants of the pattern match all constants. `replacement_callback` returns the replacement
-    for an occurrence.
+    Args:
+        gm: module to change.
+        pattern: function, module or graph to find.
+        replacement: function, module or graph in its place.
+        match_filters: functions of an occurrence, the graph and the pattern that return whether it is replaced.
+        ignore_literals: whether constants of the pattern match all constants.
+        replacement_callback: function of an occurrence, the graph and the pattern that returns its replacement, instead
+            of `replacement`.
+        node_name_match: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> from ndgrad.fx.subgraph_rewriter import replace_pattern_with_filters

@@ -26,7 +26,10 @@ Dyn = _DynType()
 
 
 class TensorType:
-    """The type of tensors with these sizes.
+    """Type of tensors with these sizes.
+
+    Args:
+        dim: sizes, with `Dyn` for unknown ones.
 
     >>> from ndgrad.fx.tensor_type import Dyn, TensorType
     >>> TensorType((2, Dyn))
@@ -54,6 +57,10 @@ class TensorType:
 def is_consistent(t1: Any, t2: Any) -> bool:
     """True if two types may belong to the same value: unknown sizes agree with all.
 
+    Args:
+        t1: first type.
+        t2: second type.
+
     >>> from ndgrad.fx.tensor_type import Dyn, TensorType, is_consistent
     >>> is_consistent(TensorType((2, Dyn)), TensorType((2, 3)))
     True
@@ -69,6 +76,10 @@ def is_consistent(t1: Any, t2: Any) -> bool:
 
 def is_more_precise(t1: Any, t2: Any) -> bool:
     """True if the first type says at least as much as the second.
+
+    Args:
+        t1: first type.
+        t2: second type.
 
     >>> from ndgrad.fx.tensor_type import Dyn, TensorType, is_more_precise
     >>> is_more_precise(TensorType((2, 3)), TensorType((2, Dyn)))

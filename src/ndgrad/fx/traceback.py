@@ -33,7 +33,11 @@ def has_preserved_node_meta() -> bool:
 
 @contextmanager
 def preserve_node_meta(enable: bool = True) -> Iterator[None]:
-    """Return a block in which tracers copy the current metadata to new nodes."""
+    """Return a block in which tracers copy the current metadata to new nodes.
+
+    Args:
+        enable: whether metadata is copied.
+    """
     tokens = _preserved.set(enable), _meta.set({**_meta.get()})
     try:
         yield
@@ -49,7 +53,12 @@ def get_current_meta() -> dict[str, Any]:
 
 @contextmanager
 def set_current_meta(node: Any, pass_name: str = "") -> Iterator[None]:
-    """Return a block in which new nodes take the metadata of a node, inside `preserve_node_meta`."""
+    """Return a block in which new nodes take the metadata of a node, inside `preserve_node_meta`.
+
+    Args:
+        node: node with the metadata.
+        pass_name: accepted as in torch; has no effect.
+    """
     token = _meta.set({**node.meta} if _preserved.get() else _meta.get())
     try:
         yield
@@ -58,7 +67,11 @@ def set_current_meta(node: Any, pass_name: str = "") -> Iterator[None]:
 
 
 def set_stack_trace(stack: list[str]) -> None:
-    """Set the lines that new nodes keep as their trace, inside `preserve_node_meta`."""
+    """Set the lines that new nodes keep as their trace, inside `preserve_node_meta`.
+
+    Args:
+        stack: lines of the trace.
+    """
     if _preserved.get() and stack:
         _meta.set({**_meta.get(), "stack_trace": "".join(stack)})
 
@@ -72,7 +85,11 @@ def format_stack() -> list[str]:
 
 @contextmanager
 def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
-    """Return a block in which new nodes take these entries in `meta["custom"]`."""
+    """Return a block in which new nodes take these entries in `meta["custom"]`.
+
+    Args:
+        annotation_dict: entries to add.
+    """
     before = _meta.get()
     tokens = (
         _preserved.set(True),
@@ -86,7 +103,11 @@ def annotate(annotation_dict: dict[str, Any]) -> Iterator[None]:
 
 
 def annotate_fn(annotation_dict: dict[str, Any]) -> Callable[[F], F]:
-    """Decorate a function: its nodes take these entries, as with `annotate`."""
+    """Decorate a function: its nodes take these entries, as with `annotate`.
+
+    Args:
+        annotation_dict: entries to add.
+    """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

@@ -45,7 +45,11 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Set the strategy of sharing memory: 'file_system'. torch's other one, by file descriptors, raises an error."""
+    """Set the strategy of sharing memory: 'file_system'. torch's other one, by file descriptors, raises an error.
+
+    Args:
+        new_strategy: `"file_system"`.
+    """
     if new_strategy != "file_system":
         raise ValueError(
             f"set_sharing_strategy: {new_strategy!r} is not a strategy here; shared memory goes by name. "

@@ -38,7 +38,11 @@ def _sweep(owner: int, prefix: str) -> None:
 
 
 def reduce_tensor(tensor: Any) -> tuple[Any, ...]:
-    """Return the pickled form of a tensor for another process."""
+    """Return the pickled form of a tensor for another process.
+
+    Args:
+        tensor: leaf, or tensor that does not require grad.
+    """
     if tensor._node is not None and requires_grad(tensor):
         raise RuntimeError(
             f"Cowardly refusing to serialize non-leaf tensor which requires_grad: one of shape {tuple(tensor.shape)} "

@@ -31,7 +31,15 @@ class ProcessRaisedException(ProcessException):
 
 
 class ProcessExitedException(ProcessException):
-    """The process ended by a signal or with an exit code."""
+    """Error of a process that ended by a signal or with an exit code.
+
+    Args:
+        msg: text of the error.
+        error_index: number of the process.
+        error_pid: its id in the system.
+        exit_code: its exit code.
+        signal_name: name of the signal that ended it, if any.
+    """
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
@@ -54,7 +62,12 @@ def _run(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: Any) -> 
 
 
 class ProcessContext:
-    """The processes that were started."""
+    """Processes that were started.
+
+    Args:
+        processes: the processes.
+        error_queues: queue of each process, with the text of its error.
+    """
 
     def __init__(self, processes: list[Any], error_queues: list[Any]) -> None:
         self.processes, self.error_queues = processes, error_queues
@@ -65,7 +78,12 @@ class ProcessContext:
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for one to end; return True if all have. If one failed, the others are ended, and this raises."""
+        """Wait for one to end; return True if all have. If one failed, the others are ended, and this raises.
+
+        Args:
+            timeout: seconds to wait. None means no limit.
+            grace_period: seconds that the others have to end, if one failed. None means no limit.
+        """
         if not self.sentinels:
             return True
         ready = connection.wait(list(self.sentinels), timeout)
@@ -110,7 +128,16 @@ def start_processes(
     fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:  # fmt: skip
-    """Run `fn(i, *args)` in processes i = 0, 1, ..., and wait for them, or with join=False return their context."""
+    """Run `fn(i, *args)` in processes i = 0, 1, ..., and wait for them, or with join=False return their context.
+
+    Args:
+        fn: function `fn(i, *args)`, which can be pickled.
+        args: further arguments of the function.
+        nprocs: number of processes.
+        join: whether to wait for all of them.
+        daemon: whether processes end with this one.
+        start_method: `"spawn"`, `"fork"` or `"forkserver"`.
+    """
     start: Any = multiprocessing.get_context(start_method)
     processes, queues = [], []
     for i in range(nprocs):
@@ -134,5 +161,13 @@ def spawn(
     """Run `fn(i, *args)` in newly started processes i = 0, 1, ..., and wait for them.
 
     An error in one ends the others and is raised here, with its traceback.
+
+    Args:
+        fn: function `fn(i, *args)`, which can be pickled.
+        args: further arguments of the function.
+        nprocs: number of processes.
+        join: whether to wait for all of them.
+        daemon: whether processes end with this one.
+        start_method: `"spawn"`, `"fork"` or `"forkserver"`.
     """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

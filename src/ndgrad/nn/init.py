@@ -35,6 +35,14 @@ _GAINS = {
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """Return the factor on weights with which a nonlinearity keeps the variance of its input.
 
+    Args:
+        nonlinearity: name of a layer or activation: `"linear"`, `"conv2d"`, `"sigmoid"`, `"tanh"`, `"relu"`,
+            `"leaky_relu"`, `"selu"` and so on.
+        param: negative slope of `"leaky_relu"`. The default is 0.01.
+
+    Raises:
+        ValueError: if the name is unknown.
+
     >>> import ndgrad
     >>> round(ndgrad.nn.init.calculate_gain("relu"), 4)
     1.4142
@@ -57,6 +65,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with uniform numbers from [a, b).
 
+    Args:
+        tensor: tensor to fill.
+        a: lower bound.
+        b: upper bound.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> bool((ndgrad.nn.init.uniform_(ndgrad.empty(100), 2.0, 3.0) >= 2.0).all())
     True
@@ -67,6 +81,12 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with normal numbers.
+
+    Args:
+        tensor: tensor to fill.
+        mean: mean.
+        std: standard deviation.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.normal_(ndgrad.empty(2, 3), std=0.02).shape
@@ -85,6 +105,14 @@ def trunc_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     """Fill a tensor with normal numbers, truncated to [a, b].
+
+    Args:
+        tensor: tensor to fill.
+        mean: mean before truncation.
+        std: standard deviation before truncation.
+        a: lower bound.
+        b: upper bound.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> bool((ndgrad.nn.init.trunc_normal_(ndgrad.empty(100)).abs() <= 2.0).all())
@@ -135,6 +163,10 @@ def _reject_uniform(tensor: Tensor, mean: float, std: float, a: float, b: float,
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill a tensor with a number.
 
+    Args:
+        tensor: tensor to fill.
+        val: value of all elements.
+
     >>> import ndgrad
     >>> ndgrad.nn.init.constant_(ndgrad.empty(2), 0.5)
     tensor([0.5000, 0.5000])
@@ -146,6 +178,9 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Fill a tensor with ones.
 
+    Args:
+        tensor: tensor to fill.
+
     >>> import ndgrad
     >>> ndgrad.nn.init.ones_(ndgrad.empty(2))
     tensor([1., 1.])
@@ -155,6 +190,9 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill a tensor with zeros.
+
+    Args:
+        tensor: tensor to fill.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.zeros_(ndgrad.empty(2))
@@ -188,6 +226,11 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with uniform numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
 
+    Args:
+        tensor: weight of shape (outputs, inputs, ...) to fill.
+        gain: factor of the standard deviation. See `calculate_gain`.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> bool((ndgrad.nn.init.xavier_uniform_(ndgrad.empty(3, 3)).abs() <= 1.0).all())
     True
@@ -198,6 +241,11 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill a tensor with normal numbers whose variance is gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio, 2010).
+
+    Args:
+        tensor: weight of shape (outputs, inputs, ...) to fill.
+        gain: factor of the standard deviation. See `calculate_gain`.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.xavier_normal_(ndgrad.empty(2, 3)).shape
@@ -222,6 +270,13 @@ def kaiming_uniform_(
 ) -> Tensor:
     """Fill a tensor with uniform numbers whose variance is gain^2 / fan (He et al., 2015).
 
+    Args:
+        tensor: weight of shape (outputs, inputs, ...) to fill.
+        a: negative slope, if `nonlinearity` is `"leaky_relu"`.
+        mode: `"fan_in"` keeps the variance in the forward pass, `"fan_out"` in the backward pass.
+        nonlinearity: activation after the layer, which decides the gain. See `calculate_gain`.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> weight = ndgrad.nn.init.kaiming_uniform_(ndgrad.empty(2, 6), nonlinearity="relu")
     >>> bool((weight.abs() <= 1.0).all())
@@ -241,6 +296,13 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     """Fill a tensor with normal numbers whose variance is gain^2 / fan (He et al., 2015).
+
+    Args:
+        tensor: weight of shape (outputs, inputs, ...) to fill.
+        a: negative slope, if `nonlinearity` is `"leaky_relu"`.
+        mode: `"fan_in"` keeps the variance in the forward pass, `"fan_out"` in the backward pass.
+        nonlinearity: activation after the layer, which decides the gain. See `calculate_gain`.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> ndgrad.nn.init.kaiming_normal_(ndgrad.empty(2, 3), nonlinearity="relu").shape
@@ -264,6 +326,9 @@ def _needs(tensor: Tensor, dims: tuple[int, ...], text: str) -> None:
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity: a linear layer then preserves as many inputs as possible.
 
+    Args:
+        tensor: matrix to fill.
+
     >>> import ndgrad
     >>> ndgrad.nn.init.eye_(ndgrad.empty(2, 3))
     tensor([[1., 0., 0.],
@@ -276,6 +341,10 @@ def eye_(tensor: Tensor) -> Tensor:
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill a convolution's weight so that it preserves as many channels as possible, group by group.
+
+    Args:
+        tensor: weight of shape (M, C, ...) with 3 to 5 dimensions to fill.
+        groups: number of groups of the convolution, a divisor of M.
 
     >>> import ndgrad
     >>> weight = ndgrad.nn.init.dirac_(ndgrad.empty(1, 1, 3))
@@ -296,8 +365,12 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix with orthonormal rows or columns, times the gain (Saxe et al., 2013); dimensions after the first
-    are flattened.
+    """Fill a matrix with orthonormal rows or columns, times a gain (Saxe et al., 2013).
+
+    Args:
+        tensor: tensor of at least two dimensions to fill. Dimensions after the first count as one.
+        gain: factor of the matrix.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> q = ndgrad.nn.init.orthogonal_(ndgrad.empty(2, 3))
@@ -324,7 +397,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix with normal numbers; in each column the given fraction is zero (Martens, 2010).
+    """Fill a matrix with normal numbers and zeros (Martens, 2010).
+
+    Args:
+        tensor: matrix to fill.
+        sparsity: fraction of zeros in each column.
+        std: standard deviation of the other elements.
+        generator: source of the normal numbers. The global generator chooses the positions of zeros.
 
     >>> import ndgrad
     >>> (ndgrad.nn.init.sparse_(ndgrad.empty(4, 3), sparsity=0.5) == 0).sum(0)

@@ -24,6 +24,14 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel", "gather",
 class DataParallel(Module):
     """A wrapper that calls `module`; the names in its state begin with `module.`.
 
+    Args:
+        module: module to call.
+        device_ids: at most one device, on which nothing depends.
+        output_device, dim: accepted as in torch; have no effect here, because a module runs on one device.
+
+    Raises:
+        RuntimeError: if there are several devices.
+
     >>> import ndgrad
     >>> net = ndgrad.nn.DataParallel(ndgrad.nn.Linear(2, 1))
     >>> sorted(net.state_dict())
@@ -45,7 +53,11 @@ class DataParallel(Module):
             )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Call the module."""
+        """Call the module.
+
+        Args:
+            *inputs, **kwargs: arguments of the module.
+        """
         return self.module(*inputs, **kwargs)
 
 
@@ -53,7 +65,14 @@ def data_parallel(
     module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:  # fmt: skip
-    """Call a module, on one device."""
+    """Call a module, on one device.
+
+    Args:
+        module: module to call.
+        inputs: one argument, or a tuple of arguments.
+        device_ids, output_device, dim: accepted as in torch; have no effect here, because a module runs on one device.
+        module_kwargs: keyword arguments.
+    """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*args, **(module_kwargs or {}))
 
@@ -76,6 +95,14 @@ def _map_columns(kind: Any, columns: list[Any]) -> list[Any]:
 
 def scatter(inputs: Any, target_gpus: Sequence[Device], dim: int = 0) -> Any:
     """Cut tensors into one part per device along `dim`, in containers too. Other objects are repeated.
+
+    Args:
+        inputs: tensor, or a tuple, list or dict with tensors.
+        target_gpus: devices of the parts.
+        dim: dimension that is cut.
+
+    Returns:
+        A sequence with one part per device. A short batch has fewer parts.
 
     >>> import ndgrad
     >>> from ndgrad.nn.parallel import scatter
@@ -103,7 +130,14 @@ def _same_length(columns: list[Any]) -> list[Any]:
 def scatter_kwargs(
     inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_gpus: Sequence[Device], dim: int = 0
 ) -> tuple[Any, Any]:
-    """Return the positional and keyword arguments of each device, as tuples of equal length."""
+    """Return the positional and keyword arguments of each device, as tuples of equal length.
+
+    Args:
+        inputs: positional arguments.
+        kwargs: keyword arguments.
+        target_gpus: devices of the parts.
+        dim: dimension that is cut.
+    """
     args = list(scatter(inputs, target_gpus, dim)) if inputs else []
     named = list(scatter(kwargs, target_gpus, dim)) if kwargs else []
     length = max(len(args), len(named))
@@ -114,6 +148,11 @@ def scatter_kwargs(
 
 def gather(outputs: Any, target_device: Device, dim: int = 0) -> Any:
     """Join the results of several devices along `dim`, in containers too. Numbers become vectors.
+
+    Args:
+        outputs: one result per device.
+        target_device: device of the joined tensors.
+        dim: dimension along which tensors are joined.
 
     >>> import ndgrad
     >>> from ndgrad.nn.parallel import gather

@@ -53,6 +53,10 @@ def _check_data(kind: str, data: Tensor | None) -> Tensor:
 class Parameter(Tensor, metaclass=_Marked):
     """A learned tensor: assigned to a module, it appears in `module.parameters()`.
 
+    Args:
+        data: values, which the parameter shares. The default is an empty tensor.
+        requires_grad: whether autograd records operations on the parameter.
+
     >>> import ndgrad
     >>> weight = ndgrad.nn.Parameter(ndgrad.ones(2))
     >>> weight
@@ -98,9 +102,13 @@ add_tensor_type(Parameter, Tensor)
 
 
 class Buffer(Tensor, metaclass=_Marked):
-    """A tensor that belongs to a module but is not learned; `persistent` ones are part of `state_dict()`.
+    """A tensor that belongs to a module but is not learned.
 
     The call returns a plain tensor with a mark.
+
+    Args:
+        data: values, which the buffer shares. The default is an empty tensor.
+        persistent: whether the buffer is part of `state_dict()`.
 
     >>> import ndgrad
     >>> module = ndgrad.nn.Module()
@@ -172,7 +180,13 @@ class UninitializedTensorMixin:
         self._array = fn(self._placeholder())._array
 
     def materialize(self: Any, shape: Shape, device: Device = None, dtype: Dtype = None) -> None:
-        """Allocate memory of this shape, in place: the parameter becomes an ordinary one."""
+        """Allocate memory of this shape, in place: the parameter becomes an ordinary one.
+
+        Args:
+            shape: shape of the tensor.
+            device: new device. The default is the present one.
+            dtype: new dtype. The default is the present one.
+        """
         made = empty(
             shape, device=self.device if device is None else device, dtype=self.dtype if dtype is None else dtype
         )
@@ -205,6 +219,11 @@ def _rebuild_uninitialized(cls: type[Any], requires_grad: bool, device: Device, 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter that gets its shape from `materialize` or the first call of its lazy module.
 
+    Args:
+        requires_grad: whether autograd records operations on the parameter.
+        device: device of the parameter.
+        dtype: dtype of the parameter.
+
     >>> import ndgrad
     >>> weight = ndgrad.nn.UninitializedParameter()
     >>> weight.materialize((2, 3))
@@ -221,6 +240,12 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer that gets its shape from `materialize` or the first call of its lazy module.
+
+    Args:
+        requires_grad: whether autograd records operations on the buffer.
+        device: device of the buffer.
+        dtype: dtype of the buffer.
+        persistent: whether the buffer is part of `state_dict()`.
 
     >>> import ndgrad
     >>> mean = ndgrad.nn.UninitializedBuffer()
@@ -252,6 +277,9 @@ def as_lazy(parameter: Parameter) -> UninitializedParameter:
 
 def is_lazy(t: object) -> TypeGuard[UninitializedTensorMixin]:
     """True if a parameter or buffer has no shape yet.
+
+    Args:
+        t: parameter, buffer or any other object.
 
     >>> import ndgrad
     >>> ndgrad.nn.parameter.is_lazy(ndgrad.nn.LazyLinear(2).weight)

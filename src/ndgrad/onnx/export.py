@@ -72,13 +72,22 @@ def _check_options(name: str, options: Mapping[str, Any], known: frozenset[str])
 
 
 class ONNXProgram:
-    """An exported model: save it, or run it with onnxruntime."""
+    """Exported model: save it, or run it with onnxruntime.
+
+    Args:
+        model_proto: model as onnx's object.
+    """
 
     def __init__(self, model_proto: onnx.ModelProto) -> None:
         self.model_proto = model_proto
 
     def save(self, destination: str | os.PathLike[str] | IO[bytes], **options: Any) -> None:
-        """Write the model to a file; a path gets all of it or nothing."""
+        """Write the model to a file; a path gets all of it or nothing.
+
+        Args:
+            destination: path, or file that is open for bytes.
+            options: torch's options of storage, which have no effect. Unknown names raise TypeError.
+        """
         _check_options("ONNXProgram.save", options, _SAVE_OPTIONS)
         data = self.model_proto.SerializeToString()
         if isinstance(destination, (str, os.PathLike)):
@@ -123,6 +132,20 @@ def export(
     `dynamic_axes` ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each tensor).
     Unsupported functions raise `OnnxExporterError`, and no file is written. Needs the package onnx (`pip install
     ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options select its exporter, and are ignored.
+
+    Args:
+        model: function or module to export.
+        args: example arguments. A tensor stands for a tuple of one.
+        f: path or file that receives the model. None writes no file.
+        kwargs: example keyword arguments.
+        input_names: names of the tensors among the arguments.
+        output_names: names of the results.
+        opset_version: version of ONNX's ops, 18 to 21. The default is 18.
+        dynamic_axes: names of open sizes, by the name of an input and the dimension.
+        dynamic_shapes: names of open sizes: one dict from dimension to name for each tensor.
+        export_params: must be True: a model holds its parameters.
+        verify: whether onnxruntime runs the model on the arguments, and results are compared.
+        options: torch's options of its exporter, which have no effect. Unknown names raise TypeError.
 
     >>> model = ndgrad.nn.Sequential(ndgrad.nn.Linear(3, 2), ndgrad.nn.ReLU())
     >>> ndgrad.onnx.export(model, (ndgrad.ones(1, 3),), input_names=["x"], dynamic_axes={"x": {0: "batch"}})

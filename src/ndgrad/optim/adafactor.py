@@ -40,6 +40,17 @@ class Adafactor(Optimizer):
     each element. Steps shrink as 1 / sqrt(t) if lr is larger than that. A step whose root mean square exceeds `d` is
     scaled down to it.
 
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: largest learning rate. The rate in step t is the smaller of `lr` and 1 / sqrt(t).
+        beta2_decay: exponent, at most 0. The squares of step t have weight `t ** beta2_decay` in their running mean.
+        eps: two bounds. The first is the smallest denominator, by default the machine epsilon of the parameter's dtype;
+            the second is the smallest scale of a parameter.
+        d: largest root mean square of a step before scaling, at least 1.
+        weight_decay: factor of the decay, which multiplies parameters by `1 - lr * weight_decay` in each step.
+        foreach: accepted as in torch; has no effect here, because parameters are updated one by one.
+        maximize: whether steps go up the gradient.
+
     >>> import ndgrad
     >>> p = ndgrad.ones(2, 3, requires_grad=True)
     >>> optimizer = ndgrad.optim.Adafactor([p], lr=0.1)

@@ -53,7 +53,25 @@ class _Adaptive(Optimizer):
 
 
 class Adam(_Adaptive):
-    """Steps of size lr in the direction mean(g) / sqrt(mean(g^2)), with running means (Kingma and Ba, 2014).
+    """Adam: steps along mean(g) / sqrt(mean(g^2)), with running means (Kingma and Ba, 2014).
+
+    A step is `m = beta1 * m + (1 - beta1) * g`, `v = beta2 * v + (1 - beta2) * g ** 2` and `p -= lr * m' / (sqrt(v') +
+    eps)`. The corrected means are `m' = m / (1 - beta1 ** t)` and `v' = v / (1 - beta2 ** t)` in step t.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        betas: decays of the running means of gradients and of their squares, each in [0, 1).
+        eps: number added to the denominator.
+        weight_decay: factor of the decay of parameters.
+        decoupled_weight_decay: whether the decay multiplies parameters by `1 - lr * weight_decay`, as in AdamW, instead
+            of adding `weight_decay * p` to the gradient.
+        amsgrad: whether the largest v so far is used instead of v.
+        foreach, fused: False for both updates parameters one by one. The default updates all parameters of a group
+            together if they are dense arrays of one dtype. At most one of the two may be True.
+        maximize: whether steps go up the gradient.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -103,6 +121,19 @@ class Adam(_Adaptive):
 class AdamW(Adam):
     """Adam whose weight decay acts on the parameters, not through the moments (Loshchilov and Hutter, 2017).
 
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        betas: decays of the running means of gradients and of their squares, each in [0, 1).
+        eps: number added to the denominator.
+        weight_decay: factor of the decay, which multiplies parameters by `1 - lr * weight_decay` in each step.
+        amsgrad: whether the largest mean of squares so far is used instead of the present one.
+        maximize: whether steps go up the gradient.
+        foreach, fused: False for both updates parameters one by one. The default updates all parameters of a group
+            together if they are dense arrays of one dtype. At most one of the two may be True.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
+
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
     >>> optimizer = ndgrad.optim.AdamW([p], lr=0.1)
@@ -135,6 +166,21 @@ class AdamW(Adam):
 
 class Adamax(Optimizer):
     """Adam with the running maximum of |g| in place of the root of the mean square.
+
+    Step t is `m = beta1 * m + (1 - beta1) * g`, `u = max(beta2 * u, |g| + eps)` and `p -= lr / (1 - beta1 ** t) * m /
+    u`.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        betas: decays of the running mean of gradients and of the running maximum, each in [0, 1).
+        eps: number added to |g|.
+        weight_decay: factor of the L2 penalty, which adds `weight_decay * p` to the gradient.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        maximize: whether steps go up the gradient.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -180,6 +226,22 @@ class Adamax(Optimizer):
 
 class NAdam(_Adaptive):
     """Adam with Nesterov momentum (Dozat, 2016).
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        betas: decays of the running means of gradients and of their squares, each in [0, 1).
+        eps: number added to the denominator.
+        weight_decay: factor of the decay of parameters.
+        decoupled_weight_decay: whether the decay multiplies parameters by `1 - lr * weight_decay`, as in AdamW, instead
+            of adding `weight_decay * p` to the gradient.
+        momentum_decay: speed at which the momentum approaches betas[0]. In step t it is `betas[0] * (1 - 0.96 ** (t *
+            momentum_decay) / 2)`.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        maximize: whether steps go up the gradient.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -230,6 +292,22 @@ class NAdam(_Adaptive):
 
 class RAdam(_Adaptive):
     """Adam that starts its scaling when the estimate of the second moment is reliable (Liu et al., 2019).
+
+    The first steps, whose second moment is estimated from few gradients, are those of momentum without scaling.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        betas: decays of the running means of gradients and of their squares, each in [0, 1).
+        eps: number added to the denominator.
+        weight_decay: factor of the decay of parameters.
+        decoupled_weight_decay: whether the decay multiplies parameters by `1 - lr * weight_decay`, as in AdamW, instead
+            of adding `weight_decay * p` to the gradient.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        maximize: whether steps go up the gradient.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)

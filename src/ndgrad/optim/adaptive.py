@@ -33,6 +33,21 @@ def _fill_like(p: Tensor, value: float) -> Tensor:
 class Adagrad(Optimizer):
     """Steps divided by the root of the sum of all squared gradients so far (Duchi et al., 2011).
 
+    Step t is `s += g ** 2` and `p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)`. A sparse gradient changes
+    only its own entries.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        lr_decay: decay of the learning rate per step.
+        weight_decay: factor of the L2 penalty, which adds `weight_decay * p` to the gradient.
+        initial_accumulator_value: sum of squares before the first step.
+        eps: number added to the denominator.
+        foreach, fused: False for both updates parameters one by one. The default updates all parameters of a group
+            together if they are dense arrays of one dtype. At most one of the two may be True.
+        maximize: whether steps go up the gradient.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
+
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
     >>> optimizer = ndgrad.optim.Adagrad([p], lr=0.1)
@@ -96,6 +111,21 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Steps whose size depends on earlier steps, not on a learning rate (Zeiler, 2012).
 
+    With running means u of squared gradients and d of squared steps, a step is `delta = sqrt(d + eps) / sqrt(u + eps) *
+    g` and `p -= lr * delta`.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: factor of each step.
+        rho: decay of both running means, in [0, 1].
+        eps: number added under both roots.
+        weight_decay: factor of the L2 penalty, which adds `weight_decay * p` to the gradient.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        maximize: whether steps go up the gradient.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
+
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
     >>> optimizer = ndgrad.optim.Adadelta([p], lr=10.0)
@@ -143,6 +173,22 @@ class Adadelta(Optimizer):
 
 class RMSprop(Optimizer):
     """Steps divided by the root of the running mean of squared gradients.
+
+    A step is `v = alpha * v + (1 - alpha) * g ** 2` and `p -= lr * g / (sqrt(v) + eps)`.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        alpha: decay of the running mean of squares.
+        eps: number added to the denominator.
+        weight_decay: factor of the L2 penalty, which adds `weight_decay * p` to the gradient.
+        momentum: factor of the previous step in a running sum of steps.
+        centered: whether v is replaced by an estimate of the variance, `v - mean(g) ** 2`.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        maximize: whether steps go up the gradient.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -200,6 +246,17 @@ class Rprop(Optimizer):
     """Step sizes that grow while an element's gradient keeps its sign and shrink when it changes.
 
     Only the sign of the gradient counts (Riedmiller and Braun, 1993).
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: size of the first step of each element.
+        etas: factors of the step size, (below 1, above 1), after a change of sign and without one.
+        step_sizes: smallest and largest step size.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        maximize: whether steps go up the gradient.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)

@@ -31,7 +31,20 @@ _DESCENT, _CURVATURE = 1e-4, 0.9
 
 
 class LBFGS(Optimizer):
-    """Quasi-Newton steps with a memory of `history_size` pairs; `line_search_fn` is None or "strong_wolfe".
+    """Quasi-Newton steps (L-BFGS), with an estimate of the curvature from the last steps.
+
+    All parameters are one vector, so there is one group. `step` runs up to `max_iter` iterations and needs a closure.
+
+    Args:
+        params: tensors to optimize, or one dict with "params" and settings.
+        lr: length of each step as a factor of the quasi-Newton direction, or the first length that the line search
+            tries.
+        max_iter: largest number of iterations in one call of `step`.
+        max_eval: number of evaluations of the closure after which `step` stops. The default is 1.25 * max_iter.
+        tolerance_grad: largest element of the gradient at which `step` stops.
+        tolerance_change: change of the parameters or of the loss below which `step` stops.
+        history_size: number of earlier steps that the estimate uses.
+        line_search_fn: `"strong_wolfe"` for a line search, or None for steps of fixed length.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([-1.0, 2.0], requires_grad=True)
@@ -102,7 +115,15 @@ class LBFGS(Optimizer):
     # ----- iterations -----
 
     def step(self, closure: Closure) -> Tensor | float:  # type: ignore[override]  # needs its closure, as torch's does
-        """Run up to `max_iter` iterations; return the loss at the start."""
+        """Run up to `max_iter` iterations.
+
+        Args:
+            closure: function that clears the gradients, computes the loss and its gradients, and returns the loss. It
+                is called several times.
+
+        Returns:
+            The loss at the start.
+        """
         with no_grad():
             return self._run(closure)
 

@@ -49,6 +49,14 @@ def _count_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
 class LRScheduler:
     """Base class of schedules: a subclass computes the rates at `last_epoch` in `get_lr`.
 
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
+
+    Raises:
+        KeyError: if the run continues and a group has no "initial_lr".
+
     >>> import ndgrad
     >>> class Halving(ndgrad.optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
@@ -99,7 +107,11 @@ class LRScheduler:
         return {name: value for name, value in self.__dict__.items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from the state of another schedule of the same kind."""
+        """Continue from the state of another schedule of the same kind.
+
+        Args:
+            state_dict: result of `state_dict()`.
+        """
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[float]:
@@ -131,7 +143,11 @@ class LRScheduler:
         self._last_lr: list[float] = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
-        """Advance by one (or to an epoch) and set the rates."""
+        """Advance by one epoch, or to a given one, and set the rates.
+
+        Args:
+            epoch: epoch to go to. The default is the next one.
+        """
         if self._step_count == 1 and not self.optimizer.__dict__.get("_steps_taken", 1):
             warnings.warn(
                 (
@@ -155,7 +171,13 @@ _LRScheduler = LRScheduler  # torch's name in old programs
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times a function of the epoch.
+    """Set the rate to the first rate times a function of the epoch.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        lr_lambda: function from the epoch to the factor, or one function per group.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -194,7 +216,12 @@ class LambdaLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from another schedule's state; functions stay the ones given here."""
+        """Continue from another schedule's state; functions stay the ones given here.
+
+        Args:
+            state_dict: result of `state_dict()`. Attributes of callable objects are loaded, plain functions are not
+                part of it.
+        """
         state = dict(state_dict)
         for function, values in zip(self.lr_lambdas, state.pop("lr_lambdas", ()), strict=False):
             if values is not None:
@@ -206,7 +233,13 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The present rate times a function of the epoch.
+    """Multiply the rate by a function of the epoch, in every epoch.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        lr_lambda: function from the epoch to the factor, or one function per group. It is not called for epoch 0.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -240,7 +273,14 @@ class _FactorLR(LRScheduler):
 
 
 class StepLR(_FactorLR):
-    """The rate times gamma after every `step_size` epochs.
+    """Multiply the rate by `gamma` after every `step_size` epochs.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        step_size: number of epochs between two changes.
+        gamma: factor of each change.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -267,7 +307,14 @@ class StepLR(_FactorLR):
 
 
 class MultiStepLR(_FactorLR):
-    """The rate times gamma at given epochs.
+    """Multiply the rate by `gamma` at given epochs.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        milestones: epochs of the changes. An epoch that occurs twice counts twice.
+        gamma: factor of each change.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -297,7 +344,13 @@ class MultiStepLR(_FactorLR):
 
 
 class ExponentialLR(_FactorLR):
-    """The rate times gamma, every epoch.
+    """Multiply the rate by `gamma` in every epoch.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        gamma: factor of each epoch.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -323,7 +376,14 @@ class ExponentialLR(_FactorLR):
 
 
 class ConstantLR(_FactorLR):
-    """The rate times a factor for the first `total_iters` epochs.
+    """Multiply the rate by a factor for the first `total_iters` epochs.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        factor: factor of the rate, in [0, 1].
+        total_iters: number of epochs with the factor.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -356,7 +416,15 @@ class ConstantLR(_FactorLR):
 
 
 class LinearLR(_FactorLR):
-    """The rate times a factor that goes from one number to another over `total_iters` epochs.
+    """Multiply the rate by a factor that changes linearly over `total_iters` epochs.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        start_factor: factor in the first epoch, in (0, 1].
+        end_factor: factor from epoch `total_iters` on, in [0, 1].
+        total_iters: number of epochs of the change.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -401,7 +469,16 @@ class LinearLR(_FactorLR):
 
 
 class PolynomialLR(_FactorLR):
-    """The rate times a power of the remaining fraction of `total_iters` epochs.
+    """Lower the rate to zero over `total_iters` epochs, along a power of the remaining fraction.
+
+    In epoch t the rate is the first one times `(1 - t / total_iters) ** power`.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        total_iters: number of epochs until the rate is zero.
+        power: exponent of the remaining fraction.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -438,7 +515,16 @@ class PolynomialLR(_FactorLR):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the first rate to `eta_min` along half a cosine of `T_max` epochs, and back.
+    """Move the rate from the first one to `eta_min` along half a cosine, and back.
+
+    In epoch t the rate is `eta_min + (first - eta_min) * (1 + cos(pi * t / T_max)) / 2`.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        T_max: number of epochs from the first rate to `eta_min`.
+        eta_min: lowest rate.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -475,7 +561,15 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """A sequence of half cosines, of T_0, T_0 T_mult, ... epochs (Loshchilov and Hutter, 2016).
+    """Lower the rate along half cosines that start again at the first rate (Loshchilov and Hutter, 2016).
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        T_0: number of epochs of the first half cosine.
+        T_mult: factor by which each half cosine is longer than the one before.
+        eta_min: lowest rate.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -510,7 +604,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Advance by one, or to an epoch, which may be fractional."""
+        """Advance by one epoch, or to a given one.
+
+        Args:
+            epoch: epoch to go to, which may be fractional. The default is the next one.
+        """
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -538,8 +636,29 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One cycle: up to `max_lr` and down far below the first rate; the momentum changes inversely (Smith and Topin,
-    2017).
+    """Run one cycle: up to `max_lr`, then far below the first rate, with the opposite momentum (Smith and Topin, 2017).
+
+    `step` is called after each batch. The momentum is `betas[0]` for optimizers with betas.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        max_lr: highest rate, or one per group.
+        total_steps: number of steps of the cycle. The default is `epochs * steps_per_epoch`.
+        epochs, steps_per_epoch: numbers from which `total_steps` is computed.
+        pct_start: fraction of the steps in which the rate rises.
+        anneal_strategy: shape of each phase, `"cos"` or `"linear"`.
+        cycle_momentum: whether the momentum changes too.
+        base_momentum: momentum at the highest rate, or one per group.
+        max_momentum: momentum at the start and at the end, or one per group.
+        div_factor: quotient of `max_lr` and the first rate.
+        final_div_factor: quotient of the first and the last rate.
+        three_phase: whether the rate goes back to the first one in a phase as long as the first, and to the last one
+            after it.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
+
+    Raises:
+        ValueError: if the number of steps is unknown, or if the optimizer has no momentum to change.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -650,11 +769,30 @@ def _set_momentum(group: dict[str, Any], value: float, as_beta1: bool) -> None:
 
 
 class CyclicLR(LRScheduler):
-    """Cycles from `base_lr` up to `max_lr` and down again; the momentum changes inversely (Smith, 2015).
+    """Move the rate from `base_lr` up to `max_lr` and down again, in cycles, with the opposite momentum (Smith, 2015).
 
-    `mode` sets the height of cycles: constant ("triangular"), halved with each cycle ("triangular2"), or multiplied by
-    gamma in each step ("exp_range"). `scale_fn` is a custom function instead, of the cycle number or, with scale_mode
-    "iterations", of the step.
+    `step` is called after each batch. The momentum is `betas[0]` for optimizers with betas.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        base_lr: lowest rate, or one per group.
+        max_lr: highest rate before scaling, or one per group.
+        step_size_up: number of steps up.
+        step_size_down: number of steps down. The default is `step_size_up`.
+        mode: height of cycles. `"triangular"` is constant, `"triangular2"` is halved with each cycle, and `"exp_range"`
+            is multiplied by `gamma` in each step.
+        gamma: factor of each step for `"exp_range"`.
+        scale_fn: function that returns the height and replaces `mode`.
+        scale_mode: argument of `scale_fn`. `"cycle"` is the number of the cycle, from 1 on; `"iterations"` is the
+            number of the step.
+        cycle_momentum: whether the momentum changes too.
+        base_momentum: momentum at the highest rate, or one per group.
+        max_momentum: momentum at the lowest rate, or one per group.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
+
+    Raises:
+        ValueError: if `mode` is unknown, or if the optimizer has no momentum to change.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -723,7 +861,11 @@ class CyclicLR(LRScheduler):
         self.base_lrs = lowest
 
     def scale_fn(self, x: float) -> float:
-        """Return the height of a cycle, from its number or the step."""
+        """Return the height of a cycle.
+
+        Args:
+            x: number of the cycle, from 1 on, or of the step, by `scale_mode`.
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -753,7 +895,11 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from another schedule's state; `scale_fn` stays unchanged."""
+        """Continue from another schedule's state.
+
+        Args:
+            state_dict: result of `state_dict()`. A `scale_fn` that is a function stays unchanged.
+        """
         state = dict(state_dict)
         attributes = state.pop("_scale_fn_custom", None)
         super().load_state_dict(state)
@@ -796,7 +942,13 @@ def _refuse_epoch(name: str, epoch: int | None) -> None:
 
 
 class SequentialLR(LRScheduler):
-    """A sequence of schedules that change at milestones.
+    """Run schedules one after another, with changes at milestones.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        schedulers: schedules of this optimizer, in their order.
+        milestones: epochs at which the next schedule begins, one fewer than schedules.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -830,7 +982,11 @@ class SequentialLR(LRScheduler):
         self._last_lr = list(self._schedulers[0].get_last_lr())
 
     def step(self, epoch: int | None = None) -> None:
-        """Advance by one."""
+        """Advance by one epoch.
+
+        Args:
+            epoch: must be None, because schedules in a sequence have no common epoch.
+        """
         _refuse_epoch("SequentialLR", epoch)
         self.last_epoch += 1
         number = bisect_right(self._milestones, self.last_epoch)
@@ -847,7 +1003,11 @@ class SequentialLR(LRScheduler):
         return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from another schedule's state."""
+        """Continue from another schedule's state.
+
+        Args:
+            state_dict: result of `state_dict()`, of as many schedules of the same kinds.
+        """
         state = dict(state_dict)
         for scheduler, values in zip(self._schedulers, state.pop("_schedulers"), strict=True):
             scheduler.load_state_dict(values)
@@ -855,7 +1015,11 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Schedules that all act at every step.
+    """Run several schedules at every step, so that their factors multiply.
+
+    Args:
+        schedulers: schedules of one optimizer.
+        optimizer: optimizer of the schedules. The default is that of the first one.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -875,7 +1039,11 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = self._rates()
 
     def step(self, epoch: int | None = None) -> None:
-        """Advance by one."""
+        """Advance all schedules by one epoch.
+
+        Args:
+            epoch: must be None.
+        """
         _refuse_epoch("ChainedScheduler", epoch)
         for scheduler in self._schedulers:
             scheduler.step()
@@ -889,7 +1057,18 @@ class ChainedScheduler(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the rate by a factor when a metric has not improved for `patience` epochs.
+    """Multiply the rate by a factor when a metric has not improved for more than `patience` epochs.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        mode: `"min"` if a smaller metric is better, `"max"` if a larger one is.
+        factor: factor of the rate, below 1.
+        patience: number of epochs without improvement that are tolerated.
+        threshold: smallest change that counts as an improvement.
+        threshold_mode: `"rel"` for a threshold relative to the best metric, `"abs"` for an absolute one.
+        cooldown: number of epochs after a change in which the metric is not compared.
+        min_lr: lowest rate, or one per group.
+        eps: smallest change of a rate. Smaller changes are skipped.
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)
@@ -942,7 +1121,12 @@ class ReduceLROnPlateau(LRScheduler):
 
     # Needs the metric, as in torch.
     def step(self, metrics: Tensor | float, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Process a measured value."""
+        """Compare a measured value with the best one, and lower the rates if it is time.
+
+        Args:
+            metrics: measured value, a number or a tensor of one element.
+            epoch: number of the epoch. The default is the next one.
+        """
         current = as_float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(current, self.best):
@@ -979,7 +1163,12 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def is_better(self, a: float, best: float) -> bool:
-        """True if a value is better than the best by more than the threshold."""
+        """True if a value is better than the best by more than the threshold.
+
+        Args:
+            a: new value.
+            best: best value so far.
+        """
         if self.threshold_mode == "rel":
             sign = -1.0 if self.mode == "min" else 1.0
             bound = best * (1.0 + sign * self.threshold)

@@ -40,8 +40,23 @@ def _orthogonal(matrix: Tensor, coefficients: tuple[float, float, float], steps:
 class Muon(Optimizer):
     """Steps along the momentum with singular values near one, for parameters that are matrices.
 
-    Use another optimizer for embeddings, heads, biases and similar parameters. `adjust_lr_fn` "original" scales lr with
-    the shape of a matrix, "match_rms_adamw" such that settings of AdamW can be kept.
+    Use another optimizer for embeddings, heads, biases and similar parameters.
+
+    Args:
+        params: matrices to optimize, pairs of name and matrix, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        weight_decay: factor of the decay, which multiplies parameters by `1 - lr * weight_decay` in each step.
+        momentum: decay of the running mean of gradients.
+        nesterov: whether a step mixes the present gradient into the mean once more.
+        ns_coefficients: coefficients (a, b, c) of an iteration `X = a X + (b A + c A^2) X` with `A = X X^T`.
+        eps: smallest norm by which a matrix is divided before the iterations.
+        ns_steps: number of iterations, below 100.
+        adjust_lr_fn: scale of the learning rate by the shape of a matrix. `"original"`, the default, is `sqrt(max(1,
+            rows / columns))`. `"match_rms_adamw"` is `0.2 * sqrt(max(rows, columns))`, with which settings of AdamW can
+            be kept.
+
+    Raises:
+        ValueError: if a parameter is not a matrix.
 
     >>> import ndgrad
     >>> p = ndgrad.eye(2).requires_grad_()

@@ -48,6 +48,12 @@ _STEP_HOOKS: dict[str, OrderedDict[int, Callable[..., Any]]] = {"pre": OrderedDi
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before every step of every optimizer.
 
+    Args:
+        hook: function that may return new (args, kwargs) of the step.
+
+    Returns:
+        A handle; its `remove()` removes the hook.
+
     >>> import ndgrad
     >>> from ndgrad.optim.optimizer import register_optimizer_step_pre_hook
     >>> with register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print("step")):
@@ -59,6 +65,12 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after every step of every optimizer.
+
+    Args:
+        hook: function that is called; its result is ignored.
+
+    Returns:
+        A handle; its `remove()` removes the hook.
 
     >>> import ndgrad
     >>> from ndgrad.optim.optimizer import register_optimizer_step_post_hook
@@ -142,8 +154,13 @@ def _check_parameter(p: Any, may_be_computed: bool) -> None:
 class Optimizer:
     """Base class of all optimizers: a subclass defines `step`.
 
-    `params` is an iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and its
-    own settings; other settings come from `defaults`.
+    Args:
+        params: iterable of tensors, of pairs of name and tensor, or of dicts, one per group, with "params" and own
+            settings.
+        defaults: settings of groups that do not have their own.
+
+    Raises:
+        ValueError: if `params` is empty or a tensor is not a leaf.
 
     >>> import ndgrad
     >>> class Descent(ndgrad.optim.Optimizer):
@@ -229,6 +246,10 @@ class Optimizer:
     def add_param_group(self, param_group: Group) -> None:
         """Add parameters with their own settings, for example layers that are unfrozen during training.
 
+        Args:
+            param_group: dict with "params" and settings. It becomes part of the optimizer and is completed with the
+                defaults.
+
         >>> import ndgrad
         >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=0.1)
         >>> optimizer.add_param_group({"params": [ndgrad.ones(2, requires_grad=True)], "lr": 0.01})
@@ -262,6 +283,9 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of all parameters: set them to None, or to zeros in place.
+
+        Args:
+            set_to_none: whether `grad` becomes None. False writes zeros into the present gradients.
 
         >>> import ndgrad
         >>> p = ndgrad.ones(1, requires_grad=True)
@@ -307,7 +331,14 @@ class Optimizer:
     def step(self, closure: Callable[[], Loss]) -> Loss: ...
     @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters that have gradients; `closure`, if given, is called first to compute the loss again.
+        """Update all parameters that have gradients.
+
+        Args:
+            closure: function that computes the loss and the gradients again and returns the loss. It is called before
+                the update.
+
+        Returns:
+            The result of `closure`, or None without one.
 
         >>> import ndgrad
         >>> p = ndgrad.ones(1, requires_grad=True)
@@ -403,6 +434,12 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load the result of `state_dict()`; state tensors get their parameter's dtype and device.
 
+        Args:
+            state_dict: result of `state_dict()` of an optimizer with the same numbers of groups and parameters.
+
+        Raises:
+            ValueError: if the numbers of groups or parameters differ.
+
         >>> import ndgrad
         >>> first, second = (ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=lr) for lr in (0.1, 0.2))
         >>> second.load_state_dict(first.state_dict())
@@ -456,27 +493,61 @@ class Optimizer:
         return handle
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step."""
+        """Call `hook(optimizer, args, kwargs)` before each step.
+
+        Args:
+            hook: function that may return new (args, kwargs) of the step.
+
+        Returns:
+            A handle; its `remove()` removes the hook.
+        """
         return self._hook("step_pre", hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step."""
+        """Call `hook(optimizer, args, kwargs)` after each step.
+
+        Args:
+            hook: function that is called; its result is ignored.
+
+        Returns:
+            A handle; its `remove()` removes the hook.
+        """
         return self._hook("step_post", hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` before `state_dict()`."""
+        """Call `hook(optimizer)` before `state_dict()`.
+
+        Args:
+            hook: function that is called; its result is ignored.
+            prepend: whether the hook runs before the hooks that are already registered.
+        """
         return self._hook("state_dict_pre", hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict()`; it may return another dict."""
+        """Call `hook(optimizer, state_dict)` after `state_dict()`.
+
+        Args:
+            hook: function that may return another dict, which replaces the first.
+            prepend: whether the hook runs before the hooks that are already registered.
+        """
         return self._hook("state_dict_post", hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before `load_state_dict()`; it may return another dict."""
+        """Call `hook(optimizer, state_dict)` before `load_state_dict()`.
+
+        Args:
+            hook: function that may return another dict, which is loaded instead.
+            prepend: whether the hook runs before the hooks that are already registered.
+        """
         return self._hook("load_state_dict_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` after `load_state_dict()`."""
+        """Call `hook(optimizer)` after `load_state_dict()`.
+
+        Args:
+            hook: function that is called; its result is ignored.
+            prepend: whether the hook runs before the hooks that are already registered.
+        """
         return self._hook("load_state_dict_post", hook, prepend)
 
 

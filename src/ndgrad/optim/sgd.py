@@ -29,7 +29,25 @@ __all__ = ["ASGD", "SGD"]
 
 
 class SGD(Optimizer):
-    """Gradient descent: p -= lr * g, or with momentum p -= lr * v where v = momentum * v + (1 - dampening) * g.
+    """Stochastic gradient descent, with momentum.
+
+    Without momentum a step is `p -= lr * g`. With momentum it is `p -= lr * v`, where `v = momentum * v + (1 -
+    dampening) * g`, and `v = g` in the first step.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        momentum: factor of the previous velocity.
+        dampening: fraction of the gradient that does not enter the velocity, from the second step on.
+        weight_decay: factor of the L2 penalty, which adds `weight_decay * p` to the gradient.
+        nesterov: whether a step is taken along `g + momentum * v` instead of v.
+        maximize: whether steps go up the gradient.
+        foreach, fused: False for both updates parameters one by one. The default updates all parameters of a group
+            together if they are dense arrays of one dtype. At most one of the two may be True.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
+
+    Raises:
+        ValueError: if `nesterov` is True without momentum or with dampening, or if a setting is negative.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)
@@ -86,6 +104,22 @@ class SGD(Optimizer):
 
 class ASGD(Optimizer):
     """Stochastic gradient descent whose iterates are averaged from step t0 on (Polyak and Juditsky, 1992).
+
+    A step multiplies p by `1 - lambd * eta` and subtracts `eta * g`, with `eta = lr / (1 + lambd * lr * t) ** alpha`.
+    The average of p is `state[p]["ax"]`; parameters themselves are not replaced by it.
+
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate.
+        lambd: factor of the decay of parameters and of the learning rate.
+        alpha: power with which the learning rate decays.
+        t0: number of steps before averaging begins.
+        weight_decay: factor of the L2 penalty, which adds `weight_decay * p` to the gradient.
+        foreach: False updates parameters one by one. The default updates all parameters of a group together if they are
+            dense arrays of one dtype.
+        maximize: whether steps go up the gradient.
+        differentiable: whether steps are recorded for autograd, so that gradients pass through them.
+        capturable: accepted as in torch; has no effect here, because a CUDA graph can record every step.
 
     >>> import ndgrad
     >>> p = ndgrad.tensor([1.0], requires_grad=True)

@@ -18,6 +18,16 @@ class SparseAdam(Optimizer):
     """Adam that updates the moments of a row only if the row has a gradient ("lazy" Adam), for embeddings with
     sparse=True.
 
+    Args:
+        params: tensors to optimize, pairs of name and tensor, or dicts with "params" and own settings, one per group.
+        lr: learning rate, above 0.
+        betas: decays of the running means of gradients and of their squares, each in [0, 1).
+        eps: number added to the denominator, above 0.
+        maximize: whether steps go up the gradient.
+
+    Raises:
+        RuntimeError: if a gradient is dense, in `step`.
+
     >>> import ndgrad
     >>> table = ndgrad.nn.Embedding(4, 1, sparse=True)
     >>> _ = ndgrad.nn.init.ones_(table.weight)

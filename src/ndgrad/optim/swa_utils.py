@@ -44,6 +44,12 @@ def _check_decay(decay: float) -> float:
 def get_ema_multi_avg_fn(decay: float = 0.999) -> _Averages:
     """Return a function that moves averages, in place, by 1 - decay towards the present values.
 
+    Args:
+        decay: weight of the averages, in [0, 1].
+
+    Returns:
+        A function of the averages, the present values and the number of updates before.
+
     >>> import ndgrad
     >>> from ndgrad.optim.swa_utils import get_ema_multi_avg_fn
     >>> average = ndgrad.zeros(2)
@@ -69,6 +75,12 @@ def get_swa_multi_avg_fn() -> _Averages:
 
 def get_ema_avg_fn(decay: float = 0.999) -> _Average:
     """Return a function for the exponential moving average of one parameter.
+
+    Args:
+        decay: weight of the average, in [0, 1].
+
+    Returns:
+        A function of the average, the present value and the number of updates before.
 
     >>> import ndgrad
     >>> ndgrad.optim.swa_utils.get_ema_avg_fn(0.75)(ndgrad.zeros(2), ndgrad.ones(2), 1)
@@ -110,9 +122,16 @@ def _make_in_place(average: _Average) -> _Averages:
 
 
 class AveragedModel(Module):
-    """A copy of a model with averages of its parameters: the mean of all, or the result of `avg_fn` or `multi_avg_fn`.
+    """A copy of a model whose parameters are averages over all calls of `update_parameters`.
 
-    With `use_buffers` buffers are averaged like parameters; otherwise they are copied from the model at each update.
+    Args:
+        model: model whose parameters are averaged. It is copied and stays unchanged.
+        device: device of the copy. The default is that of the model.
+        avg_fn: function `(average, value, count)` that returns the next average of one parameter. The default is the
+            mean of all values.
+        multi_avg_fn: function `(averages, values, count)` that changes all averages in place. It excludes `avg_fn`.
+        use_buffers: whether buffers are averaged like parameters. Otherwise they are copied from the model at each
+            update.
 
     >>> import ndgrad
     >>> from ndgrad.optim.swa_utils import AveragedModel
@@ -147,10 +166,19 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the averaged model.
+
+        Args:
+            *args, **kwargs: arguments of the model.
+        """
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Add the present parameters of a model to the averages."""
+        """Add the present parameters of a model to the averages.
+
+        Args:
+            model: model of the same structure.
+        """
         means: list[Any]
         values: list[Any]
         if self.use_buffers:
@@ -180,7 +208,10 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
     """Recompute the running statistics of batch normalisation, by one pass over data in training mode.
 
-    The first entry of a batch that is a tuple or a list is used.
+    Args:
+        loader: iterable of batches. If a batch is a tuple or a list, its first entry is the input.
+        model: model whose statistics are replaced. Its training mode is restored afterwards.
+        device: device to which inputs are moved.
 
     >>> import ndgrad
     >>> model = ndgrad.nn.BatchNorm1d(1)
@@ -214,6 +245,14 @@ def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> No
 
 class SWALR(LRScheduler):
     """Anneal the learning rate to `swa_lr` within `anneal_epochs` steps, and keep it from then on.
+
+    Args:
+        optimizer: optimizer whose learning rates are changed.
+        swa_lr: final rate, or one per group.
+        anneal_epochs: number of steps until the final rate.
+        anneal_strategy: shape of the change, `"cos"` or `"linear"`.
+        last_epoch: number of the last epoch of a run that continues, or -1 for a new run. Groups of a continued run
+            need an "initial_lr".
 
     >>> import ndgrad
     >>> optimizer = ndgrad.optim.SGD([ndgrad.ones(1, requires_grad=True)], lr=1.0)

@@ -68,6 +68,14 @@ def schedule(
     discarded, and `active` steps that are kept; `repeat` cycles, or unlimited for 0. `skip_first_wait` leaves out the
     waiting of the first cycle.
 
+    Args:
+        wait: steps of a cycle without measuring.
+        warmup: steps of a cycle that are measured and discarded.
+        active: steps of a cycle that are kept.
+        repeat: number of cycles. 0 means no limit.
+        skip_first: steps before the first cycle.
+        skip_first_wait: whether the first cycle does not wait, if not 0.
+
     >>> steps = schedule(wait=1, warmup=1, active=2, repeat=1)
     >>> [steps(i).name for i in range(5)]
     ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
@@ -101,10 +109,25 @@ def schedule(
 
 
 class profile:
-    """A context that measures all calls, or with a `schedule` those of some steps; call `step()` after each step.
+    """Context that measures all calls, or with a `schedule` those of some steps; call `step()` after each step.
 
     When a cycle of the schedule is complete (and at the end), `on_trace_ready(profile)` is called
     with the events of the cycle.
+
+    Args:
+        activities: kinds of measurement. The default is all that are available.
+        schedule: function from the number of a step to its action, from `schedule`. The default measures all.
+        on_trace_ready: function of the profile, called when a cycle is complete.
+        record_shapes: whether shapes of arguments are kept.
+        profile_memory: whether memory is measured.
+        with_stack: whether lines of the program are kept.
+        with_flops: whether floating-point operations are counted.
+        with_modules: whether the modules of calls are kept.
+        experimental_config: accepted as in torch; has no effect.
+        execution_trace_observer: accepted as in torch; has no effect.
+        acc_events: kept as an attribute, without further effect.
+        use_cuda: older form of `ProfilerActivity.CUDA` in `activities`.
+        custom_trace_id_callback: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(3)
@@ -235,23 +258,43 @@ class profile:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """Return the events of the last cycle grouped by name, and on request by shapes and lines."""
+        """Return the events of the last cycle grouped by name, and on request by shapes and lines.
+
+        Args:
+            group_by_input_shape: whether groups have the same shapes. Needs `record_shapes=True`.
+            group_by_stack_n: number of lines that groups have in common. Needs `with_stack=True`.
+            group_by_overload_name: whether groups have the same name of an overload.
+        """
         return self._require_profile("getting key averages").key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the last cycle as a trace for chrome://tracing or Perfetto."""
+        """Write the last cycle as a trace for chrome://tracing or Perfetto.
+
+        Args:
+            path: path of the file.
+        """
         self._require_profile("exporting a trace").export_chrome_trace(path)
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Write the stacks of the last cycle for flame graphs; needs `with_stack=True`."""
+        """Write the stacks of the last cycle for flame graphs; needs `with_stack=True`.
+
+        Args:
+            path: path of the file.
+            metric: time to write, such as `"self_cpu_time_total"`.
+        """
         self._require_profile("exporting stacks").export_stacks(path, metric)
 
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
     """Return a handler of finished traces that writes them to a folder, with names for TensorBoard's plugin.
+
+    Args:
+        dir_name: folder of the traces.
+        worker_name: beginning of their names. The default is the host and the process.
+        use_gzip: whether traces are compressed.
 
     >>> import ndgrad
     >>> handler = ndgrad.profiler.tensorboard_trace_handler("traces")

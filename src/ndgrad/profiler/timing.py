@@ -454,8 +454,12 @@ class profile:
 
 
 class record_function(Mode):
-    """A named range in a profile: a context, or a decorator that makes every call of a function one. Without a profile
-    it does nothing.
+    """Named range in a profile: a context, or a decorator that makes every call of a function one. Without a profile it
+    does nothing.
+
+    Args:
+        name: name of the range.
+        args: text that is kept with it.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.timing.profile() as prof:

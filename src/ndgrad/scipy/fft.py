@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -38,9 +39,34 @@ class _Box(Protocol):
     ) -> Array: ...  # fmt: skip
 
 
+_UNUSED = "accepted as in SciPy; has no effect"
+_NORMS = (
+    'norm: scaling: `"backward"` divides the inverse by the length, `"forward"` the transform, and `"ortho"` both by '
+    "its\n        square root. None means `\"backward\"`."
+)
+_LENGTHS = "Longer inputs are cut, shorter ones padded with zeros."
+#: Descriptions of the parameters that transforms share, in the order of a signature.
+_ARGUMENTS = {
+    "x": "x: input array.",
+    "type": "type: kind of symmetry at the ends: 1, 2, 3 or 4.",
+    "n": f"n: length of the transform along the axis. {_LENGTHS}",
+    "s": f"s: lengths of the transform along the axes. {_LENGTHS}",
+    "axis": "axis: axis of the transform.",
+    "axes": "axes: axes of the transform. None means the last ones for which `s` has lengths, or all.",
+    "norm": _NORMS,
+    "overwrite_x": f"overwrite_x: {_UNUSED}, because inputs are never overwritten.",
+    "workers": f"workers: {_UNUSED}.",
+    "plan": f"plan: {_UNUSED}.",
+    "orthogonalize": "orthogonalize: whether ends are scaled so that the matrix is orthogonal. None means for "
+    '`norm="ortho"` only.',
+}
+
+
 def _describe(function: F, name: str, sentence: str, arguments: str, result: str) -> F:
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{sentence}\n\n>>> from ndgrad.scipy import fft\n>>> fft.{name}({arguments})\n{result}\n"
+    described = "".join(f"    {_ARGUMENTS[p]}\n" for p in inspect.signature(function).parameters)
+    example = f">>> from ndgrad.scipy import fft\n>>> fft.{name}({arguments})\n{result}\n"
+    function.__doc__ = f"{sentence}\n\nArgs:\n{described}\n{example}"
     return function
 
 
@@ -86,75 +112,79 @@ def _box(name: str, default: Axes, sentence: str, arguments: str, result: str) -
 _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 fft = _line(
-    "fft", "The Fourier transform along an axis.", "[1.0, 0.0, -1.0, 0.0]", "array([0.+0.j, 2.+0.j, 0.+0.j, 2.-0.j])",
+    "fft", "Return the Fourier transform along an axis.", "[1.0, 0.0, -1.0, 0.0]",
+    "array([0.+0.j, 2.+0.j, 0.+0.j, 2.-0.j])",
 )  # fmt: skip
 ifft = _line(
-    "ifft", "The inverse Fourier transform along an axis.", "[0.0, 2.0, 0.0, 2.0]",
+    "ifft", "Return the inverse Fourier transform along an axis.", "[0.0, 2.0, 0.0, 2.0]",
     "array([ 1.-0.j,  0.-0.j, -1.-0.j,  0.+0.j])",
 )  # fmt: skip
 rfft = _line(
-    "rfft", "The Fourier transform of real numbers: its frequencies from 0 to the middle.", "[1.0, 0.0, -1.0, 0.0]",
+    "rfft", "Return the Fourier transform of real numbers: its frequencies from 0 to the middle.",
+    "[1.0, 0.0, -1.0, 0.0]",
     "array([0.+0.j, 2.+0.j, 0.+0.j])",
 )  # fmt: skip
 irfft = _line(
-    "irfft", "The real numbers whose rfft this is; `n` tells their number if it is odd.", "[0.0, 2.0, 0.0]",
+    "irfft", "Return the real numbers whose rfft this is; `n` tells their number if it is odd.", "[0.0, 2.0, 0.0]",
     "array([ 1.,  0., -1.,  0.])",
 )  # fmt: skip
 hfft = _line(
-    "hfft", "The transform, which is real, of numbers with Hermitian symmetry, of which one half is given.",
+    "hfft", "Return the real transform of numbers with Hermitian symmetry, of which one half is given.",
     "[1.0, 2.0, 3.0]", "array([ 8., -2.,  0., -2.])",
 )  # fmt: skip
 ihfft = _line(
-    "ihfft", "The numbers, of Hermitian symmetry, whose hfft this is: one half of them.",
+    "ihfft", "Return the numbers, of Hermitian symmetry, whose hfft this is: one half of them.",
     "[15.0, -4.0, 0.0, -1.0, 0.0, -4.0]", "array([1.-0.j, 2.-0.j, 3.-0.j, 4.-0.j])",
 )  # fmt: skip
 fft2 = _box(
-    "fft2", (-2, -1), "The Fourier transform along two axes.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "fft2", (-2, -1), "Return the Fourier transform along two axes.", "[[1.0, 2.0], [3.0, 4.0]]",
     "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
 )  # fmt: skip
 ifft2 = _box(
-    "ifft2", (-2, -1), "The inverse Fourier transform along two axes.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "ifft2", (-2, -1), "Return the inverse Fourier transform along two axes.", "[[10.0, -2.0], [-4.0, 0.0]]",
     "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
 )  # fmt: skip
 rfft2 = _box(
-    "rfft2", (-2, -1), "The Fourier transform of real numbers along two axes; the last one is halved.",
+    "rfft2", (-2, -1), "Return the Fourier transform of real numbers along two axes; the last one is halved.",
     "[[1.0, 2.0], [3.0, 4.0]]", "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
 )  # fmt: skip
 irfft2 = _box(
-    "irfft2", (-2, -1), "The real numbers whose rfft2 this is.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "irfft2", (-2, -1), "Return the real numbers whose rfft2 this is.", "[[10.0, -2.0], [-4.0, 0.0]]",
     "array([[1., 2.],\n       [3., 4.]])",
 )  # fmt: skip
 hfft2 = _box(
     "hfft2", (-2, -1),
-    "The real transform of numbers with Hermitian symmetry along two axes, half of which are given.",
+    "Return the real transform of numbers with Hermitian symmetry along two axes, half of which are given.",
     "[[1.0, 2.0], [3.0, 4.0]]", "array([[10., -2.],\n       [-4.,  0.]])",
 )  # fmt: skip
 ihfft2 = _box(
-    "ihfft2", (-2, -1), "The numbers, of Hermitian symmetry, whose hfft2 this is: one half of them.",
+    "ihfft2", (-2, -1), "Return the numbers, of Hermitian symmetry, whose hfft2 this is: one half of them.",
     "[[10.0, -2.0], [-4.0, 0.0]]", "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
 )  # fmt: skip
 fftn = _box(
-    "fftn", None, "The Fourier transform along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "fftn", None, "Return the Fourier transform along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
     "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
 )  # fmt: skip
 ifftn = _box(
-    "ifftn", None, "The inverse Fourier transform along all axes, or those given.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "ifftn", None, "Return the inverse Fourier transform along all axes, or those given.",
+    "[[10.0, -2.0], [-4.0, 0.0]]",
     "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
 )  # fmt: skip
 rfftn = _box(
-    "rfftn", None, "The Fourier transform of real numbers along all axes, or those given; the last one is halved.",
+    "rfftn", None,
+    "Return the Fourier transform of real numbers along all axes, or those given; the last one is halved.",
     "[[1.0, 2.0], [3.0, 4.0]]", "array([[10.+0.j, -2.+0.j],\n       [-4.+0.j,  0.+0.j]])",
 )  # fmt: skip
 irfftn = _box(
-    "irfftn", None, "The real numbers whose rfftn this is.", "[[10.0, -2.0], [-4.0, 0.0]]",
+    "irfftn", None, "Return the real numbers whose rfftn this is.", "[[10.0, -2.0], [-4.0, 0.0]]",
     "array([[1., 2.],\n       [3., 4.]])",
 )  # fmt: skip
 hfftn = _box(
-    "hfftn", None, "The real transform of numbers with Hermitian symmetry, half of which are given.",
+    "hfftn", None, "Return the real transform of numbers with Hermitian symmetry, half of which are given.",
     "[[1.0, 2.0], [3.0, 4.0]]", "array([[10., -2.],\n       [-4.,  0.]])",
 )  # fmt: skip
 ihfftn = _box(
-    "ihfftn", None, "The numbers, of Hermitian symmetry, whose hfftn this is: one half of them.",
+    "ihfftn", None, "Return the numbers, of Hermitian symmetry, whose hfftn this is: one half of them.",
     "[[10.0, -2.0], [-4.0, 0.0]]", "array([[1.-0.j, 2.-0.j],\n       [3.-0.j, 4.-0.j]])",
 )  # fmt: skip
 
@@ -162,7 +192,13 @@ fftshift, ifftshift = np.fft.fftshift, np.fft.ifftshift
 
 
 def fftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: Device = None) -> Array:
-    """The frequencies of a Fourier transform of n samples d apart.
+    """Return the frequencies of a Fourier transform of n samples d apart.
+
+    Args:
+        n: number of samples.
+        d: distance between samples.
+        xp: accepted as in SciPy; has no effect, because the result is an Array.
+        device: accepted as in SciPy; has no effect, because the result is on the CPU.
 
     >>> from ndgrad.scipy import fft
     >>> fft.fftfreq(4)
@@ -172,7 +208,13 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: Dev
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: Device = None) -> Array:
-    """The frequencies of an rfft of n samples d apart.
+    """Return the frequencies of an rfft of n samples d apart.
+
+    Args:
+        n: number of samples.
+        d: distance between samples.
+        xp: accepted as in SciPy; has no effect, because the result is an Array.
+        device: accepted as in SciPy; has no effect, because the result is on the CPU.
 
     >>> from ndgrad.scipy import fft
     >>> fft.rfftfreq(4)
@@ -182,7 +224,11 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, xp: object | None = None, device: De
 
 
 def next_fast_len(target: int, real: bool = False) -> int:
-    """The next larger length with a fast transform.
+    """Return the next larger length with a fast transform.
+
+    Args:
+        target: length to start from.
+        real: whether the transform is one of real numbers.
 
     >>> from ndgrad.scipy import fft
     >>> fft.next_fast_len(97)
@@ -194,7 +240,11 @@ def next_fast_len(target: int, real: bool = False) -> int:
 
 
 def prev_fast_len(target: int, real: bool = False) -> int:
-    """The next smaller length with a fast transform.
+    """Return the next smaller length with a fast transform.
+
+    Args:
+        target: length to start from.
+        real: whether the transform is one of real numbers.
 
     >>> from ndgrad.scipy import fft
     >>> fft.prev_fast_len(97)
@@ -339,35 +389,35 @@ def _many(name: str, odd: bool, inverse: bool, sentence: str, arguments: str, re
 
 
 dct = _transform(
-    "dct", False, False, "The cosine transform of types 1 to 4 along an axis.", "[3.0, 1.0]",
+    "dct", False, False, "Return the cosine transform of types 1 to 4 along an axis.", "[3.0, 1.0]",
     "array([8.        , 2.82842712])",
 )  # fmt: skip
 idct = _transform(
-    "idct", False, True, "The inverse of dct along an axis.", "[1.0, 2.0, 3.0]",
+    "idct", False, True, "Return the inverse of dct along an axis.", "[1.0, 2.0, 3.0]",
     "array([ 1.24401694, -0.83333333,  0.0893164 ])",
 )  # fmt: skip
 dctn = _many(
-    "dctn", False, False, "The cosine transform of types 1 to 4 along all axes, or those given.",
+    "dctn", False, False, "Return the cosine transform of types 1 to 4 along all axes, or those given.",
     "[[1.0, 2.0], [3.0, 4.0]]", "array([[ 40.        ,  -5.65685425],\n       [-11.3137085 ,   0.        ]])",
 )  # fmt: skip
 idctn = _many(
-    "idctn", False, True, "The inverse of dctn along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "idctn", False, True, "Return the inverse of dctn along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
     "array([[ 1.00444174, -0.34911165],\n       [-0.52588835,  0.12055826]])",
 )  # fmt: skip
 dst = _transform(
-    "dst", True, False, "The sine transform of types 1 to 4 along an axis.", "[1.0, 2.0, 3.0]",
+    "dst", True, False, "Return the sine transform of types 1 to 4 along an axis.", "[1.0, 2.0, 3.0]",
     "array([ 8.        , -3.46410162,  4.        ])",
 )  # fmt: skip
 idst = _transform(
-    "idst", True, True, "The inverse of dst along an axis.", "[1.0, 2.0, 3.0]",
+    "idst", True, True, "Return the inverse of dst along an axis.", "[1.0, 2.0, 3.0]",
     "array([ 1.24401694, -0.16666667,  0.0893164 ])",
 )  # fmt: skip
 dstn = _many(
-    "dstn", True, False, "The sine transform of types 1 to 4 along all axes, or those given.",
+    "dstn", True, False, "Return the sine transform of types 1 to 4 along all axes, or those given.",
     "[[1.0, 2.0], [3.0, 4.0]]", "array([[ 20.        ,  -5.65685425],\n       [-11.3137085 ,  -0.        ]])",
 )  # fmt: skip
 idstn = _many(
-    "idstn", True, True, "The inverse of dstn along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
+    "idstn", True, True, "Return the inverse of dstn along all axes, or those given.", "[[1.0, 2.0], [3.0, 4.0]]",
     "array([[ 0.81694174, -0.03661165],\n       [-0.21338835, -0.06694174]])",
 )  # fmt: skip
 

@@ -29,8 +29,25 @@ def solve_ivp(
     dense_output: bool = False, events: Events = None, vectorized: bool = False, args: Any = None,
     **options: Any,
 ) -> OdeResult:  # fmt: skip
-    """Same as `scipy.integrate.solve_ivp`, differentiable in y0, args, times and closures; `fun` gets Arrays (see
-    ndgrad.implicit.solve_ivp).
+    """Solve an initial value problem dy/dt = fun(t, y, *args), differentiably in `y0`, `args`, times and captured
+    variables.
+
+    Args:
+        fun: right side `fun(t, y, *args)`. It gets Arrays.
+        t_span: first and last time.
+        y0: state at the first time: an array or a nested structure of arrays.
+        method: `"RK45"`, `"RK23"`, `"DOP853"`, `"Radau"`, `"BDF"` or `"LSODA"`.
+        t_eval: times of the result, inside `t_span`. The default is the steps of the solver.
+        dense_output: must be False: SciPy's interpolants have no derivatives.
+        events: function or functions `event(t, y, *args)` whose roots are located, with SciPy's attributes `terminal`
+            and `direction`.
+        vectorized: must be False: it serves finite differences, which are not used here.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        options: further settings of `ndgrad.implicit.solve_ivp`: `rtol`, `atol`, `max_step`, `first_step`,
+            `checkpoints` and `adjoint_options`.
+
+    Returns:
+        SciPy's result, with Arrays in `t` and `y`.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import integrate
@@ -47,10 +64,22 @@ def odeint(
     func: Callable[..., Any], y0: ArrayLike, t: ArrayLike, args: Any = (), *, tfirst: bool = False,
     rtol: float = 1.49012e-8, atol: float = 1.49012e-8, hmax: float = 0.0, h0: float = 0.0, method: str = "LSODA",
 ) -> Array:  # fmt: skip
-    """Same as `scipy.integrate.odeint`: states at the times `t` (the first is the time of y0), one per row,
-    differentiable in y0, t and args.
+    """Return the states of an ordinary differential equation at given times, one per row.
 
-    `func(y, t, *args)` returns dy/dt, or `func(t, y, *args)` with `tfirst`.
+    Args:
+        func: right side `func(y, t, *args)`, or `func(t, y, *args)` with `tfirst`.
+        y0: state at the first time.
+        t: times of the rows of the result. The first is the time of `y0`.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        tfirst: whether `func` takes the time before the state.
+        rtol: relative tolerance of the local error.
+        atol: absolute tolerance of the local error.
+        hmax: largest step. 0 means no limit.
+        h0: first step. 0 leaves the choice to the solver.
+        method: method of `solve_ivp`.
+
+    Returns:
+        An array of shape (len(t), len(y0)), differentiable in `y0`, `t` and `args`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.odeint(lambda y, t: -y, [1.0], [0.0, 1.0]).round(5)
@@ -81,8 +110,20 @@ def quad(
     func: Callable[..., Any], a: ArrayLike, b: TensorLike, args: Any = (), *, epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8, limit: int = 200, points: Sequence[float] | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
-    """Same as `scipy.integrate.quad`: the integral of func(x, *args) from a to b and an estimate of the
-    error; `func` gets an Array.
+    """Return the integral of func(x, *args) from a to b and an estimate of its error.
+
+    Args:
+        func: integrand. It gets an Array, and may return a structure of arrays.
+        a: lower limit. May be infinite, then without a derivative.
+        b: upper limit. May be infinite, then without a derivative.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        epsabs: absolute tolerance.
+        epsrel: relative tolerance.
+        limit: largest number of subintervals.
+        points: points that split the interval, for example at kinks.
+
+    Returns:
+        The integral, differentiable in `a`, `b`, `args` and captured variables of `func`, and the estimated error.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import integrate
@@ -119,7 +160,13 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
-    """The integral of samples, by straight lines between them.
+    """Return the integral of samples by straight lines between them.
+
+    Args:
+        y: samples of the integrand.
+        x: sample points, one per sample along `axis` or of the shape of `y`. The default is a spacing of `dx`.
+        dx: distance between samples. Has no effect if `x` is given.
+        axis: axis along which samples are integrated.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.trapezoid([1.0, 3.0, 5.0])
@@ -132,7 +179,17 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 def cumulative_trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: float | None = None,
 ) -> Array:  # fmt: skip
-    """The integrals of samples up to each of them, by straight lines; `initial=0` adds a leading zero.
+    """Return the integrals of samples up to each of them, by straight lines between them.
+
+    Args:
+        y: samples of the integrand.
+        x: sample points, one per sample along `axis` or of the shape of `y`. The default is a spacing of `dx`.
+        dx: distance between samples. Has no effect if `x` is given.
+        axis: axis along which samples are integrated.
+        initial: None, or 0 to put a zero before the first integral.
+
+    Returns:
+        An array that is one shorter than `y` along `axis`, or as long with `initial=0`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.cumulative_trapezoid([1.0, 3.0, 5.0], initial=0)
@@ -146,8 +203,14 @@ def cumulative_trapezoid(
 
 
 def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
-    """The integral of samples, by a parabola through each three. For an even number, the last interval uses the
-    parabola through the last three.
+    """Return the integral of samples by a parabola through each three of them. For an even number, the last interval
+    uses the parabola through the last three.
+
+    Args:
+        y: samples of the integrand.
+        x: sample points, one per sample along `axis` or of the shape of `y`. The default is a spacing of `dx`.
+        dx: distance between samples. Has no effect if `x` is given.
+        axis: axis along which samples are integrated.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.simpson([0.0, 1.0, 4.0])
@@ -170,8 +233,17 @@ def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, ax
 def cumulative_simpson(
     y: ArrayLike, *, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1, initial: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """The integrals of samples up to each of them, with the parabola through its ends and the next sample for every
-    interval.
+    """Return the integrals of samples up to each of them, by Simpson's rule.
+
+    Args:
+        y: samples of the integrand.
+        x: sample points, one per sample along `axis` or of the shape of `y`. The default is a spacing of `dx`.
+        dx: distance between samples. Has no effect if `x` is given.
+        axis: axis along which samples are integrated.
+        initial: first value, which is added to all others too. The default leaves it out.
+
+    Returns:
+        An array that is one shorter than `y` along `axis`, or as long with `initial`.
 
     >>> from ndgrad.scipy import integrate
     >>> integrate.cumulative_simpson([0.0, 1.0, 4.0]).round(6)

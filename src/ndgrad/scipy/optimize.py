@@ -76,12 +76,30 @@ def minimize(
     hessp: Callable[..., Any] | None = None, bounds: Any = None, constraints: Any = (), tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """Same as `scipy.optimize.minimize`, for any nested structure `x0`, with exact gradients, Hessian products and
-    Jacobians of constraints.
+    """Minimize a function of a nested structure, as `scipy.optimize.minimize` does, with exact derivatives.
 
     Every method that uses them gets them automatically; `jac`, `hess` and `hessp` are optional. With hess="sparse" the
     Hessian is computed sparse, by colouring, which suits large problems with method="trust-constr". The result's `x`
     has the structure of `x0`.
+
+    Args:
+        fun: objective `fun(x, *args)`, which returns one number.
+        x0: start: an array or a nested structure of arrays.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        method: name of a method of SciPy. The default depends on bounds and constraints.
+        jac: gradient of the objective. True means that `fun` returns a tuple of value and gradient. The default is the
+            exact gradient.
+        hess: Hessian of the objective, or `"sparse"`. The default is the exact one.
+        hessp: product of the Hessian and a vector. The default is the exact one.
+        bounds: bounds of the variables, as in SciPy.
+        constraints: constraints, as in SciPy. Their Jacobians are exact.
+        tol: tolerance of the method.
+        callback: function that is called with the current point after each step.
+        options: further settings of the method.
+
+    Returns:
+        SciPy's result. Its `x` has the structure of `x0`, and is differentiable in `args` and in captured variables of
+        `fun`.
 
     >>> from ndgrad.scipy import optimize
     >>> result = optimize.minimize(lambda p: (p["a"] - 3.0) ** 2 + (p["b"] ** 2).sum(), {"a": 0.0, "b": [1.0, 2.0]})
@@ -167,8 +185,19 @@ def minimize_scalar(
     fun: Callable[..., Any], bracket: Sequence[float] | None = None, bounds: Sequence[float] | None = None,
     args: Any = (), method: str | None = None, tol: float | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """Same as `scipy.optimize.minimize_scalar`; the minimum is differentiable in `args` and in captured variables of
-    `fun`.
+    """Minimize a function of one number, as `scipy.optimize.minimize_scalar` does.
+
+    Args:
+        fun: objective `fun(x, *args)`.
+        bracket: two or three points that bracket the minimum, for Brent's method and golden sections.
+        bounds: interval of the search.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        method: `"brent"`, `"golden"` or `"bounded"`. The default depends on `bounds`.
+        tol: tolerance of the method.
+        options: further settings of the method.
+
+    Returns:
+        SciPy's result. Its `x` is differentiable in `args` and in captured variables of `fun`.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.minimize_scalar(lambda x: (x - 2.0) ** 2).x.round(6)
@@ -204,7 +233,29 @@ def least_squares(
     x_scale: ArrayLike = 1.0, loss: str = "linear", f_scale: float = 1.0, max_nfev: int | None = None, verbose: int = 0,
     args: Any = (), kwargs: dict[str, Any] | None = None, **options: Any,
 ) -> OptimizeResult:  # fmt: skip
-    """Same as `scipy.optimize.least_squares`, with exact Jacobians, for any nested structure `x0`.
+    """Minimize a sum of squared residuals, as `scipy.optimize.least_squares` does, with exact Jacobians.
+
+    Args:
+        fun: residuals `fun(x, *args, **kwargs)`.
+        x0: start: an array or a nested structure of arrays.
+        jac: Jacobian of the residuals. The default is the exact one.
+        bounds: lower and upper bounds of the variables.
+        method: `"trf"`, `"dogbox"` or `"lm"`.
+        ftol: tolerance for the change of the cost.
+        xtol: tolerance for the change of the variables.
+        gtol: tolerance for the norm of the gradient.
+        x_scale: characteristic size of each variable.
+        loss: function of squared residuals: `"linear"`, `"soft_l1"`, `"huber"`, `"cauchy"` or `"arctan"`.
+        f_scale: residual at which `loss` separates inliers from outliers.
+        max_nfev: largest number of evaluations.
+        verbose: 0 for no messages, 1 for a report, 2 for one line per step.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        kwargs: keyword arguments of `fun`.
+        options: further settings of the method.
+
+    Returns:
+        SciPy's result. Its `x` has the structure of `x0`, and is differentiable in `args` and in captured variables of
+        `fun`.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import optimize
@@ -251,11 +302,24 @@ def curve_fit(
     sigma: ArrayLike | None = None, absolute_sigma: bool = False, *, bounds: Any = None, method: str | None = None,
     **options: Any,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Same as `scipy.optimize.curve_fit`: the parameters p for which f(xdata, *p) is closest to ydata, and their
-    covariance.
+    """Fit a curve to data, as `scipy.optimize.curve_fit` does.
 
     Both are differentiable in `xdata`, `ydata`, `sigma` and captured variables of `f`. `sigma` holds standard
     deviations, or a covariance matrix.
+
+    Args:
+        f: model `f(xdata, *p)`.
+        xdata: points at which data was measured.
+        ydata: data.
+        p0: start of the parameters. The default is ones.
+        sigma: standard deviations of the data, or their covariance matrix.
+        absolute_sigma: whether `sigma` is absolute. The covariance is scaled by the residuals otherwise.
+        bounds: lower and upper bounds of the parameters.
+        method: `"lm"`, `"trf"` or `"dogbox"`. The default is `"lm"`, and `"trf"` with bounds.
+        options: further settings of the method.
+
+    Returns:
+        The parameters and their covariance matrix.
 
     >>> from ndgrad.scipy import optimize
     >>> p, covariance = optimize.curve_fit(lambda x, a, b: a * x + b, [0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
@@ -314,8 +378,21 @@ def root(
     jac: Callable[..., Any] | bool | str | None = None, tol: float | None = None,
     callback: Callable[..., Any] | None = None, options: dict[str, Any] | None = None,
 ) -> OptimizeResult:  # fmt: skip
-    """Same as `scipy.optimize.root`, with exact Jacobians, for any nested structure `x0`; the root is
-    differentiable (see implicit.root).
+    """Find a root of a system of equations, as `scipy.optimize.root` does, with exact Jacobians.
+
+    Args:
+        fun: residuals `fun(x, *args)`, of the structure of `x0`.
+        x0: start: an array or a nested structure of arrays.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        method: name of a method of SciPy.
+        jac: True means that `fun` returns a tuple of residuals and Jacobian. Other values have no effect, because the
+            Jacobian is exact.
+        tol: tolerance of the method.
+        callback: must be None, because callbacks are not passed on.
+        options: further settings of the method.
+
+    Returns:
+        SciPy's result. Its `x` has the structure of `x0`, and is differentiable (see `ndgrad.implicit.root`).
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.root(lambda x: x**2 - 4.0, [1.0]).x.round(6)
@@ -345,7 +422,21 @@ def fsolve(
     col_deriv: bool = False, xtol: float = 1.49012e-08, maxfev: int = 0, band: Any = None, epsfcn: Any = None,
     factor: float = 100, diag: Any = None,
 ) -> Any:  # fmt: skip
-    """Same as `scipy.optimize.fsolve`, with exact Jacobians; the root is differentiable (see implicit.root).
+    """Find a root of a system of equations, as `scipy.optimize.fsolve` does, with exact Jacobians.
+
+    Args:
+        func: residuals `func(x, *args)`.
+        x0: start.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        fprime: accepted as in SciPy; has no effect, because the Jacobian is exact.
+        full_output: whether a dict of details, a code (1 for success) and a message are returned too.
+        col_deriv: accepted as in SciPy; has no effect.
+        xtol: relative tolerance of the root.
+        maxfev: largest number of evaluations. 0 leaves the choice to SciPy.
+        band: accepted as in SciPy; has no effect, because it serves finite differences.
+        epsfcn: accepted as in SciPy; has no effect, because it serves finite differences.
+        factor: bound of the first step.
+        diag: scale factors of the variables.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.fsolve(lambda x: x**2 - 4.0, 1.0).round(6)
@@ -412,8 +503,19 @@ def _make_bracketing(name: str, method: str) -> _Bracketed:
         )
 
     search.__name__ = search.__qualname__ = name
-    search.__doc__ = f"""A root between a and b, where f has different signs, by {method}; differentiable in `args` and
-    in what `f` closes over, but not in a and b. With `full_output` also SciPy's report.
+    search.__doc__ = f"""Find a root between a and b by {method}. It is differentiable in `args` and in captured
+    variables of `f`, but not in a and b.
+
+    Args:
+        f: function `f(x, *args)`.
+        a: one end of the interval.
+        b: other end of the interval, at which `f` has the other sign.
+        args: further arguments of `f`. A single value stands for a tuple of one.
+        xtol: absolute tolerance of the root.
+        rtol: relative tolerance of the root.
+        maxiter: largest number of steps.
+        full_output: whether SciPy's report is returned too.
+        disp: whether a search that does not converge raises RuntimeError.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import optimize
@@ -437,8 +539,21 @@ def newton(
     tol: float = 1.48e-8, maxiter: int = 50, fprime2: Callable[..., Any] | bool | None = None,
     x1: ArrayLike | None = None, rtol: float = 0.0, full_output: bool = False, disp: bool = True,
 ) -> Any:  # fmt: skip
-    """Same as `scipy.optimize.newton`, with the exact derivative (`fprime` is optional; with `x1` it is the secant
-    method). An array x0 holds independent problems, which are solved together.
+    """Find a root near a start, as `scipy.optimize.newton` does, with the exact derivative. With `x1` it is the secant
+    method. An array x0 holds independent problems, which are solved together.
+
+    Args:
+        func: function `func(x, *args)`.
+        x0: start.
+        fprime: accepted as in SciPy; has no effect, because the derivative is exact.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        tol: tolerance of the root.
+        maxiter: largest number of steps.
+        fprime2: accepted as in SciPy; has no effect.
+        x1: second start of the secant method.
+        rtol: relative tolerance of the root.
+        full_output: whether SciPy's report is returned too.
+        disp: whether a search that does not converge raises RuntimeError.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.newton(lambda x: x**2 - 4.0, 1.0).round(6)
@@ -473,8 +588,24 @@ def root_scalar(
     x0: ArrayLike | None = None, x1: ArrayLike | None = None, xtol: float | None = None, rtol: float | None = None,
     maxiter: int | None = None, options: dict[str, Any] | None = None,
 ) -> RootResults:  # fmt: skip
-    """Same as `scipy.optimize.root_scalar`, with the exact derivative; the root is differentiable in `args` and in
-    captured variables of `f`.
+    """Find a root of a function of one number, as `scipy.optimize.root_scalar` does, with the exact derivative.
+
+    Args:
+        f: function `f(x, *args)`.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        method: name of a method of SciPy, but not `"halley"`. The default depends on the other arguments.
+        bracket: interval at whose ends `f` has different signs.
+        fprime: accepted as in SciPy; has no effect, because the derivative is exact.
+        fprime2: accepted as in SciPy; has no effect.
+        x0: start.
+        x1: second start of the secant method.
+        xtol: absolute tolerance of the root.
+        rtol: relative tolerance of the root.
+        maxiter: largest number of steps.
+        options: further settings of the method.
+
+    Returns:
+        SciPy's report. Its `root` is differentiable in `args` and in captured variables of `f`.
 
     >>> from ndgrad.scipy import optimize
     >>> optimize.root_scalar(lambda x: x**2 - 4.0, bracket=(0.0, 5.0)).root.round(6)
@@ -501,8 +632,16 @@ def root_scalar(
 def fixed_point(
     func: Callable[..., Any], x0: PyTree, args: Any = (), xtol: float = 1e-8, maxiter: int = 500, method: str = "del2",
 ) -> PyTree:  # fmt: skip
-    """Same as `scipy.optimize.fixed_point`; the fixed point is differentiable in `args` and in captured variables of
-    `func`.
+    """Find x with func(x) = x, as `scipy.optimize.fixed_point` does. It is differentiable in `args` and in captured
+    variables of `func`.
+
+    Args:
+        func: function `func(x, *args)`.
+        x0: start: an array or a nested structure of arrays.
+        args: further arguments of the function. A single value stands for a tuple of one.
+        xtol: relative tolerance of the fixed point.
+        maxiter: largest number of steps.
+        method: `"del2"` for Steffensen's acceleration, or `"iteration"`.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import optimize

@@ -61,12 +61,52 @@ def _ufunc(
 _OUT = Parameter("out", Parameter.KEYWORD_ONLY, default=None)
 
 
+#: Descriptions of parameters by their names. The name of a function comes first if its parameter means something else.
+_MEANINGS = {
+    "x": "argument.",
+    "z": "argument.",
+    "u": "argument.",
+    "y": "function value to invert.",
+    "a": "first parameter.",
+    "b": "second parameter.",
+    "c": "third parameter.",
+    "m": "parameter, the square of the modulus.",
+    "n": "degree. It has no derivative.",
+    "p": "probability.",
+    "v": "order. It has no derivative.",
+    "alpha": "first parameter of the polynomial.",
+    "beta": "second parameter of the polynomial.",
+    "phi": "amplitude in radians.",
+    "derivative": "whether to return the derivative in z.",
+    "out": "array that receives the result.",
+    "agm.a": "first number.",
+    "agm.b": "second number.",
+    "erfcinv.y": "value of the complementary error function, from 0 to 2.",
+    "gdtria.b": "shape of the gamma distribution.",
+    "gdtria.x": "quantile.",
+    "gdtrix.a": "rate of the gamma distribution.",
+    "gdtrix.b": "shape of the gamma distribution.",
+    "hyp0f1.v": "parameter.",
+    "jn.n": "order. It has no derivative.",
+    "kn.n": "order. It has no derivative.",
+    "ndtri_exp.y": "logarithm of a probability.",
+    "pbwa.a": "parameter.",
+    "powm1.x": "base.",
+    "powm1.y": "exponent.",
+    "voigt_profile.sigma": "standard deviation of the normal variable.",
+    "voigt_profile.gamma": "half width of the Cauchy variable.",
+    **{f"spherical_{kind}.n": "order, a whole number from 0 on." for kind in ("jn", "yn", "in", "kn")},
+    **{f"{name}.n": "order of the derivative." for name in ("jvp", "yvp", "ivp", "kvp", "h1vp", "h2vp")},
+}
+
+
 def _describe(function: F, name: str, parameters: list[Parameter], sentence: str, arguments: str, result: str) -> F:
     function.__name__ = function.__qualname__ = name
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # functions take attributes
-    function.__doc__ = (
-        f"{sentence}\n\n>>> from ndgrad.scipy import special\n>>> special.{name}({arguments})\n{result}\n"
-    )
+    meanings = {p.name: _MEANINGS.get(f"{name}.{p.name}") or _MEANINGS[p.name] for p in parameters}
+    described = "".join(f"    {parameter}: {meaning}\n" for parameter, meaning in meanings.items())
+    example = f">>> from ndgrad.scipy import special\n>>> special.{name}({arguments})\n{result}\n"
+    function.__doc__ = f"{sentence}\n\nArgs:\n{described}\n{example}"
     return function
 
 
@@ -405,6 +445,9 @@ pbwa = _several(
 def kelvin(x: ArrayLike) -> tuple[Array, ...]:
     """Kelvin's functions as complex numbers: ber + i bei, ker + i kei, and their derivatives.
 
+    Args:
+        x: argument.
+
     >>> from ndgrad.scipy import special
     >>> special.kelvin(2.0)[0]
     array(0.75173418+0.97229163j)
@@ -417,6 +460,13 @@ def kelvin(x: ArrayLike) -> tuple[Array, ...]:
 def eval_sh_jacobi(n: Array, p: Array, q: Array, x: Array, out: Out = None) -> Array:
     """The shifted Jacobi polynomial, that of 2x - 1 over a binomial coefficient.
 
+    Args:
+        n: degree. It has no derivative.
+        p: first parameter of the polynomial.
+        q: second parameter of the polynomial.
+        x: argument.
+        out: array that receives the result.
+
     >>> from ndgrad.scipy import special
     >>> special.eval_sh_jacobi(2, 3.0, 2.0, 0.25)
     array(0.0125)
@@ -427,7 +477,12 @@ def eval_sh_jacobi(n: Array, p: Array, q: Array, x: Array, out: Out = None) -> A
 
 
 def lambertw(z: Array, k: int = 0, tol: float = 1e-8) -> Array:
-    """The w with w exp(w) = z, on branch k; complex, as SciPy's is.
+    """Return Lambert's function W: the w with w exp(w) = z, on branch k; complex, as SciPy's is.
+
+    Args:
+        z: argument.
+        k: number of the branch. 0 is the principal one.
+        tol: tolerance of the iteration.
 
     >>> from ndgrad.scipy import special
     >>> special.lambertw(1.0)
@@ -439,6 +494,9 @@ def lambertw(z: Array, k: int = 0, tol: float = 1e-8) -> Array:
 def round(x: Array) -> Array:
     """Round to integers, halves to even; the derivative is zero.
 
+    Args:
+        x: input array.
+
     >>> from ndgrad.scipy import special
     >>> special.round([0.5, 1.7])
     array([0., 2.])
@@ -447,7 +505,11 @@ def round(x: Array) -> Array:
 
 
 def softplus(x: Array, **kwargs: Any) -> Array:
-    """log(1 + exp(x)).
+    """Return log(1 + exp(x)), without overflow.
+
+    Args:
+        x: input array.
+        kwargs: must be empty: options of SciPy's ufunc are not supported.
 
     >>> from ndgrad.scipy import special
     >>> special.softplus(0.0)
@@ -528,7 +590,14 @@ h2vp = _derivative_of("h2vp", bessel_order.hankel2, -1.0, 1.0, "array(-0.0644716
 def logsumexp(
     a: Array, axis: int | None = None, b: ArrayLike | None = None, keepdims: bool = False, return_sign: bool = False,
 ) -> tuple[Array, Array] | Array:  # fmt: skip
-    """log(sum(b exp(a))); with `return_sign`, the logarithm of the absolute value, and the sign.
+    """Return log(sum(b exp(a))), without overflow.
+
+    Args:
+        a: exponents.
+        axis: axis or axes of the sum. None means all.
+        b: weights of the exponentials, which broadcast with `a`.
+        keepdims: whether reduced axes stay, with size 1.
+        return_sign: whether to return the logarithm of the absolute value, and the sign.
 
     >>> from ndgrad.scipy import special
     >>> special.logsumexp([0.0, 0.0])
@@ -555,7 +624,11 @@ def logsumexp(
 
 
 def softmax(x: Array, axis: int | None = None) -> Array:
-    """exp(x) divided by its sum.
+    """Return exp(x) divided by its sum.
+
+    Args:
+        x: input array.
+        axis: axis or axes of the sum. None means all.
 
     >>> from ndgrad.scipy import special
     >>> special.softmax([0.0, 0.0])
@@ -568,6 +641,10 @@ def softmax(x: Array, axis: int | None = None) -> Array:
 def log_softmax(x: Array, axis: int | None = None) -> Array:
     """The logarithm of softmax.
 
+    Args:
+        x: input array.
+        axis: axis or axes of the sum. None means all.
+
     >>> from ndgrad.scipy import special
     >>> special.log_softmax([0.0, 0.0])
     array([-0.69314718, -0.69314718])
@@ -577,7 +654,12 @@ def log_softmax(x: Array, axis: int | None = None) -> Array:
 
 
 def factorial(n: Array, exact: bool = False, extend: str = "zero") -> Array:
-    """gamma(n + 1), 0 below zero; differentiable in n. Exact integers are SciPy's.
+    """Return gamma(n + 1), and 0 for n below 0; differentiable in n.
+
+    Args:
+        n: argument.
+        exact: whether to return exact integers, without derivatives, by SciPy.
+        extend: must be `"zero"`: the value below zero.
 
     >>> from ndgrad.scipy import special
     >>> special.factorial(4)
@@ -597,6 +679,12 @@ def factorial(n: Array, exact: bool = False, extend: str = "zero") -> Array:
 def comb(N: Array, k: Array, *, exact: bool = False, repetition: bool = False) -> Array:
     """The binomial coefficient, 0 outside of 0 <= k <= N; differentiable in both.
 
+    Args:
+        N: number of things.
+        k: number of chosen things.
+        exact: whether to return exact integers, without derivatives, by SciPy.
+        repetition: whether a thing may be chosen several times.
+
     >>> from ndgrad.scipy import special
     >>> special.comb(5, 2)
     array(10.)
@@ -612,6 +700,11 @@ def comb(N: Array, k: Array, *, exact: bool = False, repetition: bool = False) -
 
 def perm(N: Array, k: Array, exact: bool = False) -> Array:
     """The number of arrangements, N! / (N - k)!; differentiable in both.
+
+    Args:
+        N: number of things.
+        k: number of arranged things.
+        exact: whether to return exact integers, without derivatives, by SciPy.
 
     >>> from ndgrad.scipy import special
     >>> special.perm(5, 2)

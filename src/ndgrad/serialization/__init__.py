@@ -70,6 +70,12 @@ def check_module_version_greater_or_equal(
 ) -> bool:
     """True if a module's `__version__` is at least this one.
 
+    Args:
+        module: module with a `__version__`.
+        req_version_tuple: least version, as a tuple.
+        error_if_malformed: whether a version that cannot be compared raises RuntimeError. It counts as new enough
+            otherwise, with a warning.
+
     >>> import numpy
     >>> ndgrad.serialization.check_module_version_greater_or_equal(numpy, (1, 0))
     True

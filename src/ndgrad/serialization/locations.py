@@ -29,6 +29,11 @@ def register_package(
     """Register another kind of memory for `save` and `load`. `tagger(storage)` returns the name under which a storage
     is saved, or None. `deserializer(storage, name)` returns the storage to use, or None. Smaller priorities come first.
 
+    Args:
+        priority: order among packages. Smaller numbers come first.
+        tagger: function that returns the name under which a storage is saved, or None.
+        deserializer: function of a storage and a name that returns the storage to use, or None.
+
     >>> ndgrad.serialization.register_package(50, lambda storage: None, lambda storage, name: None)
     """
     _packages.append((priority, tagger, deserializer))
@@ -37,6 +42,9 @@ def register_package(
 
 def location_tag(storage: UntypedStorage | TypedStorage) -> str:
     """Return the name of a storage's location, for saving.
+
+    Args:
+        storage: storage of a tensor.
 
     >>> ndgrad.serialization.location_tag(ndgrad.ones(2).untyped_storage())
     'cpu'
@@ -50,6 +58,10 @@ def location_tag(storage: UntypedStorage | TypedStorage) -> str:
 
 def default_restore_location(storage: UntypedStorage, location: str) -> Any:
     """Return a storage from a file, if `map_location` does not contain its location.
+
+    Args:
+        storage: storage on the CPU.
+        location: name of a location, such as `"cuda:0"`.
 
     >>> storage = ndgrad.ones(2).untyped_storage()
     >>> ndgrad.serialization.default_restore_location(storage, "cpu") is storage
@@ -80,6 +92,9 @@ def _restore(storage: UntypedStorage, location: str) -> tuple[UntypedStorage, De
 def validate_cuda_device(location: str) -> int:
     """Return the number of the GPU with this name; raise if there is no such GPU.
 
+    Args:
+        location: name of a location, such as `"cuda:0"`.
+
     >>> ndgrad.serialization.validate_cuda_device("cuda:0")
     Traceback (most recent call last):
     ...
@@ -103,6 +118,9 @@ def validate_cuda_device(location: str) -> int:
 
 def validate_hpu_device(location: str) -> int:
     """Raise an error: ndgrad has no such devices.
+
+    Args:
+        location: name of a location, such as `"cuda:0"`.
 
     >>> ndgrad.serialization.validate_hpu_device("hpu:0")
     Traceback (most recent call last):

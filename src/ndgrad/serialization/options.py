@@ -54,6 +54,9 @@ def get_crc32_options() -> bool:
 def set_crc32_options(compute_crc32: bool) -> None:
     """Accept torch's option without effect: every record has a checksum, which other readers of archives need.
 
+    Args:
+        compute_crc32: accepted as in torch; has no effect on files.
+
     >>> ndgrad.serialization.set_crc32_options(True)
     """
     global _crc32
@@ -70,6 +73,9 @@ def get_default_load_endianness() -> LoadEndianness | None:
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """Set the byte order of files that do not state it. By default they are little-endian, as written by torch.
+
+    Args:
+        endianness: byte order. None means little-endian.
 
     >>> ndgrad.serialization.set_default_load_endianness(None)
     """
@@ -93,8 +99,11 @@ def get_default_mmap_options() -> int:
 
 
 class set_default_mmap_options:  # torch's name
-    """Set whether changes to tensors of `load(..., mmap=True)` stay in memory (MAP_PRIVATE, the default) or go to the
-    file (MAP_SHARED). In a `with` statement, this holds until the block ends.
+    """Set whether changes to tensors of `load(..., mmap=True)` stay in memory or go to the file. In a `with` statement,
+    this holds until the block ends.
+
+    Args:
+        flags: `mmap.MAP_PRIVATE`, the default, or `mmap.MAP_SHARED`.
 
     >>> import mmap
     >>> with ndgrad.serialization.set_default_mmap_options(mmap.MAP_SHARED):
@@ -120,8 +129,10 @@ class set_default_mmap_options:  # torch's name
 
 
 class skip_data:  # torch's name
-    """A block in which `save` writes zeros in place of the bytes of tensors, and `load` reads no bytes and returns
-    zeros.
+    """Block in which `save` writes zeros in place of the bytes of tensors, and `load` reads no bytes and returns zeros.
+
+    Args:
+        materialize_fake_tensors: accepted as in torch; has no effect.
 
     >>> import io
     >>> file = io.BytesIO()

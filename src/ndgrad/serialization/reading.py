@@ -42,13 +42,23 @@ def load(
 ) -> Any:
     """Read a file of `ndgrad.save` or `torch.save`.
 
-    `map_location` places tensors: a device, a dict from device to device, or a function of storage and
-    device. Unless `weights_only` is False, only tensors and plain containers are read, no code of the file runs, and a
-    small file cannot allocate much memory. With `mmap`, tensors stay in the file until they are used; writing into them
-    does not change it. `pickle_module` and the arguments of its `Unpickler` are for `weights_only=False`.
+    By default no code of the file runs, and a small file cannot allocate much memory. Writing into mapped tensors
+    does not change the file.
 
-    A missing file raises FileNotFoundError, a file that is no archive RuntimeError, and a damaged file or one with
-    other objects pickle.UnpicklingError.
+    Args:
+        f: path, or file that is open for reading bytes.
+        map_location: device of the tensors, a dict from device to device, or a function of storage and device. The
+            default is the device in the file.
+        pickle_module: module whose `Unpickler` reads the file. Only with `weights_only=False`.
+        weights_only: whether only tensors and plain containers are read. The default is True unless `pickle_module` is
+            given.
+        mmap: whether tensors stay in the file until they are used. Needs a path.
+        **pickle_load_args: arguments of the `Unpickler`. Only with `weights_only=False`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        RuntimeError: if the file is no archive.
+        pickle.UnpicklingError: if the file is damaged, or holds objects that `weights_only` refuses.
 
     >>> import os, tempfile, ndgrad
     >>> with tempfile.TemporaryDirectory() as folder:

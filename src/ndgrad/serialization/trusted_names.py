@@ -29,6 +29,9 @@ _in_blocks: contextvars.ContextVar[tuple[Vouched, ...]] = contextvars.ContextVar
 def add_safe_globals(safe_globals: list[Vouched]) -> None:
     """Allow files to use these classes and functions; `load` runs no other code in them.
 
+    Args:
+        safe_globals: classes and functions, or pairs of one and the name in files.
+
     >>> import collections
     >>> ndgrad.serialization.add_safe_globals([collections.deque])
     >>> collections.deque in ndgrad.serialization.get_safe_globals()
@@ -62,7 +65,10 @@ def get_safe_globals() -> list[Vouched]:
 
 
 class safe_globals:  # torch's name
-    """`add_safe_globals` for one block.
+    """Block in which files may use further classes and functions: `add_safe_globals` for one block.
+
+    Args:
+        safe_globals: classes and functions, or pairs of one and the name in files.
 
     >>> import collections, io
     >>> file = io.BytesIO()
@@ -108,6 +114,9 @@ def _check_globals(given: Iterable[Vouched]) -> list[Vouched]:
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike[str] | IO[bytes]) -> list[str]:
     """Return the names in a file that `load` would refuse unless they are trusted; no code of the file runs.
+
+    Args:
+        f: path, or file that is open for bytes.
 
     >>> import collections, io
     >>> file = io.BytesIO()

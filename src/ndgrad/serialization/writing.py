@@ -197,6 +197,12 @@ def save(
     objects are pickled and need `weights_only=False` to load. A path holds either the old file or the new one, never a
     part of it.
 
+    Args:
+        obj: tensor, state dict, nested containers of them, or any object that pickle can write.
+        f: path, or file that is open for writing bytes.
+        pickle_module: Python's `pickle`. Other modules are refused.
+        pickle_protocol: protocol of pickle.
+
     >>> import io, ndgrad
     >>> file = io.BytesIO()
     >>> ndgrad.save({"weight": ndgrad.ones(2)}, file)

@@ -433,6 +433,12 @@ def register_dataclass(
     """Make a dataclass a node whose children are some of its fields, and that is rebuilt by its constructor. All
     dataclasses are nodes by default; this leaves fields out.
 
+    Args:
+        cls: dataclass, or another class whose fields are named.
+        field_names: fields that the constructor takes. The default is those of the dataclass.
+        drop_field_names: fields that are no children.
+        serialized_type_name: name of the class in files.
+
     >>> import dataclasses
     >>> from ndgrad.utils._pytree import register_dataclass, tree_leaves
     >>> @dataclasses.dataclass

@@ -35,8 +35,12 @@ class DLDeviceType(enum.IntEnum):
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a capsule with the tensor's memory, for libraries that take one. Newer libraries take the tensor itself:
-    `numpy.from_dlpack(tensor)`.
+    """Return a capsule with the tensor's memory, for libraries that take one.
+
+    Newer libraries take the tensor itself: `numpy.from_dlpack(tensor)`.
+
+    Args:
+        tensor: tensor to share.
 
     >>> import ndgrad
     >>> type(ndgrad.utils.dlpack.to_dlpack(ndgrad.ones(2))).__name__

@@ -25,8 +25,13 @@ def _unpack(op: Any) -> Any:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator that registers the count of an op: a function of the shapes of its arguments and `out_shape`.
-    With `get_raw`, the function takes the arguments and `out_val` themselves.
+    """Return a decorator that registers the count of an op.
+
+    The decorated function takes the shapes of the arguments and `out_shape`.
+
+    Args:
+        targets: op, or list of ops.
+        get_raw: whether the function takes the arguments and `out_val` themselves.
 
     >>> import ndgrad
     >>> from ndgrad.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula
@@ -63,6 +68,12 @@ def _on_shapes(formula: Callable[..., int]) -> Callable[..., int]:
 class FlopCounterMode(DispatchMode):
     """Counts the floating-point operations of a block, in total and per module. Operations of a backward pass count
     as global ones.
+
+    Args:
+        mods: module or modules whose names are used. Others are named by their class when they run.
+        depth: depth of the printed table.
+        display: whether a table is printed at the end of the block.
+        custom_mapping: further counts by op, as for `register_flop_formula`.
 
     >>> import ndgrad
     >>> from ndgrad.utils.flop_counter import FlopCounterMode
@@ -154,7 +165,11 @@ class FlopCounterMode(DispatchMode):
         return {name: dict(own) for name, own in self._counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """Return a table of the numbers by module, down to a depth."""
+        """Return a table of the numbers by module, down to a depth.
+
+        Args:
+            depth: largest depth of modules. The default is that of the constructor.
+        """
         most = self.depth if depth is None else depth
         total = max(self.get_total_flops(), 1)
         lines = [f"{'Module':<40}{'FLOP':>16}{'% Total':>10}"]

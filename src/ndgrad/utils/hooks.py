@@ -20,6 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def unserializable_hook(f: F) -> F:
     """Decorate a hook to suppress the warning of `warn_if_has_hooks`.
 
+    Args:
+        f: hook.
+
     >>> from ndgrad.utils.hooks import unserializable_hook
     >>> unserializable_hook(lambda g: None).__torch_unserializable__
     True
@@ -30,6 +33,9 @@ def unserializable_hook(f: F) -> F:
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warn about hooks of a tensor that would be lost by saving it.
+
+    Args:
+        tensor: tensor to check.
 
     >>> import ndgrad
     >>> ndgrad.utils.hooks.warn_if_has_hooks(ndgrad.ones(2, requires_grad=True))

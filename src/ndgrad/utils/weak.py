@@ -18,6 +18,10 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 class WeakIdRef(weakref.ref[Any]):
     """A weak reference that hashes by the identity of its object and equals other references to it.
 
+    Args:
+        key: object to refer to.
+        callback: function of the reference that is called when the object ends.
+
     >>> import ndgrad
     >>> from ndgrad.utils.weak import WeakIdRef
     >>> x = ndgrad.ones(2)
@@ -50,6 +54,10 @@ class WeakIdRef(weakref.ref[Any]):
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     """A dictionary with weak keys that are compared by identity; an entry ends with its key.
+
+    Args:
+        dict: first entries.
+        ref_type: class of the references to keys.
 
     >>> import ndgrad
     >>> from ndgrad.utils.weak import WeakIdKeyDictionary
@@ -148,6 +156,9 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 
 class TensorWeakRef:
     """A weak reference to a tensor.
+
+    Args:
+        tensor: tensor to refer to.
 
     >>> import ndgrad
     >>> from ndgrad.utils.weak import TensorWeakRef

@@ -403,6 +403,9 @@ def get_default_complex_dtype() -> dtype:
 def set_default_dtype(d: DTypeLike) -> None:
     """Set, for the whole process, the type of Python floats that become tensors.
 
+    Args:
+        d: floating-point dtype. The complex default has parts of this dtype.
+
     >>> set_default_dtype(float64)
     >>> get_default_dtype(), get_default_complex_dtype()
     (ndgrad.float64, ndgrad.complex128)
@@ -432,6 +435,9 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> dtype:
 
     The higher kind decides (bool, integers, floats, complex numbers); the width of the lower kind does not count.
     (`ndgrad.numpy.promote_types` follows NumPy's rule.)
+
+    Args:
+        a, b: the two dtypes.
 
     >>> promote_types(int64, float32), promote_types(int8, uint8), promote_types(complex64, float64)
     (ndgrad.float32, ndgrad.int16, ndgrad.complex128)
@@ -482,6 +488,12 @@ def result_type(*operands: Any) -> dtype:
 
     Tensors with dimensions decide. Tensors without dimensions, and after them Python numbers, count only if they are of
     a higher kind. A Python number then counts as the default dtype.
+
+    Args:
+        *operands: tensors, arrays, dtypes and Python numbers, at least one.
+
+    Raises:
+        TypeError: if there are no operands.
 
     >>> result_type(float32, 1.5), result_type(int8, 1.5), result_type(1, 2.5)
     (ndgrad.float32, ndgrad.float32, ndgrad.float32)
@@ -542,6 +554,10 @@ _NUMBER_KINDS: dict[type, int] = {bool: _BOOL, int: _INTEGER, float: _FLOATING, 
 def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
     """True if a result of type `from_` may be stored as `to` by an in-place write (NumPy's "same kind").
 
+    Args:
+        from_: dtype of the result.
+        to: dtype of the tensor that is written.
+
     >>> import ndgrad
     >>> ndgrad.can_cast(ndgrad.float64, ndgrad.float32), ndgrad.can_cast(ndgrad.float32, ndgrad.int64)
     (True, False)
@@ -557,11 +573,18 @@ def can_cast(from_: DTypeLike, to: DTypeLike) -> bool:
 
 @set_module("ndgrad")
 class finfo:
-    """Limits of a floating-point type; of the parts, for a complex one; of the default type, for none.
+    """Limits of a floating-point dtype.
+
+    Args:
+        type: floating-point or complex dtype. Limits of a complex dtype are those of its parts. The default is the
+            default dtype.
+
+    Raises:
+        TypeError: if the dtype is neither.
 
     >>> finfo(float32)
     finfo(resolution=1e-06, min=-3.40282e+38, max=3.40282e+38, eps=1.19209e-07, smallest_normal=1.17549e-38, \
-tiny=1.17549e-38, dtype=float32)
+    tiny=1.17549e-38, dtype=float32)
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -597,6 +620,12 @@ tiny=1.17549e-38, dtype=float32)
 @set_module("ndgrad")
 class iinfo:
     """Limits of an integer type.
+
+    Args:
+        type: integer dtype.
+
+    Raises:
+        TypeError: if the dtype is no integer dtype.
 
     >>> iinfo(int8)
     iinfo(min=-128, max=127, dtype=int8)

@@ -120,6 +120,9 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Restart from a seed, any integer of 64 bits; negative ones count from 2**64.
 
+        Args:
+            seed: integer of 64 bits.
+
         >>> import ndgrad
         >>> g = ndgrad.Generator().manual_seed(7)
         >>> ndgrad.equal(ndgrad.rand(3, generator=g), ndgrad.rand(3, generator=g.manual_seed(7)))
@@ -196,6 +199,9 @@ class Generator:
     def set_state(self, new_state: Tensor | npt.ArrayLike) -> Generator:
         """Continue from a state that `get_state` of this or another generator returned. States of torch's CPU
         generators are the same.
+
+        Args:
+            new_state: result of `get_state`, a tensor of bytes.
 
         >>> import ndgrad
         >>> g = ndgrad.Generator()
@@ -333,6 +339,12 @@ def seed_devices(seed: int) -> None:
 @set_module("ndgrad")
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of the CPU and of all GPUs, and return the CPU's.
+
+    Args:
+        seed: integer from which all later draws follow.
+
+    Returns:
+        The default generator of the CPU.
 
     >>> manual_seed(3).initial_seed()
     3

@@ -53,7 +53,7 @@ def _apply_one_by_one(function: Callable[..., Any], *stacks: Any, like: Any) -> 
     lead = like.shape[:-2]
     flat = [s.reshape((math.prod(lead), *s.shape[-2:])).astype(wide, copy=False) for s in stacks]
     made = [numpy.asarray(function(*matrices)) for matrices in zip(*flat, strict=True)]
-    out = numpy.stack(made).reshape(like.shape) if made else numpy.empty(like.shape, wide)
+    out = numpy.ascontiguousarray(numpy.stack(made)).reshape(like.shape) if made else numpy.empty(like.shape, wide)
     if dtype == wide or not is_inexact(dtype):
         return out
     return out.astype(dtype if out.dtype.kind == dtype.kind else numpy.result_type(dtype, numpy.complex64))

@@ -35,6 +35,9 @@ def set_retained_memory(nbytes: int) -> bool:
 
     Arrays above 32 MB always return to the system at once. 0 restores glibc's initial thresholds.
 
+    Args:
+        nbytes: number of bytes, from 0 to 2**31 - 1.
+
     >>> import ndgrad
     >>> before = ndgrad.get_retained_memory()
     >>> done = ndgrad.set_retained_memory(before)

@@ -184,8 +184,19 @@ def _kernels_for(x: Any, dim: Sequence[int]) -> Any:
     return registry.eager_kernels.native_taps()
 
 
+def _check_sizes(x: Any, dim: Sequence[int], taps: tuple[Taps, ...]) -> None:
+    """Kernels read at the positions of the taps without further checks."""
+    for d, t in zip(dim, taps, strict=True):
+        if d >= x.ndim or x.shape[d] != t.inputs:
+            raise ValueError(
+                f"the taps of dimension {d} read {t.inputs} elements, but the array has shape {tuple(x.shape)}. "
+                "[nd-shape]"
+            )
+
+
 def weighted_sum(np: Any, x: Any, dim: tuple[int, ...], taps: tuple[Taps, ...]) -> Any:
     """Return the weighted sums over the taps of ascending dimensions."""
+    _check_sizes(x, dim, taps)
     kernels = _kernels_for(x, dim)
     if kernels is not None:
         return kernels.weighted_sum(native_kernels.dense(x), dim, taps)
@@ -230,6 +241,7 @@ def maxima(np: Any, x: Any, taps: tuple[Taps, ...]) -> tuple[Any, Any]:
     Positions are in row-major order. The first of equal maxima is taken, but the last NaN, as in torch.
     """
     dim = tuple(range(x.ndim - len(taps), x.ndim))
+    _check_sizes(x, dim, taps)
     kernels = _kernels_for(x, dim)
     if kernels is not None:
         found: tuple[Any, Any] = kernels.maxima(native_kernels.dense(x), dim, taps)

@@ -244,6 +244,9 @@ class ContextSwitch(Switch):
 class set_grad_enabled(ContextSwitch):
     """Switch recording on or off at once; as a context manager, until the block ends.
 
+    Args:
+        mode: whether operations are recorded.
+
     >>> import ndgrad
     >>> with ndgrad.set_grad_enabled(False):
     ...     ndgrad.is_grad_enabled()
@@ -254,15 +257,29 @@ class set_grad_enabled(ContextSwitch):
         super().__init__(mode)
 
     def assign(self, modes: Modes, value: bool) -> None:
+        """Switch recording in the given modes.
+
+        Args:
+            modes: modes of the current thread.
+            value: whether operations are recorded.
+        """
         _record(modes, value)
 
     def read_mode(self, modes: Modes) -> bool:
+        """Return whether operations are recorded in the given modes.
+
+        Args:
+            modes: modes of the current thread.
+        """
         return _is_recording(modes)
 
 
 @set_module("ndgrad")
 class inference_mode(Mode):
     """A context manager or decorator without recording and version tracking; its tensors never take part in autograd.
+
+    Args:
+        mode: whether inference mode is on. Given a function instead, the result is that function in inference mode.
 
     >>> import ndgrad
     >>> with ndgrad.inference_mode():
@@ -286,6 +303,11 @@ class inference_mode(Mode):
         return inference_mode(self.mode)
 
     def change(self, modes: Modes) -> None:
+        """Switch the given modes to inference.
+
+        Args:
+            modes: modes of the current thread.
+        """
         modes.entered += 1
         modes.inference = self.mode
         modes.grad_enabled = modes.grad_asked = modes.forward_grad_enabled = not self.mode

@@ -239,6 +239,11 @@ class DisableFunctionSubclass(Block):
     """A block that disables the classes' overrides of functions; results are plain tensors."""
 
     def change(self, modes: Modes) -> None:
+        """Switch the dispatch to subclasses off in the given modes.
+
+        Args:
+            modes: modes of the current thread.
+        """
         modes.entered += 1
         modes.functions_disabled += 1
 

@@ -107,6 +107,13 @@ def explain(y: Any, x: Any) -> Explanation:
     Hooks are not run and no `.grad` is touched. Lines are known if the computation ran inside
     `ndgrad.autograd.debug()`.
 
+    Args:
+        y: result, a tensor of any shape.
+        x: tensor whose gradient is None or zero.
+
+    Returns:
+        An object that prints as a report. Its `kind`, `op` and `reason` hold the parts.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     >>> with ndgrad.autograd.debug():

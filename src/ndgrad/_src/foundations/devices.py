@@ -185,6 +185,9 @@ def set_default_device(d: DeviceLike | None) -> None:
 
     Open `with device(...)` blocks take precedence, so the new default takes effect after they end.
 
+    Args:
+        d: device on which new tensors are made.
+
     >>> set_default_device("cuda:0")
     >>> get_default_device()
     device(type='cuda', index=0)

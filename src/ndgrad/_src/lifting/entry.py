@@ -46,11 +46,18 @@ def lift(
     values. The original function, its module and `sys.modules` stay unchanged. Arguments that are ndarrays become
     Arrays over the same memory.
 
-    `f` may be a function, a method, a class, a callable object or a module; `lift` is a decorator too. Packages of
-    Python code over NumPy are lifted when the program reaches them. `also` names further packages, or all of them by
-    "*". `implicit` names root finders `solver(f, ...)` of the program: their result gets the derivative of the root,
-    not of the steps. `replace` maps functions to others that are called instead. Code that cannot be lifted is called
+    Packages of Python code over NumPy are lifted when the program reaches them. Code that cannot be lifted is called
     unchanged. If it would lose a gradient, it raises, and the error names it.
+
+    Args:
+        f: function, method, class, callable object or module. Without it, the result is a decorator.
+        also: packages, by name or as modules, that are lifted beside the package of `f`; `"*"` stands for all.
+        implicit: root finders `solver(f, ...)` of the program. Their result gets the derivative of the root, not of the
+            steps.
+        replace: functions that are called in place of others, by the function they replace.
+
+    Raises:
+        TypeError: if `f` is compiled code, which cannot be lifted.
 
     >>> import numpy
     >>> import ndgrad

@@ -158,7 +158,7 @@ continuous_riccati = op(
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
-    may_raise=True, core_dims=[2],
+    may_raise=True, core_dims=[2], memory_order="contiguous",
 )  # fmt: skip
 
 
@@ -190,5 +190,5 @@ discrete_riccati = op(
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",
-    may_raise=True, core_dims=[2],
+    may_raise=True, core_dims=[2], memory_order="contiguous",
 )  # fmt: skip

@@ -172,6 +172,15 @@ def _multiply(factors: list[Any]) -> Any:
     return total
 
 
+def _check_grid(x: Payload, grid: Payload) -> None:
+    """Kernels read at the positions of the grid without further checks."""
+    if x.ndim != grid.ndim or x.shape[0] != grid.shape[0] or grid.shape[-1] != x.ndim - 2:
+        raise ValueError(
+            f"grid_sample reads an array (N, C, *S) at a grid (N, *O, number of sizes S), but their shapes are "
+            f"{tuple(x.shape)} and {tuple(grid.shape)}. [nd-shape]"
+        )
+
+
 def _gather(x: Payload, taps: _Taps, ops: Vocabulary) -> Payload:
     """Return the elements that the taps read: (n, channels, taps, points)."""
     n, channels = x.shape[:2]
@@ -262,6 +271,7 @@ def _sample_batch(
 
 
 def _forward(np: Library, x: Payload, grid: Payload, *, mode: str, padding_mode: str, align_corners: bool) -> Payload:
+    _check_grid(x, grid)
     if getattr(x, "is_meta", False):
         return type(x)((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     found = native_kernels.run_sampling("values", (x, grid), mode, padding_mode, align_corners)

@@ -111,7 +111,7 @@ def _linear_recurrence(np: Library, a: Payload, b: Payload, *, dim: int, reverse
         _, h = _double(np, [np.array(a, dtype), np.array(b, dtype)], dim, _recurrence_pair)
     if not np.isfinite(h).all():
         h = _run_steps(np, a, b, dim, dtype)
-    return _reverse(h, dim) if reverse else h
+    return np.ascontiguousarray(_reverse(h, dim)) if reverse else h
 
 
 def _linear_recurrence_vjp(
@@ -161,7 +161,7 @@ def _accumulate(np: Library, ufunc: Any, x: Payload, dim: int, reverse: bool, dt
     wide = _ACCUMULATING.get(wanted.char, dtype)
     out = ufunc.accumulate(_reverse(x, dim) if reverse else x, axis=dim, dtype=wide)
     out = out if wide is dtype else out.astype(wanted)
-    return _reverse(out, dim) if reverse else out
+    return np.ascontiguousarray(_reverse(out, dim)) if reverse else out
 
 
 def _cumsum(np: Library, x: Payload, *, dim: int, reverse: bool = False, dtype: Any = None) -> Payload:

@@ -26,7 +26,12 @@ Path = tuple[str | int, ...]
 
 
 class CheckpointException(RuntimeError):
-    """A checkpoint could not be written or read; holds the message of each rank."""
+    """Error of a checkpoint that could not be written or read; holds the message of each rank.
+
+    Args:
+        what: task that failed.
+        failures: message of each failed rank.
+    """
 
     def __init__(self, what: str, failures: dict[int, str]) -> None:
         told = "; ".join(f"rank {rank}: {text}" for rank, text in sorted(failures.items()))
@@ -79,7 +84,13 @@ class Entry:
 
 @dataclass
 class Metadata:
-    """The metadata of a checkpoint."""
+    """Metadata of a checkpoint.
+
+    Args:
+        tensors: shape, dtype and pieces of each tensor, by its path in the state.
+        values: numbers, strings and other plain values, by their paths.
+        ranks: number of ranks that wrote the checkpoint.
+    """
 
     tensors: dict[Path, Entry] = field(default_factory=dict)
     values: dict[Path, Any] = field(default_factory=dict)
@@ -108,7 +119,12 @@ class Metadata:
 
     @staticmethod
     def parse(text: str, where: str) -> Metadata:
-        """Parse metadata from JSON; raise a clear error for any other text."""
+        """Parse metadata from JSON; raise a clear error for any other text.
+
+        Args:
+            text: JSON text.
+            where: name of the file, for errors.
+        """
         try:
             found = json.loads(text)
             kind, version = found["format"], found["version"]

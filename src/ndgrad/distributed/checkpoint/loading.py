@@ -35,6 +35,9 @@ from ndgrad.safetensors import SafetensorError, safe_open
 def read_metadata(checkpoint_id: str | os.PathLike[str]) -> Metadata:
     """Return the metadata of a checkpoint: names, shapes, dtypes and files.
 
+    Args:
+        checkpoint_id: path of the checkpoint's folder.
+
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
     >>> folder = tempfile.mkdtemp()
@@ -67,6 +70,14 @@ def load(
 
     A missing name, a tensor of another shape, and a missing or damaged file raise an error on every rank and leave the
     state unchanged.
+
+    Args:
+        state_dict: nested dict of tensors, plain values and objects with a `load_state_dict`. It is filled in place.
+        checkpoint_id: path of the checkpoint's folder.
+        storage_reader: FileSystemReader of the folder, instead of a path.
+        planner: must be None: the layout of a checkpoint is fixed.
+        process_group: group whose ranks take part. The default is the world.
+        no_dist: whether this process acts alone, without messages.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp

@@ -92,6 +92,17 @@ def save(
 
     The folder holds either the previous checkpoint or this one, never a part of one.
 
+    Args:
+        state_dict: nested dict of tensors, plain values and objects with a `state_dict`.
+        checkpoint_id: path of the checkpoint's folder.
+        storage_writer: FileSystemWriter of the folder, instead of a path.
+        planner: must be None: the layout of a checkpoint is fixed.
+        process_group: group whose ranks take part. The default is the world.
+        no_dist: whether this process acts alone, without messages.
+
+    Returns:
+        The metadata of the checkpoint.
+
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
     >>> folder = tempfile.mkdtemp()

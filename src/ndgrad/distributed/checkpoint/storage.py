@@ -15,10 +15,19 @@ from ndgrad.distributed.groups import twin_group
 
 
 class FileSystemWriter:
-    """The folder that a checkpoint is written to, for `save(storage_writer=...)`.
+    """Folder that a checkpoint is written to, for `save(storage_writer=...)`.
 
     Files are flushed to the disk and written by one thread per rank. With `overwrite=False`, a checkpoint that is there
     raises.
+
+    Args:
+        path: path of the folder.
+        single_file_per_rank: must be True.
+        sync_files: must be True: files are flushed to the disk.
+        thread_count: at least 1. Has no further effect, because one thread writes.
+        per_thread_copy_ahead: accepted as in torch; has no effect, because tensors are not copied ahead.
+        cache_staged_state_dict: accepted as in torch; has no effect.
+        overwrite: whether a checkpoint that is there is replaced. It raises RuntimeError otherwise.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp
@@ -64,13 +73,21 @@ class FileSystemWriter:
 
     @staticmethod
     def validate_checkpoint_id(checkpoint_id: str | os.PathLike[str]) -> bool:
-        """True if a path can be that of a checkpoint: it exists, or its parent does."""
+        """True if a path can be that of a checkpoint: it exists, or its parent does.
+
+        Args:
+            checkpoint_id: path of a folder.
+        """
         path = FilePath(checkpoint_id)
         return path.exists() or path.parent.exists()
 
 
 class FileSystemReader:
-    """The folder that a checkpoint is read from, for `load(storage_reader=...)`."""
+    """Folder that a checkpoint is read from, for `load(storage_reader=...)`.
+
+    Args:
+        path: path of the folder.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = FilePath(path)
@@ -86,7 +103,11 @@ class FileSystemReader:
 
     @staticmethod
     def validate_checkpoint_id(checkpoint_id: str | os.PathLike[str]) -> bool:
-        """True if the path exists."""
+        """True if the path exists.
+
+        Args:
+            checkpoint_id: path of a folder.
+        """
         return FilePath(checkpoint_id).exists()
 
 
@@ -106,6 +127,14 @@ def async_save(
 
     All ranks call it, in the same order. The copy takes as much memory as the rank's part of the state. Saves of a
     group run one after the other. `result()` of the future raises if a rank could not write.
+
+    Args:
+        state_dict: nested dict of tensors, plain values and objects with a `state_dict`.
+        checkpoint_id: path of the checkpoint's folder.
+        storage_writer: FileSystemWriter of the folder, instead of a path.
+        planner: must be None: the layout of a checkpoint is fixed.
+        process_group: group whose ranks take part. The default is the world.
+        no_dist: whether this process acts alone, without messages.
 
     >>> import tempfile
     >>> import ndgrad.distributed.checkpoint as dcp

@@ -36,9 +36,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixedPrecisionPolicy:
-    """Dtypes in which a fully sharded module computes and communicates: `param_dtype` for gathered parameters,
-    `reduce_dtype` for the sum of gradients, `output_dtype` for results. Pieces, gradients and the optimizer's state
+    """Dtypes in which a fully sharded module computes and communicates. Pieces, gradients and the optimizer's state
     keep the dtype of the parameters.
+
+    Args:
+        param_dtype: dtype of gathered parameters. None keeps theirs.
+        reduce_dtype: dtype of the sum of gradients. None means that of the gathered parameters.
+        output_dtype: dtype of results. None keeps theirs.
+        cast_forward_inputs: whether arguments of forward are converted to `param_dtype`.
 
     >>> from ndgrad.distributed.fsdp import MixedPrecisionPolicy
     >>> MixedPrecisionPolicy(param_dtype=ndgrad.bfloat16, reduce_dtype=ndgrad.float32).cast_forward_inputs
@@ -52,7 +57,11 @@ class MixedPrecisionPolicy:
 
 
 class UnshardHandle:
-    """A handle of parameters that are being gathered, from `unshard(async_op=True)`."""
+    """Handle of parameters that are being gathered, from `unshard(async_op=True)`.
+
+    Args:
+        state: state of the fully sharded module.
+    """
 
     def __init__(self, state: _State) -> None:
         self._state: _State | None = state
@@ -73,12 +82,22 @@ class FSDPModule:
         return self._fsdp_state.call(super().__call__, args, kwargs)  # type: ignore[misc]  # Module comes after it
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the parameters with their names; between passes these are the pieces."""
+        """Return the parameters with their names; between passes these are the pieces.
+
+        Args:
+            args: arguments of the same method of `Module`.
+            kwargs: arguments of the same method of `Module`.
+        """
         self._restore_pieces()
         return super().named_parameters(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the state, with the pieces of parameters as DTensors."""
+        """Return the state, with the pieces of parameters as DTensors.
+
+        Args:
+            args: arguments of the same method of `Module`.
+            kwargs: arguments of the same method of `Module`.
+        """
         self._restore_pieces()
         return super().state_dict(*args, **kwargs)  # type: ignore[misc]  # Module comes after it
 
@@ -89,7 +108,11 @@ class FSDPModule:
             passes.restore()
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gather the module's parameters, as forward does by itself; with `async_op`, only start to gather."""
+        """Gather the module's parameters, as forward does by itself; with `async_op`, only start to gather.
+
+        Args:
+            async_op: whether to return a handle at once, instead of waiting.
+        """
         state = self._fsdp_state
         for unit in state.units:
             unit.begin_gather()
@@ -114,6 +137,10 @@ class FSDPModule:
         """Set whether backward sends gradients. If not, each rank accumulates its whole gradients until a backward pass
         sends them. This is useful for micro-batches.
 
+        Args:
+            requires_gradient_sync: whether backward sends gradients.
+            recurse: whether submodules are included.
+
         >>> import ndgrad
         >>> from ndgrad.distributed.fsdp import fully_shard
         >>> ndgrad.distributed.init_process_group()
@@ -130,10 +157,19 @@ class FSDPModule:
                 unit.sync = requires_gradient_sync
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Accept torch's call without effect: every backward that sends gradients waits for them at its end."""
+        """Accept torch's call without effect: every backward that sends gradients waits for them at its end.
+
+        Args:
+            is_last_backward: accepted as in torch; has no effect.
+        """
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, *, recurse: bool = True) -> None:
-        """Set whether parameters are freed between forward and backward."""
+        """Set whether parameters are freed between forward and backward.
+
+        Args:
+            reshard_after_forward: whether parameters are freed after forward.
+            recurse: whether submodules are included.
+        """
         for state in self._states(recurse):
             state.reshard_after_forward = reshard_after_forward
             for unit in state.units:
@@ -142,6 +178,10 @@ class FSDPModule:
     def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
         """Set whether parameters are freed after backward. If not, the next forward does not gather them, unless they
         are written.
+
+        Args:
+            reshard_after_backward: whether parameters are freed after backward.
+            recurse: whether submodules are included.
         """
         for state in self._states(recurse):
             for unit in state.units:
@@ -299,6 +339,17 @@ def fully_shard(
     Every rank starts from the parameters of the first one of the mesh. On a mesh with two dimensions, the second
     divides and the first holds replicas. Layers that `parallelize_module` has divided over another dimension are
     divided once more.
+
+    Args:
+        module: module to divide.
+        mesh: mesh of one dimension, or of two, of which the first holds replicas. The default is that of all ranks.
+        reshard_after_forward: whether parameters are freed between forward and backward. None means all but the root's.
+        shard_placement_fn: function of a parameter that returns the `Shard` of its division, or None for the first
+            dimension.
+        mp_policy: dtypes of computing and communicating.
+        offload_policy: None or an `OffloadPolicy`, which has no effect. Moving pieces to the host raises
+            NotImplementedError.
+        ignored_params: parameters that stay whole.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.fsdp import fully_shard

@@ -20,6 +20,11 @@ Policy = Callable[..., bool]
 def always_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int) -> bool:
     """Divide every submodule as a unit of its own.
 
+    Args:
+        module: submodule in question.
+        recurse: True for the question whether to look into the module, False for the question whether it is a unit.
+        nonwrapped_numel: number of elements of its parameters that belong to no unit yet.
+
     >>> from ndgrad.distributed.fsdp.wrap import always_wrap_policy
     >>> always_wrap_policy(ndgrad.nn.ReLU(), recurse=False, nonwrapped_numel=0)
     True
@@ -30,14 +35,28 @@ def always_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int) -> 
 def lambda_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]
 ) -> bool:
-    """Divide the submodules for which `lambda_fn` is true."""
+    """Divide the submodules for which `lambda_fn` is true.
+
+    Args:
+        module: submodule in question.
+        recurse: True for the question whether to look into the module, False for the question whether it is a unit.
+        nonwrapped_numel: number of elements of its parameters that belong to no unit yet.
+        lambda_fn: function that returns whether a module is a unit.
+    """
     return recurse or (nonwrapped_numel >= 0 and bool(lambda_fn(module)))
 
 
 def transformer_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls: Iterable[type[Module]]
 ) -> bool:
-    """Divide the submodules of the classes `transformer_layer_cls`."""
+    """Divide the submodules of the classes `transformer_layer_cls`.
+
+    Args:
+        module: submodule in question.
+        recurse: True for the question whether to look into the module, False for the question whether it is a unit.
+        nonwrapped_numel: number of elements of its parameters that belong to no unit yet.
+        transformer_layer_cls: classes of units.
+    """
     return recurse or (nonwrapped_numel >= 0 and isinstance(module, tuple(transformer_layer_cls)))
 
 
@@ -52,6 +71,14 @@ def size_based_auto_wrap_policy(
     """Divide submodules whose parameters outside of smaller units are at least `min_num_params`. Modules of
     `force_leaf_modules`, by default attention, are not looked into. Modules of `exclude_wrap_modules`, by default lists
     and dicts of modules, are no units.
+
+    Args:
+        module: submodule in question.
+        recurse: True for the question whether to look into the module, False for the question whether it is a unit.
+        nonwrapped_numel: number of elements of its parameters that belong to no unit yet.
+        min_num_params: smallest number of elements of a unit.
+        force_leaf_modules: classes that are not looked into. The default is attention.
+        exclude_wrap_modules: classes that are no units. The default is lists and dicts of modules.
 
     >>> from ndgrad.distributed.fsdp.wrap import size_based_auto_wrap_policy
     >>> size_based_auto_wrap_policy(ndgrad.nn.Linear(4, 4), False, 20, min_num_params=10)
@@ -69,6 +96,9 @@ def size_based_auto_wrap_policy(
 class ModuleWrapPolicy:
     """Divide the submodules of given classes.
 
+    Args:
+        module_classes: classes of units.
+
     >>> from ndgrad.distributed.fsdp.wrap import ModuleWrapPolicy
     >>> ModuleWrapPolicy({ndgrad.nn.Linear})(ndgrad.nn.Linear(1, 1), recurse=False, nonwrapped_numel=2)
     True
@@ -84,6 +114,9 @@ class ModuleWrapPolicy:
 class CustomPolicy:
     """Divide the submodules for which a function is true. It may return a dict of settings for the unit, too.
 
+    Args:
+        lambda_fn: function of a module that returns a bool, or a dict of settings.
+
     >>> from ndgrad.distributed.fsdp.wrap import CustomPolicy
     >>> CustomPolicy(lambda module: isinstance(module, ndgrad.nn.Linear)).settings_of(ndgrad.nn.ReLU()) is None
     True
@@ -93,7 +126,11 @@ class CustomPolicy:
         self._function = lambda_fn
 
     def settings_of(self, module: Module) -> dict[str, Any] | None:
-        """Return the settings of a unit, or None if the module is none."""
+        """Return the settings of a unit, or None if the module is none.
+
+        Args:
+            module: submodule in question.
+        """
         found = self._function(module)
         if not isinstance(found, (bool, dict)):
             raise ValueError(f"CustomPolicy: the function returned {found!r}: give a bool or a dict. [nd-type]")

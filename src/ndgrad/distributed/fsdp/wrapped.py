@@ -57,15 +57,26 @@ class StateDictType(enum.Enum):
 
 @dataclass
 class CPUOffload:
-    """Whether parameters move to the host between uses: they are there already."""
+    """Option that moves parameters to the host between uses. They are there already.
+
+    Args:
+        offload_params: whether parameters move. True raises an error for a module on a GPU.
+    """
 
     offload_params: bool = False
 
 
 @dataclass
 class MixedPrecision:
-    """Dtypes in which a module computes and communicates: see `MixedPrecisionPolicy`. Buffers are converted to
-    `buffer_dtype` once.
+    """Dtypes in which a module computes and communicates: see `MixedPrecisionPolicy`.
+
+    Args:
+        param_dtype: dtype of gathered parameters. None keeps theirs.
+        reduce_dtype: dtype of the sum of gradients. None means that of the gathered parameters.
+        buffer_dtype: dtype to which buffers are converted once.
+        keep_low_precision_grads: accepted as in torch; has no effect, because gradients have the dtype of parameters.
+        cast_forward_inputs: whether arguments of forward are converted to `param_dtype`.
+        cast_root_forward_inputs: same as `cast_forward_inputs`.
     """
 
     param_dtype: Dtype = None
@@ -78,7 +89,12 @@ class MixedPrecision:
 
 @dataclass
 class FullStateDictConfig:
-    """Options of whole states: only the first rank gets the tensors if `rank0_only`."""
+    """Options of states of whole tensors.
+
+    Args:
+        offload_to_cpu: whether tensors are copied to the host.
+        rank0_only: whether only the first rank gets the tensors.
+    """
 
     offload_to_cpu: bool = False
     rank0_only: bool = False
@@ -86,7 +102,11 @@ class FullStateDictConfig:
 
 @dataclass
 class ShardedStateDictConfig:
-    """Options of states of DTensors."""
+    """Options of states of DTensors.
+
+    Args:
+        offload_to_cpu: accepted as in torch; has no effect, because pieces stay on their device.
+    """
 
     offload_to_cpu: bool = False
 
@@ -97,6 +117,26 @@ class FullyShardedDataParallel(Module):
     Every rank starts from the parameters of the first, and computes the loss of its part of the batch; gradients are
     averaged. `auto_wrap_policy` (`distributed.fsdp.wrap`) selects submodules that are gathered separately. Create the
     optimizer from the wrapper's parameters. New programs call `fully_shard`, which needs no wrapper.
+
+    Args:
+        module: module to divide.
+        process_group: group whose ranks divide the module. The default is the world.
+        sharding_strategy: parts that are divided. The default is `ShardingStrategy.FULL_SHARD`.
+        cpu_offload: None, or an option that raises an error for a module on a GPU.
+        auto_wrap_policy: function or policy that selects submodules to gather separately.
+        backward_prefetch: accepted as in torch; has no effect, because backward always requests the parameters of one
+            module ahead.
+        mixed_precision: dtypes of computing and communicating.
+        ignored_modules: modules whose parameters stay whole.
+        param_init_fn: function that initialises modules on the meta device.
+        device_id: device to which the module is moved first.
+        sync_module_states: accepted as in torch; has no effect, because every rank starts from the first one's
+            parameters.
+        forward_prefetch: accepted as in torch; has no effect.
+        limit_all_gathers: accepted as in torch; has no effect.
+        use_orig_params: accepted as in torch; has no effect, because parameters are never flattened.
+        ignored_states: parameters or modules that stay whole.
+        device_mesh: mesh of one dimension, or of two, of which the first holds replicas, instead of `process_group`.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.fsdp import FullyShardedDataParallel
@@ -185,14 +225,23 @@ class FullyShardedDataParallel(Module):
         return self.module[key]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module with whole parameters."""
+        """Call the module with whole parameters.
+
+        Args:
+            args, kwargs: arguments of the module.
+        """
         return self.module(*args, **kwargs)
 
     # ----- training -----
 
     @staticmethod
     def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
-        """Return the wrappers in a module; with `root_only`, those that are in no other wrapper."""
+        """Return the wrappers in a module; with `root_only`, those that are in no other wrapper.
+
+        Args:
+            module: module to search.
+            root_only: whether wrappers inside other wrappers are left out.
+        """
         found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
         inner = {id(i) for m in found for i in m.modules() if i is not m}
         return [m for m in found if id(m) not in inner] if root_only else found
@@ -213,7 +262,12 @@ class FullyShardedDataParallel(Module):
                 unit.sync = sync
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
-        """Scale the gradients so that their norm over all ranks is at most `max_norm`; return the norm."""
+        """Scale the gradients so that their norm over all ranks is at most `max_norm`; return the norm.
+
+        Args:
+            max_norm: largest norm of all gradients together.
+            norm_type: order of the norm.
+        """
         return clip_grad_norm_(self.parameters(), max_norm, norm_type)
 
     @staticmethod
@@ -229,6 +283,14 @@ class FullyShardedDataParallel(Module):
         """Return a context in which the modules have their whole parameters; all ranks enter it. Changes are kept if
         `writeback`. With `rank0_only` the other ranks keep their pieces. With `with_grads` the parameters have whole
         gradients.
+
+        Args:
+            module: module with wrappers.
+            recurse: whether wrappers at any depth are included, instead of the module and its children.
+            writeback: whether changes are kept. It cannot be combined with `rank0_only`.
+            rank0_only: whether only the first rank gets whole parameters.
+            offload_to_cpu: whether whole parameters are copied to the host.
+            with_grads: whether parameters have whole gradients.
 
         >>> import ndgrad
         >>> from ndgrad.distributed.fsdp import FullyShardedDataParallel
@@ -267,7 +329,12 @@ class FullyShardedDataParallel(Module):
     # ----- states -----
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
-        """Return the parameters with their names, which do not show the wrappers."""
+        """Return the parameters with their names, which do not show the wrappers.
+
+        Args:
+            args: arguments of the same method of `Module`.
+            kwargs: arguments of the same method of `Module`.
+        """
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(f"{_INNER}.", ""), p
 
@@ -278,7 +345,14 @@ class FullyShardedDataParallel(Module):
         state_dict_config: Any = None,
         optim_state_dict_config: Any = None,
     ) -> list[tuple[Any, tuple[StateDictType, Any]]]:
-        """Choose the form of the tensors in `state_dict()`; return the former choices."""
+        """Choose the form of the tensors in `state_dict()`; return the former choices.
+
+        Args:
+            module: module with wrappers.
+            state_dict_type: form of the tensors in a state.
+            state_dict_config: options of this form.
+            optim_state_dict_config: options of this form, if `state_dict_config` is None.
+        """
         if state_dict_type is StateDictType.LOCAL_STATE_DICT:
             raise NotImplementedError(
                 "StateDictType.LOCAL_STATE_DICT: there are no flat parameters here. Use SHARDED_STATE_DICT. "
@@ -302,7 +376,14 @@ class FullyShardedDataParallel(Module):
         state_dict_config: Any = None,
         optim_state_dict_config: Any = None,
     ) -> Iterator[None]:
-        """Return a context in which `state_dict()` has tensors of this form."""
+        """Return a context in which `state_dict()` has tensors of this form.
+
+        Args:
+            module: module with wrappers.
+            state_dict_type: form of the tensors in a state.
+            state_dict_config: options of this form.
+            optim_state_dict_config: options of this form, if `state_dict_config` is None.
+        """
         before = FullyShardedDataParallel.set_state_dict_type(
             module, state_dict_type, state_dict_config, optim_state_dict_config
         )
@@ -313,7 +394,14 @@ class FullyShardedDataParallel(Module):
                 m._state_form = form
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Return the state, under the names of the plain module. All ranks call it: by default tensors are whole."""
+        """Return the state, under the names of the plain module. All ranks call it: by default tensors are whole.
+
+        Args:
+            args: arguments of `Module.state_dict` by position.
+            destination: dict that receives the state.
+            prefix: beginning of all names.
+            keep_vars: whether tensors stay in the graph.
+        """
         own = self.module.state_dict(*args, destination=destination, prefix=prefix, keep_vars=keep_vars)
         kind, config = self._state_form
         if kind is StateDictType.FULL_STATE_DICT:
@@ -327,7 +415,13 @@ class FullyShardedDataParallel(Module):
         return own
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
-        """Load a state of whole tensors or of DTensors, under the names of the plain module."""
+        """Load a state of whole tensors or of DTensors, under the names of the plain module.
+
+        Args:
+            state_dict: state, under the names of the plain module.
+            strict: whether missing and unknown names raise an error.
+            assign: whether tensors replace those of the module, instead of being copied.
+        """
         self.module._restore_pieces()
         real = [
             (f"{place}.{key}", value)
@@ -343,7 +437,14 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def optim_state_dict(model: Module, optim: Any, optim_state_dict: Any = None, group: Any = None) -> dict[str, Any]:
-        """Return the state of an optimizer by the names of parameters, in the form chosen for the model."""
+        """Return the state of an optimizer by the names of parameters, in the form chosen for the model.
+
+        Args:
+            model: module with wrappers.
+            optim: optimizer of its parameters.
+            optim_state_dict: must be None: the optimizer's own state is taken.
+            group: must be None.
+        """
         if optim_state_dict is not None or group is not None:
             raise NotImplementedError(
                 "optim_state_dict(optim_state_dict=, group=) is not here: the optimizer's own state is taken. "
@@ -362,6 +463,14 @@ class FullyShardedDataParallel(Module):
     ) -> dict[str, Any]:  # fmt: skip
         """Return a state of `optim_state_dict` in the form that the optimizer's `load_state_dict` takes. With
         `load_directly` the optimizer loads it.
+
+        Args:
+            model: module with wrappers.
+            optim: optimizer of its parameters.
+            optim_state_dict: state by the names of parameters.
+            is_named_optimizer: must be False.
+            load_directly: whether the optimizer loads the state.
+            group: must be None.
         """
         if is_named_optimizer or group is not None:
             raise NotImplementedError(

@@ -39,6 +39,11 @@ def _member(name: str, group: Any) -> ProcessGroup:
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
     """Return the reduction of all ranks' tensors, on every rank.
 
+    Args:
+        tensor: tensor of this rank.
+        op: reduction: `ReduceOp.SUM`, `AVG`, `MAX`, `MIN` or `PRODUCT`.
+        group: group whose ranks take part. The default is the world.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -58,14 +63,26 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None) -
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """Return the tensors of all ranks, on every rank."""
+    """Return the tensors of all ranks, on every rank.
+
+    Args:
+        tensor: tensor of this rank.
+        group: group whose ranks take part. The default is the world.
+    """
     return tuple(ops.all_gather(tensor.unsqueeze(0), group=_member("all_gather", group)).unbind(0))
 
 
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None
 ) -> Tensor:
-    """Return the reduction of all ranks' `input_list[i]`, on rank i; its values are written to `output` too."""
+    """Return the reduction of all ranks' `input_list[i]`, on rank i; its values are written to `output` too.
+
+    Args:
+        output: tensor that receives the values of the result.
+        input_list: tensors to reduce, one per rank.
+        op: reduction: `ReduceOp.SUM` or `AVG`.
+        group: group whose ranks take part. The default is the world.
+    """
     found = _member("reduce_scatter", group)
     if op not in (ReduceOp.SUM, ReduceOp.AVG):
         raise ValueError(f"reduce_scatter: {op} has no derivative here. Use SUM or AVG. [nd-no-derivative]")
@@ -95,6 +112,11 @@ def all_to_all(
 ) -> tuple[Tensor, ...]:
     """Return the tensors that the ranks have for this one in their `input_tensor_list`. `output_tensor_list` only gives
     the shapes.
+
+    Args:
+        output_tensor_list: tensors that give the shapes of the results.
+        input_tensor_list: tensors to send, one per rank.
+        group: group whose ranks take part. The default is the world.
     """
     found = _member("all_to_all", group)
     received = [t.numel() for t in output_tensor_list]
@@ -111,6 +133,13 @@ def all_to_all_single(
 ) -> Tensor:  # fmt: skip
     """Send pieces of `input` along its first dimension to the ranks in order; return the received pieces, concatenated.
     Their values are written to `output` too.
+
+    Args:
+        output: tensor that receives the values of the result.
+        input: tensor whose pieces are sent.
+        output_split_sizes: lengths of the received pieces. The default divides evenly.
+        input_split_sizes: lengths of the sent pieces. The default divides evenly.
+        group: group whose ranks take part. The default is the world.
     """
     found = _member("all_to_all_single", group)
     result = ops.all_to_all(
@@ -121,13 +150,26 @@ def all_to_all_single(
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """Return the tensor of the rank `src`, on every rank."""
+    """Return the tensor of the rank `src`, on every rank.
+
+    Args:
+        tensor: tensor of this rank.
+        src: rank in the world that sends.
+        group: group whose ranks take part. The default is the world.
+    """
     found = _member("broadcast", group)
     return ops.broadcast(tensor, group=found, root=rank_in("broadcast", found, src, None, "src"))
 
 
 def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """Return the sum of all ranks' tensors on the rank `dst`, and zeros on the others."""
+    """Return the sum of all ranks' tensors on the rank `dst`, and zeros on the others.
+
+    Args:
+        tensor: tensor of this rank.
+        dst: rank in the world that receives.
+        op: must be `ReduceOp.SUM`.
+        group: group whose ranks take part. The default is the world.
+    """
     found = _member("reduce", group)
     if op is not ReduceOp.SUM:
         raise ValueError(
@@ -137,13 +179,25 @@ def reduce(tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = N
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """Return the tensors of all ranks on the rank `dst`, and zeros on the others."""
+    """Return the tensors of all ranks on the rank `dst`, and zeros on the others.
+
+    Args:
+        tensor: tensor of this rank.
+        dst: rank in the world that receives.
+        group: group whose ranks take part. The default is the world.
+    """
     found = _member("gather", group)
     return tuple(ops.gather_to(tensor, group=found, root=rank_in("gather", found, dst, None, "dst")).unbind(0))
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """Return the i-th tensor of the rank `src`, on rank i. The tensors of other ranks only give the shape."""
+    """Return the i-th tensor of the rank `src`, on rank i. The tensors of other ranks only give the shape.
+
+    Args:
+        tensors: tensors to send, one per rank.
+        src: rank in the world that sends.
+        group: group whose ranks take part. The default is the world.
+    """
     found = _member("scatter", group)
     return ops.scatter_from(stack(list(tensors)), group=found, root=rank_in("scatter", found, src, None, "src"))
 
@@ -151,6 +205,12 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
     """Send a tensor to a rank, to be received by `recv`. The result is empty and represents the message in the graph:
     its backward receives the gradient of the tensor from `dst`.
+
+    Args:
+        tensor: tensor to send.
+        dst: rank in the world that receives.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
     """
     found = _member("send", group)
     return ops.exchange(tensor, group=found, to=rank_in("send", found, dst, None, "dst"), tag=tag)
@@ -159,6 +219,13 @@ def send(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Tensor:
 def recv(shape: Sequence[int], src: int, group: Any = None, tag: int = 0, dtype: Any = None) -> Tensor:
     """Return a tensor that `send` has sent. It requires grad if its dtype allows, and its backward sends its gradient
     to `src`.
+
+    Args:
+        shape: shape of the tensor.
+        src: rank in the world that sends.
+        group: group whose ranks take part. The default is the world.
+        tag: number that a message and its receive must share.
+        dtype: dtype of the tensor.
     """
     found = _member("recv", group)
     empty = creation.empty(0, dtype=dtype)
@@ -170,7 +237,13 @@ def recv(shape: Sequence[int], src: int, group: Any = None, tag: int = 0, dtype:
 
 
 def shift(tensor: Tensor, offset: int = 1, group: Any = None) -> Tensor:
-    """Return the tensor of the rank `offset` places before this one, in a ring: every rank sends and receives."""
+    """Return the tensor of the rank `offset` places before this one, in a ring: every rank sends and receives.
+
+    Args:
+        tensor: tensor of this rank.
+        offset: distance of the ranks.
+        group: group whose ranks take part. The default is the world.
+    """
     found = _member("shift", group)
     size, here = found.size(), found.rank()
     if offset % size == 0:

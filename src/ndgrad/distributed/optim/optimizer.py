@@ -47,6 +47,11 @@ class DistributedOptimizer:
     """An optimizer of parameters on several ranks, given by references. `step(context_id)` lets each rank step its
     parameters with the gradients of the context.
 
+    Args:
+        optimizer_class: class of the optimizer on each rank.
+        params_rref: references to the parameters.
+        args, kwargs: further arguments of the class.
+
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, optim, rpc
     >>> rpc.init_rpc("worker")
@@ -77,6 +82,9 @@ class DistributedOptimizer:
     def step(self, context_id: int) -> None:
         """Step the parameters of all ranks. If some ranks fail, the others have stepped, and the first error is
         raised.
+
+        Args:
+            context_id: number of the context of `distributed.autograd` with the gradients.
         """
         _wait_for([optimizer.rpc_async().step(context_id) for optimizer in self.remote_optimizers])
 

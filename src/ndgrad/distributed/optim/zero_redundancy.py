@@ -26,6 +26,14 @@ class ZeroRedundancyOptimizer(Optimizer):
     """Divide the state of an optimizer (`optimizer_class`) among the ranks of a group. The gradients must be the same
     on all ranks, as after `DistributedDataParallel`.
 
+    Args:
+        params: parameters, or groups of parameters with their settings.
+        optimizer_class: class of the optimizer on each rank.
+        process_group: group that divides the state. The default is the world.
+        parameters_as_bucket_view: accepted as in torch; has no effect.
+        overlap_with_ddp: must be False.
+        defaults: further arguments of the class.
+
     >>> import ndgrad
     >>> from ndgrad.distributed.optim import ZeroRedundancyOptimizer
     >>> ndgrad.distributed.init_process_group()
@@ -70,6 +78,9 @@ class ZeroRedundancyOptimizer(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with their own settings, and divide them among the ranks.
 
+        Args:
+            param_group: dict with `params` and settings.
+
         >>> import ndgrad
         >>> from ndgrad.distributed.optim import ZeroRedundancyOptimizer
         >>> ndgrad.distributed.init_process_group()
@@ -95,7 +106,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._groups_of_optim.append(len(self.param_groups) - 1)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update this rank's parameters, and receive the others."""
+        """Update this rank's parameters, and receive the others.
+
+        Args:
+            closure: function that computes the loss again and returns it.
+        """
         loss = closure() if closure is not None else None
         if self.optim is not None:
             for number, own in zip(self._groups_of_optim, self.optim.param_groups, strict=True):
@@ -133,7 +148,11 @@ class ZeroRedundancyOptimizer(Optimizer):
     # ----- saving -----
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Collect the state of all ranks on the rank `to`, for `state_dict()`; all ranks call it."""
+        """Collect the state of all ranks on the rank `to`, for `state_dict()`; all ranks call it.
+
+        Args:
+            to: rank in the group that gets the state.
+        """
         found = _gather_all(self.group, None if self.optim is None else self.optim.state_dict())
         self._states = found if self.group.rank() == to else []
 
@@ -164,7 +183,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the result of `state_dict()`, from any number of ranks: each rank keeps the state of its parameters."""
+        """Load the result of `state_dict()`, from any number of ranks: each rank keeps the state of its parameters.
+
+        Args:
+            state_dict: result of `state_dict()`.
+        """
         every = [p for g in self.param_groups for p in g["params"]]
         for mine, theirs in zip(self.param_groups, state_dict["param_groups"], strict=True):
             mine.update({k: v for k, v in theirs.items() if k != "params"})

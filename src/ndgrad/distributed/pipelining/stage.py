@@ -33,11 +33,21 @@ _MOST = 16
 
 
 class PipelineStage:
-    """Stage `stage_index` of `num_stages`: `submodule`, which takes the results of the previous stage. Rank i of the n
-    ranks of `group` has stages i, i + n, ...
+    """Stage of a pipeline: a module that takes the results of the previous stage. Rank i of the n ranks of `group` has
+    stages i, i + n, ...
 
     The first step finds out the shapes and dtypes of inputs. Examples of the arguments and results of a micro-batch may
     be given as `input_args` and `output_args`; other shapes and dtypes then raise. The inputs are moved to `device`.
+
+    Args:
+        submodule: module of this stage.
+        stage_index: number of this stage.
+        num_stages: number of stages, a multiple of the number of ranks.
+        device: device to which inputs are moved.
+        input_args: example of the arguments of a micro-batch. Other shapes and dtypes raise an error.
+        output_args: example of the results of a micro-batch. Other shapes and dtypes raise an error.
+        group: group whose ranks have the stages. The default is the world.
+        dw_builder: must be None.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import PipelineStage, Schedule1F1B
@@ -138,7 +148,14 @@ class PipelineStage:
         self._comes = self._goes = None
 
     def forward_one(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], recording: bool) -> Any:
-        """Compute a micro-batch, and send the results on."""
+        """Compute a micro-batch, and send the results on.
+
+        Args:
+            number: number of the micro-batch.
+            args: arguments of the first stage.
+            kwargs: keyword arguments of the module.
+            recording: whether a backward pass follows.
+        """
         received: list[Any] = []
         if not self.is_first:
             received = self._come_in(number, recording)
@@ -215,6 +232,12 @@ class PipelineStage:
         """Run the backward pass of a micro-batch, of its loss divided by `divisor` on the last stage. Send the
         gradients of the inputs to the previous stage. If `divided`, leave the gradients of parameters to
         `backward_weights`.
+
+        Args:
+            number: number of the micro-batch.
+            loss: loss of the micro-batch, on the last stage.
+            divisor: number by which the loss is divided.
+            divided: whether gradients of parameters are left to `backward_weights`.
         """
         received, outs = self._taken.pop(number)
         starts: list[Any] = []
@@ -245,7 +268,11 @@ class PipelineStage:
         self._send(sent, self.stage_index - 1, number, 1)
 
     def backward_weights(self, number: int) -> None:
-        """Add the gradients of parameters of a micro-batch whose inputs have theirs."""
+        """Add the gradients of parameters of a micro-batch whose inputs have theirs.
+
+        Args:
+            number: number of the micro-batch.
+        """
         parts = self._divided.pop(number, None)
         if parts is not None:
             parts.run_weights(list(self.submod.parameters()))

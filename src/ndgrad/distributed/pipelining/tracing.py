@@ -75,20 +75,35 @@ def _attribute(module: Any, path: str) -> Any:
 
 
 class Pipe:
-    """A module divided into stages. Created by `pipeline`."""
+    """Module divided into stages. Created by `pipeline`.
+
+    Args:
+        stages: modules of the stages.
+        split_gm: traced module that calls the stages one after the other.
+    """
 
     def __init__(self, stages: list[Module], split_gm: GraphModule) -> None:
         self._stages, self.split_gm = stages, split_gm
         self.num_stages = len(stages)
 
     def get_stage_module(self, stage_idx: int) -> Module:
-        """Return the module of a stage."""
+        """Return the module of a stage.
+
+        Args:
+            stage_idx: number of the stage.
+        """
         if not 0 <= stage_idx < self.num_stages:
             raise ValueError(f"Invalid stage index {stage_idx}: there are {self.num_stages} stages. [nd-range]")
         return self._stages[stage_idx]
 
     def build_stage(self, stage_index: int, device: Any = None, group: Any = None) -> PipelineStage:
-        """Return the stage of this rank, for a schedule."""
+        """Return the stage of this rank, for a schedule.
+
+        Args:
+            stage_index: number of the stage.
+            device: device to which inputs are moved.
+            group: group whose ranks have the stages. The default is the world.
+        """
         return PipelineStage(self.get_stage_module(stage_index), stage_index, self.num_stages, device, group=group)
 
     def __repr__(self) -> str:
@@ -102,8 +117,14 @@ def pipeline(
     split_spec: dict[str, SplitPoint] | None = None,
     split_policy: Callable[[GraphModule], GraphModule] | None = None,
 ) -> Pipe:
-    """Trace a module and divide it into stages, before or after the submodules that `split_spec` names. `mb_args` are
-    the arguments of one micro-batch: the stages are run on them once, and must give the module's result.
+    """Trace a module and divide it into stages.
+
+    Args:
+        module: module to divide.
+        mb_args: arguments of one micro-batch. The stages are run on them once, and must give the module's result.
+        mb_kwargs: keyword arguments of one micro-batch.
+        split_spec: places to cut, before or after submodules, by their names.
+        split_policy: must be None.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.pipelining import SplitPoint, pipeline

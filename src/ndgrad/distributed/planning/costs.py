@@ -23,7 +23,11 @@ from typing import NamedTuple
 
 
 class Link(NamedTuple):
-    """A connection between ranks: seconds per message, and bytes per second.
+    """Connection between ranks.
+
+    Args:
+        latency: seconds per message.
+        bandwidth: bytes per second.
 
     >>> from ndgrad.distributed.planning import Link
     >>> Link(latency=2e-6, bandwidth=1e10).seconds(10_000_000)
@@ -34,12 +38,21 @@ class Link(NamedTuple):
     bandwidth: float
 
     def seconds(self, nbytes: float) -> float:
-        """Return the time of one message."""
+        """Return the time of one message.
+
+        Args:
+            nbytes: bytes of the message.
+        """
         return self.latency + nbytes / self.bandwidth
 
 
 class Cost(NamedTuple):
-    """The time of a collective in two parts: the latency of its messages, and the transfer of their bytes."""
+    """Time of a collective in two parts.
+
+    Args:
+        latency: seconds of latency of its messages.
+        transfer: seconds in which their bytes are transferred.
+    """
 
     latency: float
     transfer: float
@@ -93,8 +106,15 @@ def flat(kind: str, nbytes: float, ranks: int, link: Link) -> Cost:
 
 
 def cost(kind: str, nbytes: float, ranks: int, inside: Link, between: Link | None = None, per_node: int = 0) -> Cost:
-    """Return the cost of a collective on `nbytes` bytes among `ranks`, of which `per_node` share a node (0: all of
-    them), with links inside a node and between nodes.
+    """Return the cost of a collective.
+
+    Args:
+        kind: name of the collective, such as `"all_reduce"`.
+        nbytes: number of bytes.
+        ranks: number of ranks.
+        inside: link between ranks of a node.
+        between: link between nodes. None means that all ranks share a node.
+        per_node: number of ranks of a node. 0 means all of them.
 
     >>> from ndgrad.distributed.planning import Link, cost
     >>> fast, slow = Link(1e-6, 1e11), Link(2e-6, 1e10)

@@ -23,6 +23,17 @@ ASSUMED = Link(2e-6, 4e9)
 class Machine(NamedTuple):
     """Speed of the ranks. Use `_replace` to ask about another machine: another link between nodes, more cores.
 
+    Args:
+        flops: floating-point operations per second of one rank.
+        memory: bytes per second that one rank reads and writes.
+        call: seconds of overhead of an op.
+        inside: link between ranks of a node.
+        cores: processors of a node.
+        between: link between nodes. None means the same as `inside`.
+        overlap: share of computing time in which messages make progress, from 0 to 1.
+        ranks: number of ranks of a node in the measurement. 0 means that messages are assumed.
+        crowding: slowdown of computing when all these ranks compute at once.
+
     >>> from ndgrad.distributed.planning import Link, Machine
     >>> Machine(flops=5e10, memory=1e10, call=1e-6, inside=Link(2e-6, 4e9), cores=8).per_node
     8
@@ -48,7 +59,11 @@ class Machine(NamedTuple):
     crowding: float = 1.0
 
     def slowdown(self, on_node: int) -> float:
-        """Return the slowdown of computing with some ranks on a node: as measured, or from the number of processors."""
+        """Return the slowdown of computing with some ranks on a node: as measured, or from the number of processors.
+
+        Args:
+            on_node: number of ranks of a node.
+        """
         return self.crowding if on_node == self.ranks > 0 else max(1.0, on_node / self.cores)
 
     @property
@@ -80,6 +95,9 @@ def _repeat(run: Callable[[], Any], count: int) -> float:
 
 def measure(seconds: float = 0.3) -> Machine:
     """Measure this machine; all ranks call it. Measuring the computing speed takes about `seconds` seconds.
+
+    Args:
+        seconds: time of the measurement of the computing speed.
 
     >>> from ndgrad.distributed import planning
     >>> machine = planning.measure(seconds=0.02)

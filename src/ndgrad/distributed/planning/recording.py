@@ -99,6 +99,12 @@ def record(step: Callable[[], Any], *, warm_up: int = 2, repeats: int = 9, ops: 
     """Run a step several times; keep the median run and the variation between runs. With `ops`, one more run counts the
     operations of its ops, for `Job.computed_by`. In a world of several ranks, all of them call it.
 
+    Args:
+        step: function that runs one step.
+        warm_up: number of runs before the recording.
+        repeats: number of recorded runs.
+        ops: whether one more run counts the operations of ops.
+
     >>> import ndgrad
     >>> import ndgrad.distributed as dist
     >>> from ndgrad.distributed import planning

@@ -40,7 +40,17 @@ class Work(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """The predicted time of a step at some number of ranks, in seconds."""
+    """Predicted time of a step at some number of ranks, in seconds.
+
+    Args:
+        ranks: number of ranks.
+        seconds: time of the step.
+        compute: part of the time for computing.
+        waiting: part of the time for waiting for messages.
+        slowest: part of the time for waiting for the slowest rank.
+        messages: total time of messages, including messages for which no rank waits.
+        efficiency: time of one rank divided by that of the step.
+    """
 
     ranks: int
     seconds: float
@@ -65,7 +75,13 @@ class Prediction(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A recorded step. Created by `record`, or by hand; `save` and `load` keep it in a file.
+    """Recorded step. Created by `record`, or by hand; `save` and `load` keep it in a file.
+
+    Args:
+        events: stretches of computing, and starts and waits of messages.
+        ranks: number of ranks in the recording.
+        work: operations and bytes of the ops, if they were counted.
+        jitter: standard deviation of computing from step to step, relative to its time.
 
     >>> from ndgrad.distributed.planning import Job, Link, Machine
     >>> from ndgrad.distributed.planning.simulation import Event
@@ -98,15 +114,24 @@ class Job(NamedTuple):
         return found
 
     def computed_by(self, machine: Machine) -> float:
-        """Return the seconds of computing on another machine, from the operations and bytes of the ops alone."""
+        """Return the seconds of computing on another machine, from the operations and bytes of the ops alone.
+
+        Args:
+            machine: other machine.
+        """
         if self.work is None:
             raise ValueError("the job was recorded without its ops: record(step, ops=True). [nd-call-order]")
         slowest = max(self.work.flops / machine.flops, self.work.nbytes / machine.memory)
         return self.work.ops * machine.call + slowest
 
     def predict(self, machine: Machine, ranks: int, *, strong: bool = False, per_node: int | None = None) -> Prediction:
-        """Predict the time of the step on `ranks` ranks, `per_node` to a node (default: its number of processors). With
-        `strong`, the ranks divide the work of the recorded step; else each has as much as was recorded.
+        """Predict the time of the step on another number of ranks.
+
+        Args:
+            machine: machine of the prediction.
+            ranks: number of ranks.
+            strong: whether the ranks divide the work of the recorded step. Each has as much as was recorded otherwise.
+            per_node: number of ranks of a node. The default is its number of processors.
         """
         if ranks < 1:
             raise ValueError(f"predict(ranks={ranks}): a job has at least one rank. [nd-range]")
@@ -148,14 +173,22 @@ class Job(NamedTuple):
         return Prediction(ranks, total, compute, waiting, slowest, messages, alone / total if total else 1.0)
 
     def save(self, path: str) -> None:
-        """Write the job to a file, as text (JSON)."""
+        """Write the job to a file, as text (JSON).
+
+        Args:
+            path: path of the file.
+        """
         text = json.dumps({"ranks": self.ranks, "work": self.work, "jitter": self.jitter, "events": self.events})
         with open_replacement(path) as file:
             file.write(text.encode())
 
     @staticmethod
     def load(path: str) -> Job:
-        """Read a job from a file."""
+        """Read a job from a file.
+
+        Args:
+            path: path of the file.
+        """
         with open(path, encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
         work = None if found["work"] is None else Work(*found["work"])
@@ -164,6 +197,12 @@ class Job(NamedTuple):
 
 def table(job: Job, machine: Machine, ranks: Sequence[int] = (1, 8, 64, 512, 4096, 10000), **options: Any) -> str:
     """Return predictions as lines of text.
+
+    Args:
+        job: recorded step.
+        machine: machine of the predictions.
+        ranks: numbers of ranks, one per line.
+        options: further arguments of `Job.predict`.
 
     >>> from ndgrad.distributed.planning import Job, Link, Machine, table
     >>> from ndgrad.distributed.planning.simulation import Event

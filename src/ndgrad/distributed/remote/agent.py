@@ -46,7 +46,12 @@ _FRAME, _BUFFER = 0, 1
 
 
 class WorkerInfo(NamedTuple):
-    """A rank that can be called: its name, and its number in the world."""
+    """Rank that can be called.
+
+    Args:
+        name: name that it has given to `init_rpc`.
+        id: its number in the world.
+    """
 
     name: str
     id: int

@@ -305,6 +305,11 @@ def backward(context_id: int, roots: list[Tensor], retain_graph: bool = False) -
     the context, on the rank of each leaf (`get_gradients`); `.grad` is unchanged. If a rank fails, no gradient changes,
     and every participating rank reports the failure.
 
+    Args:
+        context_id: number of the context.
+        roots: scalars to start from.
+        retain_graph: whether the graph stays for another backward pass.
+
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, rpc
     >>> rpc.init_rpc("worker")
@@ -371,6 +376,9 @@ def _tell_given_up(agent: Agent, context_id: int, number: int, ranks: set[int], 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     """Return the gradients of leaves on this rank from the backward passes of a context.
+
+    Args:
+        context_id: number of the context.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import autograd, rpc

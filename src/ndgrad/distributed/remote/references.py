@@ -122,8 +122,12 @@ def _backward_of(number: int, context_id: int, retain_graph: bool) -> None:
 
 
 class RRef(Generic[T]):
-    """A reference to a value on some rank. `RRef(value)` refers to a value of this rank; `remote` creates a value on
+    """Reference to a value on some rank. `RRef(value)` refers to a value of this rank; `remote` creates a value on
     another.
+
+    Args:
+        value: value of this rank.
+        type_hint: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc
@@ -170,7 +174,11 @@ class RRef(Generic[T]):
     # ----- the value -----
 
     def to_here(self, timeout: float = -1.0) -> T:
-        """Return the value, copied to this rank unless it is the owner; tensors keep their place in the graph."""
+        """Return the value, copied to this rank unless it is the owner; tensors keep their place in the graph.
+
+        Args:
+            timeout: seconds until the call fails. A negative number means the limit of `init_rpc`.
+        """
         agent = current_agent()
         if self._owner == agent.rank:
             value: T = _value_of(self._number, None)
@@ -190,7 +198,13 @@ class RRef(Generic[T]):
         return value
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> None:
-        """Run backward from the scalar value: in a context of `distributed.autograd`, or on the owner alone."""
+        """Run backward from the scalar value: in a context of `distributed.autograd`, or on the owner alone.
+
+        Args:
+            dist_autograd_ctx_id: number of a context of `distributed.autograd`. -1 runs an ordinary backward pass, on
+                the owner.
+            retain_graph: whether the graph stays for another backward pass.
+        """
         if dist_autograd_ctx_id == -1:
             if not self.is_owner():
                 raise RuntimeError(
@@ -207,15 +221,27 @@ class RRef(Generic[T]):
     # ----- methods of the value, where it is -----
 
     def rpc_sync(self, timeout: float = -1.0) -> Any:
-        """Return a proxy whose methods run on the owner: `ref.rpc_sync().size(0)`."""
+        """Return a proxy whose methods run on the owner: `ref.rpc_sync().size(0)`.
+
+        Args:
+            timeout: seconds until the call fails. A negative number means the limit of `init_rpc`.
+        """
         return _Proxy(self, lambda f: f.wait(), timeout)
 
     def rpc_async(self, timeout: float = -1.0) -> Any:
-        """Return a proxy whose methods run on the owner and return futures."""
+        """Return a proxy whose methods run on the owner and return futures.
+
+        Args:
+            timeout: seconds until the call fails. A negative number means the limit of `init_rpc`.
+        """
         return _Proxy(self, lambda f: f, timeout)
 
     def remote(self, timeout: float = -1.0) -> Any:
-        """Return a proxy whose methods run on the owner and return references to results, which stay there."""
+        """Return a proxy whose methods run on the owner and return references to results, which stay there.
+
+        Args:
+            timeout: seconds until the call fails. A negative number means the limit of `init_rpc`.
+        """
         return _Proxy(self, None, timeout)
 
     # ----- its life -----

@@ -36,7 +36,12 @@ _UNSET = -1.0
 
 
 class RpcBackendOptions:
-    """Options of `init_rpc`: the time limit of a call in seconds; 0 means no limit."""
+    """Options of `init_rpc`.
+
+    Args:
+        rpc_timeout: seconds until a call fails; 0 means no limit.
+        init_method: accepted as in torch; has no effect, because MPI's processes know each other.
+    """
 
     def __init__(self, rpc_timeout: float = DEFAULT_TIMEOUT, init_method: str = "") -> None:
         self.rpc_timeout, self.init_method = rpc_timeout, init_method
@@ -54,6 +59,13 @@ def init_rpc(
     """Register this rank under a name, so that it can call others and be called. All ranks call it.
 
     MPI must allow calls from several threads (MPI_THREAD_MULTIPLE), which mpi4py requests.
+
+    Args:
+        name: name of this rank, different on every rank.
+        backend: None, or a backend of the name TENSORPIPE or MPI. Messages go through MPI.
+        rank: rank of this process, which must agree with MPI. -1 leaves it out.
+        world_size: number of processes, which must agree with MPI. None leaves it out.
+        rpc_backend_options: an RpcBackendOptions.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -92,8 +104,11 @@ def init_rpc(
 
 
 def shutdown(graceful: bool = True, timeout: float = 0) -> None:
-    """Stop calling and being called. If `graceful`, wait until all ranks have called it and no call is in progress, for
-    at most `timeout` seconds; 0 means the timeout of the group.
+    """Stop calling and being called.
+
+    Args:
+        graceful: whether to wait until all ranks have called it and no call is in progress.
+        timeout: seconds to wait; 0 means the timeout of the group.
 
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -115,6 +130,9 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
 def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
     """Return the worker of a name, or this one. Workers are accepted in place of names.
 
+    Args:
+        worker_name: name of a worker. None means this one.
+
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
     >>> rpc.get_worker_info()
@@ -130,6 +148,13 @@ def rpc_sync(
     kwargs: dict[str, Any] | None = None, timeout: float = _UNSET,
 ) -> T:  # fmt: skip
     """Run `func(*args, **kwargs)` on another rank, and return its result or raise its exception.
+
+    Args:
+        to: name, rank or WorkerInfo of the called rank.
+        func: function to call, which can be pickled.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        timeout: seconds until the call fails; 0 means no limit. The default is the limit of `init_rpc`.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc
@@ -148,6 +173,13 @@ def rpc_async(
 ) -> Future[T]:  # fmt: skip
     """Same as `rpc_sync`, but immediately return a future.
 
+    Args:
+        to: name, rank or WorkerInfo of the called rank.
+        func: function to call, which can be pickled.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        timeout: seconds until the call fails; 0 means no limit. The default is the limit of `init_rpc`.
+
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc
     >>> rpc.init_rpc("worker")
@@ -164,6 +196,13 @@ def remote(
 ) -> RRef[T]:  # fmt: skip
     """Run a function on another rank; return a reference to the result, which stays there. `to_here()` raises its
     exception.
+
+    Args:
+        to: name, rank or WorkerInfo of the called rank.
+        func: function to call, which can be pickled.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        timeout: seconds until the call fails; 0 means no limit. The default is the limit of `init_rpc`.
 
     >>> import ndgrad
     >>> from ndgrad.distributed import rpc

@@ -11,6 +11,9 @@ def async_execution(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function that other ranks call and that returns a future: the caller gets the future's value. The
     thread that ran the function is free meanwhile.
 
+    Args:
+        fn: function that returns a future.
+
     >>> from ndgrad.distributed import rpc
     >>> from ndgrad.futures import Future
     >>> @rpc.functions.async_execution

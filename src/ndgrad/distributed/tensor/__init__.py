@@ -38,7 +38,15 @@ def full(
     placements: Sequence[Placement] | None = None,
     **kwargs: Any,
 ) -> DTensor:
-    """Return a DTensor of this size, filled with one number."""
+    """Return a DTensor of this size, filled with one number.
+
+    Args:
+        size: shape of the tensor.
+        fill_value: number.
+        device_mesh: mesh over which the tensor is spread. The default is that of all ranks.
+        placements: placement for each dimension of the mesh. The default is replicated.
+        kwargs: `dtype`, `requires_grad` and other arguments of `ndgrad.zeros`.
+    """
     requires_grad = kwargs.pop("requires_grad", False)
     kwargs.setdefault("dtype", _creation.full((), fill_value).dtype)
     made = zeros(size, device_mesh=device_mesh, placements=placements, **kwargs)

@@ -43,8 +43,11 @@ from ndgrad.distributed.tensor.redistribution import redistribute_gradient, step
 
 
 class DTensor(Tensor):
-    """A tensor spread over the ranks of a mesh, as its placements say. Created by `distribute_tensor`,
+    """Tensor spread over the ranks of a mesh, as its placements say. Created by `distribute_tensor`,
     `DTensor.from_local` or the factories in this package.
+
+    Args:
+        args, kwargs: not used: the constructor raises TypeError.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -82,9 +85,17 @@ class DTensor(Tensor):
         stride: Sequence[int] | None = None,
         grad_placements: Sequence[Placement] | None = None,
     ) -> DTensor:
-        """Create a DTensor from this rank's part, `local_tensor`. Nothing is sent, unless `run_check` is set to compare
-        shapes. Without `shape`, all pieces are assumed to be as long as this one. `grad_placements` says how the
-        gradient of `local_tensor` is placed, if not like the tensor: backward redistributes it.
+        """Create a DTensor from this rank's part.
+
+        Args:
+            local_tensor: this rank's part.
+            device_mesh: mesh over which the tensor is spread. The default is that of all ranks.
+            placements: placement for each dimension of the mesh. The default is replicated.
+            run_check: whether ranks compare shapes. Nothing is sent otherwise.
+            shape: shape of the whole. The default assumes that all pieces are as long as this one.
+            stride: must be None, or the strides of a contiguous tensor.
+            grad_placements: placements of the gradient of `local_tensor`, if it is not placed like the tensor. Backward
+                redistributes it.
         """
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
@@ -131,6 +142,10 @@ class DTensor(Tensor):
         or replicated. If ranks use the local tensor in another way, `grad_placements` says so. For example, ranks that
         compute different things with a replicated tensor have terms of its gradient: `[Partial()]`.
 
+        Args:
+            grad_placements: placements of the gradients of the result. The default is those of gradients of the
+                DTensor.
+
         >>> import ndgrad
         >>> from ndgrad.distributed.tensor import Partial, Replicate, distribute_tensor
         >>> ndgrad.distributed.init_process_group()
@@ -160,9 +175,14 @@ class DTensor(Tensor):
         forward_dtype: Any = None,
         backward_dtype: Any = None,
     ) -> DTensor:
-        """Return the same tensor with other placements, using the fewest collectives; differentiable. The result has
-        the dtype `forward_dtype`, in which its elements are sent. Backward sends gradients in `backward_dtype`, by
-        default in the dtype of the result. With `async_op` too, the result is complete when the call returns.
+        """Return the same tensor with other placements, using the fewest collectives; differentiable.
+
+        Args:
+            device_mesh: must be None or the mesh of the tensor.
+            placements: placement for each dimension of the mesh. The default is replicated.
+            async_op: accepted as in torch; has no effect, because the result is complete when the call returns.
+            forward_dtype: dtype of the result, in which its elements are sent.
+            backward_dtype: dtype in which backward sends gradients. The default is that of the result.
 
         >>> import ndgrad
         >>> from ndgrad.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -195,6 +215,9 @@ class DTensor(Tensor):
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return the whole tensor on every rank, as a plain tensor; differentiable. `grad_placements` says how the
         gradients of the result are placed, by default replicated (see `to_local`).
+
+        Args:
+            grad_placements: placements of the gradients of the result. The default is replicated (see `to_local`).
         """
         whole = self._redistribute_to((REPLICATE,) * self.spec.mesh.ndim)
         return whole._local_for(grad_placements, "full_tensor")
@@ -213,7 +236,11 @@ class DTensor(Tensor):
         return self.spec
 
     def stride(self, dim: int | None = None) -> Any:
-        """Return the strides of the whole, whose dimensions lie in memory in the order of the local tensor's."""
+        """Return the strides of the whole, whose dimensions lie in memory in the order of the local tensor's.
+
+        Args:
+            dim: dimension. None means all of them.
+        """
         steps_of_local: Any = self._local.stride()
         order = sorted(range(self.ndim), key=lambda i: (-int(steps_of_local[i]), i))
         found, step = [0] * self.ndim, 1
@@ -239,7 +266,11 @@ class DTensor(Tensor):
         self._local.requires_grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set whether operations on this tensor are recorded, in place."""
+        """Set whether operations on this tensor are recorded, in place.
+
+        Args:
+            requires_grad: whether operations on the tensor are recorded.
+        """
         self._local.requires_grad_(requires_grad)
         return self
 
@@ -281,7 +312,14 @@ class DTensor(Tensor):
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
-        """Add the gradients of this tensor to the `.grad` of the leaves; all ranks call it together."""
+        """Add the gradients of this tensor to the `.grad` of the leaves; all ranks call it together.
+
+        Args:
+            gradient: gradient of this tensor, a DTensor. May be left out for a tensor of one element.
+            retain_graph: whether the graph stays for another backward pass. The default is `create_graph`.
+            create_graph: whether the gradients can be differentiated again.
+            inputs: leaves that get a gradient. None means all.
+        """
         if gradient is None:
             if self.numel() != 1:
                 raise RuntimeError(
@@ -303,7 +341,11 @@ class DTensor(Tensor):
         self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
-        """Call `hook` with the complete gradient of the tensor, a DTensor; its result replaces the gradient."""
+        """Call `hook` with the complete gradient of the tensor, a DTensor; its result replaces the gradient.
+
+        Args:
+            hook: function of the gradient.
+        """
         spec = self._gradient_spec()
 
         def on_local(gradient: Tensor) -> Any:
@@ -313,7 +355,11 @@ class DTensor(Tensor):
         return self._local.register_hook(on_local)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Any], None]) -> Any:
-        """Call `hook` with this leaf after its `.grad` has been set."""
+        """Call `hook` with this leaf after its `.grad` has been set.
+
+        Args:
+            hook: function of the leaf.
+        """
         return self._local.register_post_accumulate_grad_hook(lambda _: hook(self))
 
     def retain_grad(self) -> None:
@@ -351,11 +397,19 @@ class DTensor(Tensor):
         return self._local._version
 
     def is_contiguous(self, *args: Any, **kwargs: Any) -> bool:
-        """True if the local tensor is contiguous."""
+        """True if the local tensor is contiguous.
+
+        Args:
+            args, kwargs: arguments of `Tensor.is_contiguous`.
+        """
         return self._local.is_contiguous(*args, **kwargs)
 
     def contiguous(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the same tensor with a contiguous local tensor."""
+        """Return the same tensor with a contiguous local tensor.
+
+        Args:
+            args, kwargs: arguments of `Tensor.contiguous`.
+        """
         return _wrap(self._local.contiguous(*args, **kwargs), self.spec)
 
     # ----- values -----
@@ -378,7 +432,11 @@ class DTensor(Tensor):
         return self._one("tolist").tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
-        """Return the elements as an array, of a tensor that is whole on every rank."""
+        """Return the elements as an array, of a tensor that is whole on every rank.
+
+        Args:
+            force: whether to detach the tensor and copy it to the host first, if needed.
+        """
         return self._one("numpy").numpy(force=force)
 
     def __bool__(self) -> bool:
@@ -428,18 +486,33 @@ class DTensor(Tensor):
         return self
 
     def take_result(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
-        """Write the result of an op into this tensor."""
+        """Write the result of an op into this tensor.
+
+        Args:
+            op: op to run.
+            args: further arguments of the op.
+            settings: keyword arguments of the op.
+        """
         return self._assign(op.eager(self, *args, **settings))
 
     def take_whole(self, whole: Tensor) -> Self:
-        """Write a tensor that all ranks have computed alike, such as the result of a factory."""
+        """Write a tensor that all ranks have computed alike, such as the result of a factory.
+
+        Args:
+            whole: tensor of the same shape.
+        """
         if not isinstance(whole, DTensor):
             spec = spec_of(self.spec.mesh, (REPLICATE,) * self.spec.mesh.ndim, tuple(whole.shape), self.spec.dtype)
             whole = _wrap(whole.to(self.dtype), spec)
         return self._assign(whole)
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Self:
-        """Copy the values of another DTensor, or a number, into this tensor."""
+        """Copy the values of another DTensor, or a number, into this tensor.
+
+        Args:
+            src: DTensor, or number.
+            non_blocking: accepted as in torch; has no effect.
+        """
         if isinstance(src, Variable) and not isinstance(src, DTensor):
             raise RuntimeError(
                 f"copy_: a plain tensor of shape {tuple(src.shape)} into a DTensor. Distribute it first: "
@@ -455,6 +528,9 @@ class DTensor(Tensor):
     def fill_(self, value: Any) -> Self:
         """Set all elements to a number. Of the terms of a sum, the first rank's become the number and the others
         zero.
+
+        Args:
+            value: number, or DTensor of one element.
         """
         if isinstance(value, DTensor):
             value = value._redistribute_to((REPLICATE,) * self.spec.mesh.ndim)._local
@@ -483,6 +559,10 @@ class DTensor(Tensor):
     def made_alike(self, make: Callable[..., Tensor], shape: tuple[int, ...] | None = None) -> DTensor:
         """Create a tensor that is spread like this one; for a tensor of terms, a whole one. A tensor of another `shape`
         is whole too; `make` then takes the shape to create.
+
+        Args:
+            make: function that creates a tensor like a local one.
+            shape: shape of the whole. The default is that of this tensor.
         """
         spec = self._gradient_spec()
         if shape is None:
@@ -495,7 +575,13 @@ class DTensor(Tensor):
 
     @staticmethod
     def run_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """Run an op with DTensors among its arguments."""
+        """Run an op with DTensors among its arguments.
+
+        Args:
+            op: op to run.
+            args: arguments of the op.
+            settings: keyword arguments of the op.
+        """
         if thread.levels:
             raise NotImplementedError(
                 f"{op.name}: a DTensor inside a transform (grad, vmap, ...), which would need to know the other ranks' "
@@ -530,6 +616,12 @@ def _make_in_place(name: str) -> Any:
         return self._assign(plain(self, *args, **kwargs))
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"""Write the result of `{name[:-1]}` to this tensor. If there is no such method, raise
+    NotImplementedError.
+
+    Args:
+        args, kwargs: arguments of `Tensor.{name[:-1]}`.
+    """
     return method
 
 
@@ -554,6 +646,12 @@ def _filler(name: str) -> Any:
         return self._assign(getattr(tensor_ops, op)(self.detach(), **defaults | given, generator=generator))
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"""Fill the tensor with random numbers of the distribution `{op}`. Ranks draw as one process does.
+
+    Args:
+        args, kwargs: arguments of `Tensor.{name}`: {", ".join(defaults)}.
+        generator: source of random numbers. The default is the global generator.
+    """
     return method
 
 
@@ -669,6 +767,12 @@ def distribute_tensor(
     """Spread a tensor as `placements` say. The first rank of the mesh sends its values to the others, unless
     `src_data_rank` is None. A leaf that requires grad becomes another leaf.
 
+    Args:
+        tensor: leaf to spread.
+        device_mesh: mesh over which the tensor is spread. The default is that of all ranks.
+        placements: placement for each dimension of the mesh. The default is replicated.
+        src_data_rank: position in the mesh of the rank whose values are sent. None takes each rank's own values.
+
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
     >>> ndgrad.distributed.init_process_group()
@@ -731,6 +835,13 @@ def distribute_module(
 ) -> Any:
     """Turn a module's parameters and buffers into DTensors, by `partition_fn(name, submodule, mesh)`. Parameters that
     it leaves unchanged are replicated.
+
+    Args:
+        module: module to change.
+        device_mesh: mesh over which the tensor is spread. The default is that of all ranks.
+        partition_fn: function of a submodule's name, the submodule and the mesh, which replaces parameters by DTensors.
+        input_fn: function of the module, its arguments and the mesh, which returns new arguments.
+        output_fn: function of the module, its result and the mesh, which returns a new result.
     """
     from ndgrad.nn.parameter import Parameter  # modules are loaded by programs that have one
 
@@ -756,6 +867,10 @@ def distribute_module(
 def explain(function: Any, *args: Any, **kwargs: Any) -> str:
     """Describe the messages and ops of a call on DTensors. For each op: the collectives before it with their bytes, the
     all_reduces of its backward, and the placements of its result.
+
+    Args:
+        function: function to call.
+        args, kwargs: its arguments.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor, explain
@@ -815,6 +930,14 @@ def _factory(function: Callable[..., Any], random: bool) -> Callable[..., DTenso
         return _wrap(function(spec.local_shape(), **kwargs), spec).requires_grad_(requires_grad)
 
     make.__name__ = make.__qualname__ = function.__name__
+    make.__doc__ = f"""Return a DTensor of this size, with elements as in `ndgrad.{function.__name__}`.
+
+    Args:
+        size: shape of the tensor, as numbers or as one sequence.
+        device_mesh: mesh over which the tensor is spread. The default is that of all ranks.
+        placements: placement for each dimension of the mesh, sharded or replicated. The default is replicated.
+        kwargs: `dtype`, `requires_grad` and other arguments of `ndgrad.{function.__name__}`.
+    """
     return make
 
 

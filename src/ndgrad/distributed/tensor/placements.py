@@ -25,7 +25,11 @@ class Placement:
     __slots__ = ()
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """True if it is `Shard`, of this dimension if one is given."""
+        """True if it is `Shard`, of this dimension if one is given.
+
+        Args:
+            dim: dimension of the tensor. None means any.
+        """
         return isinstance(self, Shard) and (dim is None or self.dim == dim)
 
     def is_replicate(self) -> bool:
@@ -33,12 +37,19 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """True if it is `Partial`, of this reduction if one is given."""
+        """True if it is `Partial`, of this reduction if one is given.
+
+        Args:
+            reduce_op: name of the reduction. None means any.
+        """
         return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
 
 
 class Shard(Placement):
-    """Each rank has a piece along a dimension of the tensor.
+    """Placement in which each rank has a piece along a dimension of the tensor.
+
+    Args:
+        dim: dimension of the tensor.
 
     >>> from ndgrad.distributed.tensor import Shard
     >>> Shard(0), Shard(0) == Shard(0)
@@ -92,7 +103,11 @@ _REDUCTIONS = {
 
 
 class Partial(Placement):
-    """Each rank has a term of the tensor, which is the sum (or average, product, maximum, minimum) of the terms.
+    """Placement in which each rank has a term of the tensor, which is the sum (or average, product, maximum, minimum)
+    of the terms.
+
+    Args:
+        reduce_op: `"sum"`, `"avg"`, `"product"`, `"max"` or `"min"`.
 
     >>> from ndgrad.distributed.tensor import Partial
     >>> Partial(), Partial("max")

@@ -34,6 +34,11 @@ def _parent_name(target: str) -> tuple[str, str]:
 def matches_module_pattern(pattern: Iterable[type[Any]], node: Node, modules: dict[str, Any]) -> bool:
     """True if a node calls a module of the pattern's last class on the result of one of its first class.
 
+    Args:
+        pattern: two classes of modules.
+        node: node of the second module.
+        modules: modules of the graph's module, by path.
+
     >>> import ndgrad
     >>> from ndgrad.fx.experimental.optimization import matches_module_pattern
     >>> traced = ndgrad.fx.symbolic_trace(ndgrad.nn.Sequential(ndgrad.nn.Linear(2, 2), ndgrad.nn.ReLU()))
@@ -52,7 +57,13 @@ def matches_module_pattern(pattern: Iterable[type[Any]], node: Node, modules: di
 
 
 def replace_node_module(node: Node, modules: dict[str, Any], new_module: Module) -> None:
-    """Put another module in the place of the one that a node calls."""
+    """Put another module in the place of the one that a node calls.
+
+    Args:
+        node: node that calls the old module.
+        modules: modules of the graph's module, by path.
+        new_module: module in its place.
+    """
     parent, name = _parent_name(str(node.target))
     modules[str(node.target)] = new_module
     setattr(modules[parent], name, new_module)
@@ -62,6 +73,11 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphM
     """Return the model with each batch normalisation folded into the convolution or linear layer before it.
 
     The model must be in eval mode. A layer whose result is used elsewhere stays as it is.
+
+    Args:
+        model: module in eval mode.
+        inplace: whether the model itself is changed.
+        no_trace: whether a GraphModule is used as it is, instead of traced again.
 
     >>> import ndgrad
     >>> from ndgrad.fx.experimental.optimization import fuse
@@ -102,6 +118,9 @@ class _WithoutDropout(Transformer):
 
 def remove_dropout(model: Module) -> Module:
     """Return the model without its dropout layers.
+
+    Args:
+        model: module to trace.
 
     >>> import ndgrad
     >>> from ndgrad.fx.experimental.optimization import remove_dropout

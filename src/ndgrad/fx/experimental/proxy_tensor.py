@@ -48,6 +48,13 @@ def make_fx(
 ) -> Callable[..., GraphModule]:
     """Return a function that traces `f` with its arguments, and returns the graph of ops as a module.
 
+    Args:
+        f: function of tensors.
+        decomposition_table: must be empty: ops are not decomposed further.
+        tracing_mode: `"real"` or `"fake"`. Sizes of the graph are fixed in both.
+        pre_dispatch: accepted as in torch; has no effect.
+        record_module_stack: accepted as in torch; has no effect.
+
     >>> import ndgrad
     >>> from ndgrad.fx.experimental.proxy_tensor import make_fx
     >>> print(make_fx(lambda x: ndgrad.sin(x) * 2)(ndgrad.ones(2)).code.strip())

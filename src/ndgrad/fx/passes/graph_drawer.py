@@ -23,7 +23,11 @@ _HASHED = ["CadetBlue1", "Coral", "DarkOliveGreen1", "DarkSeaGreen1", "GhostWhit
 
 
 class DotGraph:
-    """A picture as text, with pydot's names for the ways to get it."""
+    """Picture as text, with pydot's names for the ways to get it.
+
+    Args:
+        text: text in Graphviz's language.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -33,7 +37,13 @@ class DotGraph:
         return self.text
 
     def write(self, path: str | os.PathLike[str], prog: Any = None, format: str = "raw") -> bool:
-        """Write the text to a file. Graphviz makes pictures of it: `dot -Tsvg graph.dot`."""
+        """Write the text to a file. Graphviz makes pictures of it: `dot -Tsvg graph.dot`.
+
+        Args:
+            path: path of the file.
+            prog: accepted as in pydot; has no effect, because no program runs.
+            format: `"raw"` or `"dot"`.
+        """
         if format not in ("raw", "dot"):
             raise NotImplementedError(
                 f"a DotGraph is written as text, not as {format!r}. Write it, and run `dot -T{format}`. "
@@ -43,14 +53,28 @@ class DotGraph:
         return True
 
     def write_raw(self, path: str | os.PathLike[str]) -> bool:
-        """Write the text to a file."""
+        """Write the text to a file.
+
+        Args:
+            path: path of the file.
+        """
         return self.write(path)
 
     write_dot = write_raw
 
 
 class FxGraphDrawer:
-    """Draws the graph of a module, and those of graph modules in it.
+    """Drawer of the graph of a module, and of graph modules in it.
+
+    Args:
+        graph_module: module to draw.
+        name: name of the picture.
+        ignore_getattr: whether reads of values are left out.
+        ignore_parameters_and_buffers: whether parameters and buffers are left out.
+        skip_node_names_in_args: whether names of nodes are left out of arguments.
+        parse_stack_trace: whether lines of the user are shown.
+        dot_graph_shape: shape of a node in Graphviz. The default is `"record"`.
+        normalize_args: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.graph_drawer import FxGraphDrawer
@@ -82,7 +106,11 @@ class FxGraphDrawer:
                 self._graphs[inner] = DotGraph(self._draw(module, inner, *options))
 
     def get_dot_graph(self, submod_name: str | None = None) -> DotGraph:
-        """Return the picture of the module, or of one of its parts."""
+        """Return the picture of the module, or of one of its parts.
+
+        Args:
+            submod_name: path of a part, with underscores. None means the module.
+        """
         return self.get_main_dot_graph() if submod_name is None else self.get_submod_dot_graph(submod_name)
 
     def get_main_dot_graph(self) -> DotGraph:
@@ -90,7 +118,11 @@ class FxGraphDrawer:
         return self._graphs[self._name]
 
     def get_submod_dot_graph(self, submod_name: str) -> DotGraph:
-        """Return the picture of a part."""
+        """Return the picture of a part.
+
+        Args:
+            submod_name: path of a part, with underscores.
+        """
         return self._graphs[f"{self._name}_{submod_name}"]
 
     def get_all_dot_graphs(self) -> dict[str, DotGraph]:

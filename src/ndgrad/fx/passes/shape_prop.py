@@ -16,7 +16,17 @@ __all__ = ["ShapeProp", "TensorMetadata"]
 
 
 class TensorMetadata(NamedTuple):
-    """Facts about a tensor, without its values."""
+    """Facts about a tensor, without its values.
+
+    Args:
+        shape: shape of the tensor.
+        dtype: dtype of the tensor.
+        requires_grad: whether autograd records operations on it.
+        stride: strides in elements.
+        memory_format: memory layout, if it is a known one.
+        is_quantized: whether it is quantized.
+        qparams: parameters of the quantization.
+    """
 
     shape: Size
     dtype: dtype
@@ -44,9 +54,11 @@ def _has_format(tensor: Any, form: memory_format) -> bool:
 
 
 class ShapeProp(Interpreter):
-    """Runs a graph, and stores `meta["tensor_meta"]` and `meta["type"]` of each node.
+    """Interpreter that stores `meta["tensor_meta"]` and `meta["type"]` of each node.
 
-    With `fake_mode`, inputs may be tensors on the meta device, which have shapes and no values.
+    Args:
+        gm: module to run.
+        fake_mode: kept as an attribute, without further effect: inputs may be tensors on the meta device in any case.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.shape_prop import ShapeProp
@@ -61,7 +73,11 @@ class ShapeProp(Interpreter):
         self.fake_mode = fake_mode
 
     def run_node(self, n: Node) -> Any:
-        """Run a node and store the facts about its result."""
+        """Run a node and store the facts about its result.
+
+        Args:
+            n: node of the graph.
+        """
         result = super().run_node(n)
         has_tensors = False
 
@@ -79,7 +95,11 @@ class ShapeProp(Interpreter):
         return result
 
     def propagate(self, *args: Any) -> Any:
-        """Run the graph on these inputs, and return its result."""
+        """Run the graph on these inputs, and return its result.
+
+        Args:
+            args: inputs of the graph.
+        """
         return super().run(*args)
 
 

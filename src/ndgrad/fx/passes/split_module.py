@@ -17,7 +17,19 @@ __all__ = ["Partition", "split_module"]
 
 @dataclass
 class Partition:
-    """One part of a split: its graph, its inputs and outputs, and the parts that it reads."""
+    """One part of a split module.
+
+    Args:
+        name: name from the callback.
+        submod_name: name of the submodule.
+        nodes: nodes of the part.
+        inputs: nodes of other parts that it reads.
+        outputs: its nodes that other parts read.
+        dependencies: names of the parts that it reads.
+        graph: graph of the submodule.
+        environment: nodes of this graph for nodes of the whole.
+        targets: modules and values by their paths in the part.
+    """
 
     name: str
     submod_name: str = ""
@@ -45,7 +57,17 @@ def split_module(
 ) -> GraphModule:
     """Return a module of parts: `split_callback(node)` names the part of each node, which `submod_<name>` holds.
 
-    `qualname_map` receives the old path of every moved module. Values of the module stay outside and are passed in.
+    Values of the module stay outside and are passed in.
+
+    Args:
+        m: module to split.
+        root_m: module with the values that the graph reads.
+        split_callback: function that returns the name of the part of a node.
+        qualname_map: dict that receives the old path of every moved module.
+        keep_original_order: whether parts run in the order of their first nodes, instead of sorted by what they read.
+        keep_original_node_name: whether nodes keep their names.
+        keep_original_input_name: accepted as in torch; has no effect.
+        partition_affix: text between `submod_` and the name of a part.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.split_module import split_module

@@ -13,6 +13,10 @@ __all__ = ["getattr_recursive", "setattr_recursive", "split_by_tags"]
 def getattr_recursive(obj: Any, name: str) -> Any:
     """Return the value at a path.
 
+    Args:
+        obj: object to start from.
+        name: path of names, separated by points.
+
     >>> import ndgrad
     >>> from ndgrad.fx.passes.split_utils import getattr_recursive
     >>> getattr_recursive(ndgrad.nn.Sequential(ndgrad.nn.ReLU()), "0")
@@ -23,6 +27,11 @@ def getattr_recursive(obj: Any, name: str) -> Any:
 
 def setattr_recursive(obj: Any, attr: str, value: Any) -> None:
     """Set the value at a path.
+
+    Args:
+        obj: object to start from.
+        attr: path of names, separated by points.
+        value: new value.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.split_utils import setattr_recursive
@@ -42,6 +51,13 @@ def split_by_tags(
     GraphModuleCls: type[GraphModule] = GraphModule,  # torch's name
 ) -> Any:
     """Return a module with one part per tag; each node says its part in `node.tag`.
+
+    Args:
+        gm: module to split.
+        tags: all tags.
+        return_fqn_mapping: whether a dict from new to old paths is returned too.
+        return_tuple: accepted as in torch; has no effect.
+        GraphModuleCls: accepted as in torch; has no effect, because the result is a GraphModule.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.split_utils import split_by_tags

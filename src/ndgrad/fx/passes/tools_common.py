@@ -17,6 +17,10 @@ CALLABLE_NODE_OPS = frozenset(("call_module", "call_function", "call_method"))
 def get_node_target(submodules: Any, node: Node) -> str:
     """Return the name of a called function, method, or class of module.
 
+    Args:
+        submodules: modules by path.
+        node: node that calls.
+
     >>> import ndgrad
     >>> from ndgrad.fx.passes.tools_common import get_node_target
     >>> traced = ndgrad.fx.symbolic_trace(ndgrad.nn.Sequential(ndgrad.nn.ReLU()))
@@ -35,13 +39,20 @@ def get_node_target(submodules: Any, node: Node) -> str:
 
 
 def is_node_output_tensor(node: Node) -> bool:
-    """True if shape propagation found a tensor as the result of a node."""
+    """True if shape propagation found a tensor as the result of a node.
+
+    Args:
+        node: node of the graph.
+    """
     kind = node.meta.get("type")
     return kind is not None and issubclass(kind, Variable)
 
 
 def sort_nodes(nodes: list[Node]) -> list[Node]:
     """Return nodes in an order in which each comes after the nodes that it reads, close to the given one.
+
+    Args:
+        nodes: nodes of a graph.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.tools_common import sort_nodes
@@ -72,6 +83,9 @@ def sort_nodes(nodes: list[Node]) -> list[Node]:
 
 def stable_topological_sort(gm: GraphModule) -> GraphModule:
     """Move nodes of a graph after the nodes that they read, and keep the order otherwise.
+
+    Args:
+        gm: module whose graph is sorted in place.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.tools_common import stable_topological_sort

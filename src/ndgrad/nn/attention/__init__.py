@@ -33,6 +33,10 @@ class SDPBackend(enum.Enum):
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
     """Accept torch's choice of an attention implementation. ndgrad has only one, so nothing changes inside the block.
 
+    Args:
+        backends: implementation or list of implementations that torch may use.
+        set_priority: accepted as in torch; has no effect.
+
     >>> import ndgrad
     >>> from ndgrad.nn.attention import SDPBackend, sdpa_kernel
     >>> q = ndgrad.ones(1, 1, 2, 3)

@@ -23,6 +23,11 @@ class CausalVariant(enum.IntEnum):
 class CausalBias(Tensor):
     """A causal mask (queries, keys), True for visible keys; results computed from it are plain tensors.
 
+    Args:
+        variant: alignment of the diagonal, with the first or with the last keys.
+        seq_len_q: number of queries.
+        seq_len_kv: number of keys.
+
     >>> import ndgrad
     >>> from ndgrad.nn.attention.bias import CausalBias, CausalVariant
     >>> CausalBias(CausalVariant.LOWER_RIGHT, 2, 3).sum(1)
@@ -46,6 +51,9 @@ class CausalBias(Tensor):
 def causal_upper_left(*size: int) -> CausalBias:
     """Return the mask under which query i sees keys 0 to i.
 
+    Args:
+        *size: numbers of queries and keys.
+
     >>> import ndgrad
     >>> ndgrad.nn.attention.bias.causal_upper_left(2, 3).int()
     tensor([[1, 0, 0],
@@ -58,6 +66,9 @@ def causal_upper_left(*size: int) -> CausalBias:
 
 def causal_lower_right(*size: int) -> CausalBias:
     """Return the mask under which the last query sees all keys, and each earlier query one key less.
+
+    Args:
+        *size: numbers of queries and keys.
 
     >>> import ndgrad
     >>> ndgrad.nn.attention.bias.causal_lower_right(2, 3).int()

@@ -22,17 +22,29 @@ __all__ = [
 
 MaskMod = Callable[[Any, Any, Any, Any], Any]
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
+#: Side of the blocks of a mask, under the name that libraries import.
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """Additional results to request from `flex_attention`."""
+    """Additional results to request from `flex_attention`.
+
+    Args:
+        lse: whether logarithms of the sums of exponentials are returned.
+        max_scores: whether the largest scores are returned.
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """Additional results of `flex_attention`: logarithms of the sums of exponentials, and the largest scores."""
+    """Additional results of `flex_attention`.
+
+    Args:
+        lse: logarithms of the sums of exponentials, of shape (B, H, L), or None.
+        max_scores: largest score of each query, of shape (B, H, L), or None.
+    """
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -52,6 +64,9 @@ def _evaluate_on_grid(
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
     """Keep all pairs: every query sees every key.
 
+    Args:
+        batch, head, token_q, token_kv: numbers of a pair.
+
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_mask, noop_mask
     >>> bool(create_mask(noop_mask, None, None, 2, 3).all())
@@ -67,6 +82,9 @@ def _callable(mods: tuple[Any, ...]) -> None:
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
     """Return the mask of pairs that all masks keep.
+
+    Args:
+        *mask_mods: functions of batch, head, query and key.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import and_masks, create_mask
@@ -88,6 +106,9 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
     """Return the mask of pairs that any mask keeps.
 
+    Args:
+        *mask_mods: functions of batch, head, query and key.
+
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_mask, or_masks
     >>> mask = or_masks(lambda b, h, q, k: q == k, lambda b, h, q, k: k == 0)
@@ -108,8 +129,18 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 def create_mask(
     mod_fn: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
 ) -> Tensor:
-    """Return the mask (B, H, Q_LEN, KV_LEN) of values of a function of (batch, head, query, key); None counts as size
-    1.
+    """Return the values of a mask function for all pairs.
+
+    Args:
+        mod_fn: function of batch, head, query and key, that returns True for visible pairs.
+        B: number of batches. None counts as 1.
+        H: number of heads. None counts as 1.
+        Q_LEN: number of queries.
+        KV_LEN: number of keys.
+        device: device of the mask.
+
+    Returns:
+        A tensor of shape (B, H, Q_LEN, KV_LEN).
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_mask
@@ -122,6 +153,11 @@ def create_mask(
 
 class BlockMask:
     """A selection of query-key pairs, as a function, and the list of blocks that contain any.
+
+    Args:
+        mask_mod: function of batch, head, query and key, that returns True for visible pairs.
+        mask: values of the function, of shape (B, H, queries, keys).
+        block_size: numbers of queries and keys in a block.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_block_mask
@@ -176,10 +212,19 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Any = None,
-    BLOCK_SIZE: int | tuple[int, int] = 128,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
 ) -> BlockMask:
-    """Return the pairs that a function of (batch, head, query, key) keeps, for `flex_attention`.
+    """Return the pairs that a mask function keeps, for `flex_attention`.
+
+    Args:
+        mask_mod: function of batch, head, query and key, that returns True for visible pairs.
+        B: number of batches. None counts as 1.
+        H: number of heads. None counts as 1.
+        Q_LEN: number of queries.
+        KV_LEN: number of keys.
+        device: device of the mask.
+        BLOCK_SIZE: size of blocks, one number or (queries, keys).
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -207,9 +252,24 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """Compute attention (B, H, L, E) in which `score_mod(score, batch, head, query, key)` changes each score and
-    `block_mask` leaves pairs out. A query that sees no key gets zeros. (`kernel_options` are accepted and have no
-    effect.)
+    """Compute attention with user functions that change scores and select pairs.
+
+    A query that sees no key gets zeros.
+
+    Args:
+        query: tensor of shape (B, H, L, E).
+        key: tensor of shape (B, H, S, E).
+        value: tensor of shape (B, H, S, F).
+        score_mod: function of score, batch, head, query and key that returns the changed score.
+        block_mask: selection of visible pairs, from `create_block_mask`.
+        scale: factor of the scores. The default is 1 / sqrt(E).
+        enable_gqa: whether key and value may have fewer heads, each for several neighbouring heads of the query.
+        return_lse: whether logarithms of the sums of exponentials, of shape (B, H, L), are returned too.
+        kernel_options: accepted as in torch; have no effect.
+        return_aux: request of further results, in place of `return_lse`.
+
+    Returns:
+        A tensor of shape (B, H, L, F), or a pair of it and the further results.
 
     >>> import ndgrad
     >>> from ndgrad.nn.attention.flex_attention import flex_attention

@@ -37,7 +37,11 @@ def _apply(op: Op, input: Tensor, inplace: bool, **settings: Any) -> Tensor:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return max(x, 0). Its gradient at 0 is 0.
+    """Return max(x, 0) for each element x. The gradient at 0 is 0.
+
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.relu(ndgrad.tensor([-1.0, 2.0]))
@@ -47,7 +51,11 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Clamp x to [0, 6].
+    """Clamp elements to [0, 6].
+
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.relu6(ndgrad.tensor([-1.0, 2.0, 8.0]))
@@ -57,7 +65,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Clamp x to [`min_val`, `max_val`]; clamped elements get no gradient.
+    """Clamp elements to [`min_val`, `max_val`]. Clamped elements get no gradient.
+
+    Args:
+        input: tensor of any shape.
+        min_val: lower bound.
+        max_val: upper bound.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardtanh(ndgrad.tensor([-3.0, 0.5, 3.0]))
@@ -73,7 +87,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Return x for x > 0, and `negative_slope` x below.
+    """Return x for x > 0, and `negative_slope * x` below.
+
+    Args:
+        input: tensor of any shape.
+        negative_slope: factor of negative elements.
+        inplace: whether the result replaces the input. It then needs a slope of at least 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.leaky_relu(ndgrad.tensor([-1.0, 2.0]), 0.1)
@@ -88,7 +107,11 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return x for x > 0, and `weight` x below, with one weight for all or one per channel (dimension 1).
+    """Return x for x > 0, and `weight * x` below, with a learned weight.
+
+    Args:
+        input: tensor of shape (N, C, ...), or any shape if there is one weight.
+        weight: one factor for all negative elements, or C factors, one per channel (dimension 1).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.prelu(ndgrad.tensor([[-1.0, -1.0]]), ndgrad.tensor([0.25, 0.5]))
@@ -120,6 +143,12 @@ def rrelu(
 ) -> Tensor:
     """Apply leaky_relu with a random slope for each element in training, and with the mean slope otherwise.
 
+    Args:
+        input: tensor of any shape.
+        lower, upper: bounds of the uniform distribution of slopes.
+        training: whether slopes are random. Otherwise all are (lower + upper) / 2.
+        inplace: whether the result replaces the input.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.rrelu(ndgrad.tensor([-1.0, 2.0]), lower=0.1, upper=0.3)
     tensor([-0.2000,  2.0000])
@@ -138,6 +167,12 @@ def rrelu(
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Return x above the threshold, and `value` elsewhere.
 
+    Args:
+        input: tensor of any shape.
+        threshold: bound above which elements are kept.
+        value: replacement of other elements.
+        inplace: whether the result replaces the input.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.threshold(ndgrad.tensor([0.5, 2.0]), 1.0, -7.0)
     tensor([-7.,  2.])
@@ -146,7 +181,11 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x / 6 + 1/2, clamped to [0, 1].
+    """Return `x / 6 + 1/2`, clamped to [0, 1].
+
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardsigmoid(ndgrad.tensor([-4.0, 0.0, 1.5]))
@@ -156,7 +195,11 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x hardsigmoid(x).
+    """Return `x * hardsigmoid(x)`.
+
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardswish(ndgrad.tensor([0.0, 1.5, 4.0]))
@@ -166,7 +209,11 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return x if |x| > lambd, else 0.
+    """Return x if |x| > lambd, and 0 otherwise.
+
+    Args:
+        input: tensor of any shape.
+        lambd: half the width of the interval that becomes 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardshrink(ndgrad.tensor([-1.0, 0.25]))
@@ -176,7 +223,12 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
-    """Shrink x towards 0 by `lambd`; the result is 0 if |x| < lambd.
+    """Move elements towards 0 by `lambd`. Elements with |x| < lambd become 0.
+
+    Args:
+        input: tensor of any shape.
+        lambd: size of the shift, at least 0.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softshrink(ndgrad.tensor([-1.0, 0.25, 2.0]))
@@ -194,7 +246,12 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x for x > 0, and alpha (exp(x) - 1) below.
+    """Return x for x > 0, and `alpha * (exp(x) - 1)` below.
+
+    Args:
+        input: tensor of any shape.
+        alpha: minus the limit for large negative elements.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.elu(ndgrad.tensor([-1.0, 2.0]))
@@ -210,6 +267,10 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """Apply elu, scaled so that activations normalise themselves (Klambauer et al. 2017).
 
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.selu(ndgrad.tensor([-1.0, 1.0]))
     tensor([-1.1113,  1.0507])
@@ -218,7 +279,12 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return x for x > 0, and alpha (exp(x / alpha) - 1) below: smooth at 0 for every alpha.
+    """Return x for x > 0, and `alpha * (exp(x / alpha) - 1)` below: smooth at 0 for every alpha.
+
+    Args:
+        input: tensor of any shape.
+        alpha: minus the limit for large negative elements, not 0.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.celu(ndgrad.tensor([-1.0, 2.0]), alpha=2.0)
@@ -232,7 +298,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    """Return 1 / (1 + exp(-x)), without overflow.
+    """Return the logistic function 1 / (1 + exp(-x)), without overflow.
+
+    Args:
+        input: tensor of any shape.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.sigmoid(ndgrad.tensor([0.0, 2.0]))
@@ -243,6 +312,10 @@ def sigmoid(input: Tensor) -> Tensor:
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Return log(sigmoid(x)), without overflow.
+
+    Args:
+        input: tensor of any shape.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.logsigmoid(ndgrad.tensor([0.0, -1000.0]))
@@ -255,6 +328,9 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def tanh(input: Tensor) -> Tensor:
     """Return the hyperbolic tangent.
 
+    Args:
+        input: tensor of any shape.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.tanh(ndgrad.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
@@ -264,6 +340,9 @@ def tanh(input: Tensor) -> Tensor:
 
 def tanhshrink(input: Tensor) -> Tensor:
     """Return x - tanh(x).
+
+    Args:
+        input: tensor of any shape.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.tanhshrink(ndgrad.tensor([0.0, 1.0]))
@@ -275,7 +354,13 @@ def tanhshrink(input: Tensor) -> Tensor:
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None
 ) -> Tensor:
-    """Return log(1 + exp(beta x)) / beta, or x itself if beta x exceeds the threshold.
+    """Return `log(1 + exp(beta * x)) / beta`, a smooth form of relu.
+
+    Args:
+        input: tensor of any shape.
+        beta: sharpness of the bend at 0.
+        threshold: bound of `beta * x` above which the result is x itself.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softplus(ndgrad.tensor([0.0, 50.0]))
@@ -288,6 +373,9 @@ def softplus(
 def softsign(input: Tensor) -> Tensor:
     """Return x / (1 + |x|).
 
+    Args:
+        input: tensor of any shape.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.softsign(ndgrad.tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
@@ -298,7 +386,11 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x sigmoid(x), also called swish.
+    """Return `x * sigmoid(x)`, also called swish.
+
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.silu(ndgrad.tensor([-1.0, 1.0]))
@@ -308,7 +400,11 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return x tanh(softplus(x)).
+    """Return `x * tanh(softplus(x))`.
+
+    Args:
+        input: tensor of any shape.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.mish(ndgrad.tensor([-1.0, 1.0]))
@@ -318,7 +414,12 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
-    """Return x times the normal distribution function of x, exact ("none") or approximated with tanh ("tanh").
+    """Return x times the normal distribution function at x.
+
+    Args:
+        input: tensor of any shape.
+        approximate: `"none"` for the exact function, `"tanh"` for an approximation with tanh.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.gelu(ndgrad.tensor([-1.0, 1.0]))
@@ -335,6 +436,13 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
 @both_worlds
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of the input along `dim`, times the sigmoid of the second half.
+
+    Args:
+        input: tensor whose size along `dim` is even.
+        dim: dimension that is halved.
+
+    Returns:
+        A tensor with half the size along `dim`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.glu(ndgrad.tensor([4.0, 6.0, 0.0, 0.0]))
@@ -362,7 +470,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def relu_(input: Tensor) -> Tensor:
-    """In place: see `relu`.
+    """Apply `relu` in place.
+
+    Args:
+        input: tensor of any shape.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.relu_(ndgrad.tensor([-1.0, 2.0]))
@@ -372,7 +483,11 @@ def relu_(input: Tensor) -> Tensor:
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """In place: see `elu`.
+    """Apply `elu` in place.
+
+    Args:
+        input: tensor of any shape.
+        alpha: minus the limit for large negative elements.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.elu_(ndgrad.tensor([-1.0, 2.0]))
@@ -382,7 +497,10 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu_(input: Tensor) -> Tensor:
-    """In place: see `selu`.
+    """Apply `selu` in place.
+
+    Args:
+        input: tensor of any shape.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.selu_(ndgrad.tensor([-1.0, 1.0]))
@@ -392,7 +510,11 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """In place: see `celu`.
+    """Apply `celu` in place.
+
+    Args:
+        input: tensor of any shape.
+        alpha: minus the limit for large negative elements, not 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.celu_(ndgrad.tensor([-1.0, 2.0]))
@@ -402,7 +524,11 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """In place: see `leaky_relu`.
+    """Apply `leaky_relu` in place.
+
+    Args:
+        input: tensor of any shape.
+        negative_slope: factor of negative elements, at least 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.leaky_relu_(ndgrad.tensor([-1.0, 2.0]))
@@ -412,7 +538,12 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """In place: see `rrelu`.
+    """Apply `rrelu` in place.
+
+    Args:
+        input: tensor of any shape.
+        lower, upper: bounds of the uniform distribution of slopes.
+        training: whether slopes are random. Otherwise all are (lower + upper) / 2.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.rrelu_(ndgrad.tensor([-1.0, 2.0]), lower=0.5, upper=0.5)
@@ -422,7 +553,12 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """In place: see `threshold`.
+    """Apply `threshold` in place.
+
+    Args:
+        input: tensor of any shape.
+        threshold: bound above which elements are kept.
+        value: replacement of other elements.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.threshold_(ndgrad.tensor([0.5, 2.0]), 1.0, 0.0)
@@ -432,7 +568,12 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """In place: see `hardtanh`.
+    """Apply `hardtanh` in place.
+
+    Args:
+        input: tensor of any shape.
+        min_val: lower bound.
+        max_val: upper bound.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hardtanh_(ndgrad.tensor([-3.0, 0.5]))
@@ -465,7 +606,13 @@ def _normalize_along(op: Op, name: str, input: Tensor, dim: int | None, dtype: D
 
 @both_worlds
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
-    """Return exp(x), normalised to sum to one along `dim`; computed in `dtype` if given.
+    """Return exp(x), normalised to sum to one along a dimension.
+
+    Args:
+        input: tensor of any shape.
+        dim: dimension along which the result sums to one. Without it a warning is given and 0 or 1 is chosen by the
+            number of dimensions.
+        dtype: dtype to which the input is converted first.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.softmax(ndgrad.tensor([0.0, 1.0]), dim=0)
@@ -476,7 +623,13 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 @both_worlds
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
-    """Return log(softmax(x)), without overflow.
+    """Return the logarithm of `softmax`, without overflow.
+
+    Args:
+        input: tensor of any shape.
+        dim: dimension along which the softmax sums to one. Without it a warning is given and 0 or 1 is chosen by the
+            number of dimensions.
+        dtype: dtype to which the input is converted first.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.log_softmax(ndgrad.tensor([0.0, 1000.0]), dim=0)
@@ -489,6 +642,12 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
     """Return softmax(-x): the smallest element gets the largest share.
 
+    Args:
+        input: tensor of any shape.
+        dim: dimension along which the result sums to one. Without it a warning is given and 0 or 1 is chosen by the
+            number of dimensions.
+        dtype: dtype to which the input is converted first.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.softmin(ndgrad.tensor([0.0, 1.0]), dim=0)
     tensor([0.7311, 0.2689])
@@ -498,7 +657,14 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 @both_worlds
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """Sample from the Gumbel-softmax distribution; with `hard`, one-hot samples with the gradient of the soft ones.
+    """Sample from the Gumbel-softmax distribution, a differentiable form of drawing one class.
+
+    Args:
+        logits: unnormalised log-probabilities.
+        tau: temperature. Small values give samples near one-hot vectors.
+        hard: whether samples are one-hot vectors, with the gradient of the soft samples.
+        eps: accepted as in torch; has no effect.
+        dim: dimension of the classes.
 
     >>> import ndgrad
     >>> logits = ndgrad.tensor([[0.0, 2.0, 1.0]], requires_grad=True)

@@ -19,7 +19,16 @@ __all__ = ["linear", "bilinear"]
 def linear(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Return input weight^T + bias, with a weight of shape (outputs, inputs), or (inputs,) for a single output.
+    """Apply an affine map to the last dimension: `input @ weight.T + bias`.
+
+    Args:
+        input: tensor of shape (..., in_features).
+        weight: matrix of shape (out_features, in_features), or vector of shape (in_features,) for a single output.
+        bias: vector of shape (out_features,).
+        out: tensor that receives the result.
+
+    Returns:
+        A tensor of shape (..., out_features), or (...) if the weight is a vector.
 
     >>> import ndgrad
     >>> x, w, b = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([[1.0, 10.0]]), ndgrad.tensor([100.0])
@@ -56,9 +65,16 @@ def linear(
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return input1^T weight[k] input2 for each output k, with a weight of shape (outputs, inputs1, inputs2).
+    """Return the bilinear forms `input1 @ weight[k] @ input2`, one for each output k.
 
-    The leading dimensions of the inputs are equal.
+    Args:
+        input1: tensor of shape (..., in1_features).
+        input2: tensor of shape (..., in2_features), with the same leading dimensions.
+        weight: tensor of shape (out_features, in1_features, in2_features).
+        bias: vector of shape (out_features,).
+
+    Returns:
+        A tensor of shape (..., out_features).
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[3.0, 4.0]])

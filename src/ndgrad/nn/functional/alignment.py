@@ -29,11 +29,17 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return the negative log-probability of a sequence of classes, summed over all alignments.
+    """Return the negative log-probability of a sequence of classes, summed over all alignments (CTC).
 
-    `log_probs` is (T, N, C), logarithms of probabilities, or (T, C) for one sample; `targets` is (N, S), or one vector
-    with all sequences concatenated. The mean divides each loss by the length of its target first. If an input is too
-    short for its target, the loss is infinite, or zero with `zero_infinity`.
+    Args:
+        log_probs: logarithms of probabilities of shape (T, N, C), or (T, C) for one sample.
+        targets: classes of shape (N, S), or one vector with all sequences concatenated.
+        input_lengths: lengths of the inputs, at most T, one per sample.
+        target_lengths: lengths of the targets, one per sample.
+        blank: class that separates labels and is not part of a target.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`. The mean divides each loss by the length of
+            its target first.
+        zero_infinity: whether the loss is zero if an input is too short for its target. Otherwise it is infinite.
 
     >>> import ndgrad
     >>> log_probs = ndgrad.full((2, 1, 3), 1 / 3).log()

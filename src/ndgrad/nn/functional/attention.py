@@ -33,11 +33,21 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return softmax(query key^T scale + mask) value, for (..., L, E), (..., S, E) and (..., S, F).
+    """Return softmax(query key^T scale + mask) value.
 
-    `attn_mask` is boolean (True: visible) or added to the scores; `is_causal` lets query i see keys 0 to i.
-    `scale` is 1 / sqrt(E) unless given. With `enable_gqa` each head of key and value serves several neighbouring heads
-    of the query.
+    Args:
+        query: tensor of shape (..., L, E).
+        key: tensor of shape (..., S, E).
+        value: tensor of shape (..., S, F).
+        attn_mask: mask that broadcasts to (..., L, S). A boolean mask is True for visible keys; other masks are added
+            to the scores.
+        dropout_p: probability that a weight is dropped. There is no training mode here, so pass 0 for evaluation.
+        is_causal: whether query i sees only keys 0 to i. It excludes `attn_mask`.
+        scale: factor of the scores. The default is 1 / sqrt(E).
+        enable_gqa: whether each head of key and value (dimension -3) serves several neighbouring heads of the query.
+
+    Returns:
+        A tensor of shape (..., L, F).
 
     >>> import ndgrad
     >>> q, k, v = ndgrad.zeros(2, 4), ndgrad.zeros(2, 4), ndgrad.tensor([[0.0], [6.0]])
@@ -164,11 +174,39 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute attention with several heads: project, split into heads, attend, join, project. Inputs are (L, N, E) or
-    (L, E).
+    """Compute attention with several heads: project, split into heads, attend, join, project.
 
-    Returns the output and, with `need_weights`, the attention weights (else None). Masks are True (or -inf) for hidden
-    keys, the opposite of scaled_dot_product_attention's. nn.MultiheadAttention holds the weights.
+    `nn.MultiheadAttention` holds the weights. Masks are True (or -inf) for hidden keys, the opposite of
+    `scaled_dot_product_attention`.
+
+    Args:
+        query: tensor of shape (L, N, E), or (L, E) for one sample.
+        key: tensor of shape (S, N, K), or (S, K).
+        value: tensor of shape (S, N, V), or (S, V).
+        embed_dim_to_check: expected size of E.
+        num_heads: number of heads, a divisor of E.
+        in_proj_weight: weights of the projections of query, key and value, stacked to (3 E, E).
+        in_proj_bias: biases of these projections, of shape (3 E,).
+        bias_k, bias_v: rows of shape (1, 1, E) that are appended to projected keys and values.
+        add_zero_attn: whether a key and a value of zeros are appended.
+        dropout_p: probability that an attention weight is dropped in training.
+        out_proj_weight: weight of the last projection, of shape (E, E).
+        out_proj_bias: bias of the last projection.
+        training: whether dropout is applied.
+        key_padding_mask: mask of shape (N, S), or (S,), that hides keys of a sample.
+        need_weights: whether attention weights are returned too. Without them the computation is faster.
+        attn_mask: mask of shape (L, S), or (N * num_heads, L, S), that hides keys from queries or is added to the
+            scores.
+        use_separate_proj_weight: whether the next three weights are used instead of `in_proj_weight`.
+        q_proj_weight, k_proj_weight, v_proj_weight: weights of shapes (E, E), (E, K) and (E, V).
+        static_k, static_v: projected keys and values of shape (N * num_heads, S, E / num_heads), which replace the
+            computed ones.
+        average_attn_weights: whether returned weights are averaged over heads.
+        is_causal: hint that `attn_mask` is causal; the mask itself must be given.
+
+    Returns:
+        The output, of the shape of `query`, and the weights or None. Weights have shape (N, L, S), or (N, num_heads, L,
+        S) without averaging.
 
     >>> import ndgrad
     >>> x, e = ndgrad.ones(3, 4), ndgrad.eye(4)

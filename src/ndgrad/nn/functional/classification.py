@@ -159,7 +159,15 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative of the log-probability that `input` (N, C, ...) gives to each target class.
+    """Return the negative log-probability of the target classes.
+
+    Args:
+        input: log-probabilities of shape (N, C, ...), or (C,) for one sample.
+        target: classes of shape (N, ...), or () for one sample.
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the targets.
+        ignore_index: target of samples that do not count.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> log_p = ndgrad.tensor([[0.25, 0.75]]).log()
@@ -181,9 +189,19 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return the cross entropy of softmax(input) with targets: class numbers, or probabilities of the input's shape.
+    """Return the cross entropy of softmax(input) with targets.
 
-    The mean is over the samples that count, weighted by `weight`; samples whose target is `ignore_index` do not.
+    For a target class c the loss is `-weight[c] * log_softmax(input)[c]`.
+
+    Args:
+        input: scores of shape (N, C, ...), or (C,) for one sample.
+        target: classes of shape (N, ...), or probabilities of the shape of `input`.
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the target classes, or for
+            probabilities by the number of samples.
+        ignore_index: target of samples that do not count.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
+        label_smoothing: share of the target that goes equally to all classes, in [0, 1].
 
     >>> import ndgrad
     >>> scores = ndgrad.tensor([[2.0, 0.0], [0.0, 0.0]], requires_grad=True)
@@ -238,11 +256,22 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """Return cross_entropy(linear(input, linear_weight, linear_bias), target).
+    """Return the cross entropy of the scores of a linear layer.
 
-    A weight of more dimensions, (classes, ..., inputs), gives scores (batch, classes, ...), each with its own target.
+    This is `cross_entropy(linear(input, linear_weight, linear_bias), target)`.
 
-    `options` holds torch's hints for accelerators, and has no effect here.
+    Args:
+        input: tensor of shape (N, in_features).
+        linear_weight: weight of shape (C, in_features). A weight (C, ..., in_features) gives scores (N, C, ...), each
+            with its own target.
+        target: classes of shape (N, ...), or probabilities of the shape of the scores.
+        linear_bias: bias of the shape of `linear_weight` without its last dimension.
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the target classes, or for
+            probabilities by the number of samples.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
+        ignore_index: target of samples that do not count. The default is -100.
+        label_smoothing: share of the target that goes equally to all classes, in [0, 1].
+        options: torch's hints for accelerators; have no effect here.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.linear_cross_entropy(ndgrad.ones(1, 2), ndgrad.zeros(3, 2), ndgrad.tensor([0]))
@@ -316,8 +345,16 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the cross entropy of probabilities `input` with targets between 0 and 1. Logarithms are bounded below by
-    -100.
+    """Return the cross entropy of probabilities with targets between 0 and 1.
+
+    The loss is `-(y * log(x) + (1 - y) * log(1 - x))`, with logarithms bounded below by -100.
+
+    Args:
+        input: probabilities of any shape.
+        target: targets of the same shape.
+        weight: factors of the losses, which broadcast against them.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.binary_cross_entropy(ndgrad.tensor([0.5, 0.9]), ndgrad.tensor([1.0, 1.0]))
@@ -344,8 +381,15 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies the loss of positive
-    targets.
+    """Return the binary cross entropy of sigmoid(input), without overflow.
+
+    Args:
+        input: scores of any shape.
+        target: targets between 0 and 1, of the same shape.
+        weight: factors of the losses, which broadcast against them.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        pos_weight: factors of the loss of positive targets, which broadcast against the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.binary_cross_entropy_with_logits(ndgrad.tensor([0.0, 1000.0]), ndgrad.tensor([1.0, 1.0]))
@@ -364,7 +408,13 @@ def binary_cross_entropy_with_logits(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return log(1 + exp(-target input)), with targets 1 and -1.
+    """Return the logistic loss log(1 + exp(-target * input)).
+
+    Args:
+        input: scores of any shape.
+        target: targets 1 and -1, of the same shape.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.soft_margin_loss(ndgrad.tensor([0.0, 2.0]), ndgrad.tensor([1.0, -1.0]), reduction="none")
@@ -382,7 +432,14 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over classes (the last dimension) of binary cross entropies with logits.
+    """Return the mean over classes of binary cross entropies with logits.
+
+    Args:
+        input: scores of shape (N, C), or (C,).
+        target: targets 0 and 1, of the same shape.
+        weight: factors of the classes, of shape (C,).
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.multilabel_soft_margin_loss(ndgrad.tensor([[2.0, -2.0]]), ndgrad.tensor([[1.0, 0.0]]))
@@ -406,7 +463,15 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Return target (log target - input) for log-probabilities `input`; with `log_target`, the target holds them too.
+    """Return the terms of the Kullback-Leibler divergence, `target * (log(target) - input)`.
+
+    Args:
+        input: log-probabilities.
+        target: probabilities, or log-probabilities with `log_target`.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one term per element, `"mean"` over all elements, `"sum"`, or `"batchmean"`, the sum
+            divided by the first size. The divergence is `"batchmean"`.
+        log_target: whether `target` holds logarithms.
 
     >>> import ndgrad
     >>> p, q = ndgrad.tensor([[0.5, 0.5]]), ndgrad.tensor([[0.25, 0.75]])
@@ -450,7 +515,16 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over other classes of max(0, margin - score of the target + their score)^p.
+    """Return the mean over classes of max(0, margin - score of the target + other score)^p.
+
+    Args:
+        input: scores of shape (N, C), or (C,).
+        target: classes of shape (N,), or ().
+        p: exponent, 1 or 2.
+        margin: distance that the target's score should keep.
+        weight: factors of the classes, of shape (C,).
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.multi_margin_loss(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([0]))
@@ -480,10 +554,13 @@ def multi_margin_loss(
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return the sum, over pairs of a target and another class, of max(0, 1 - (target's score - other's score)), per
-    class.
+    """Return the sum of max(0, 1 - (target's score - other's score)) / C over pairs of a target and another class.
 
-    Targets are class numbers, up to the first -1 of each row.
+    Args:
+        input: scores of shape (N, C), or (C,).
+        target: classes of the same shape, up to the first -1 of each row.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.multilabel_margin_loss(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([[0, -1]]))

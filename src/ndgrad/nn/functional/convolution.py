@@ -141,9 +141,20 @@ def conv1d(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of (N, C, L) or (C, L) with a weight (M, C / groups, *K).
+    """Return the cross-correlation of a tensor with kernels over one axis.
 
-    `padding` may also be "valid" (none) or "same" (keeps the size).
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        weight: kernels of shape (M, C / groups, K).
+        bias: vector of shape (M,).
+        stride: step of the kernel.
+        padding: number of zeros at both ends; or `"valid"` for none, or `"same"` to keep the size, which needs a stride
+            of 1.
+        dilation: distance of the taps of a kernel.
+        groups: number of groups of channels that are convolved separately.
+
+    Returns:
+        A tensor of shape (N, M, ...). Each size n becomes (n + 2 * padding - dilation * (k - 1) - 1) // stride + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv1d(ndgrad.tensor([[1.0, 2.0, 3.0]]), ndgrad.tensor([[[1.0, 10.0]]]))
@@ -161,9 +172,20 @@ def conv2d(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of (N, C, H, W) or (C, H, W) with a weight (M, C / groups, *K).
+    """Return the cross-correlation of a tensor with kernels over two axes.
 
-    `padding` may also be "valid" (none) or "same" (keeps the size).
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        weight: kernels of shape (M, C / groups, K_H, K_W).
+        bias: vector of shape (M,).
+        stride: step of the kernel, one number or one per axis.
+        padding: number of zeros at both ends, one number or one per axis; or `"valid"` for none, or `"same"` to keep
+            the size, which needs a stride of 1.
+        dilation: distance of the taps of a kernel, one number or one per axis.
+        groups: number of groups of channels that are convolved separately.
+
+    Returns:
+        A tensor of shape (N, M, ...). Each size n becomes (n + 2 * padding - dilation * (k - 1) - 1) // stride + 1.
 
     >>> import ndgrad
     >>> image, weight = ndgrad.arange(9.0).reshape(1, 3, 3), ndgrad.tensor([[[[1.0, 0.0], [0.0, -1.0]]]])
@@ -183,9 +205,20 @@ def conv3d(
     dilation: Shape = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a weight (M, C / groups, *K).
+    """Return the cross-correlation of a tensor with kernels over three axes.
 
-    `padding` may also be "valid" (none) or "same" (keeps the size).
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        weight: kernels of shape (M, C / groups, K_D, K_H, K_W).
+        bias: vector of shape (M,).
+        stride: step of the kernel, one number or one per axis.
+        padding: number of zeros at both ends, one number or one per axis; or `"valid"` for none, or `"same"` to keep
+            the size, which needs a stride of 1.
+        dilation: distance of the taps of a kernel, one number or one per axis.
+        groups: number of groups of channels that are convolved separately.
+
+    Returns:
+        A tensor of shape (N, M, ...). Each size n becomes (n + 2 * padding - dilation * (k - 1) - 1) // stride + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv3d(ndgrad.ones(1, 3, 4, 4, 4), ndgrad.ones(8, 3, 2, 2, 2), stride=2).shape
@@ -249,9 +282,23 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Shape = 1,
 ) -> Tensor:
-    """Transposed convolution of (N, C, L) or (C, L) with a weight (C, M / groups, *K).
+    """Return the transposed convolution of a tensor over one axis.
 
     The adjoint of `conv1d` in its input: it spreads every element over the outputs that would have read it.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        weight: kernels of shape (C, M / groups, K).
+        bias: vector of shape (M,).
+        stride: distance of the outputs of neighbouring elements.
+        padding: number of outputs that are cut off at both ends.
+        output_padding: size that is added at the end, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately.
+        dilation: distance of the taps of a kernel.
+
+    Returns:
+        A tensor of shape (N, M, ...). Each size n becomes (n - 1) * stride - 2 * padding + dilation * (k - 1) +
+        output_padding + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv_transpose1d(ndgrad.tensor([[1.0, 2.0]]), ndgrad.tensor([[[1.0, 10.0]]]))
@@ -270,9 +317,23 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Shape = 1,
 ) -> Tensor:
-    """Transposed convolution of (N, C, H, W) or (C, H, W) with a weight (C, M / groups, *K).
+    """Return the transposed convolution of a tensor over two axes.
 
     The adjoint of `conv2d` in its input: it spreads every element over the outputs that would have read it.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        weight: kernels of shape (C, M / groups, K_H, K_W).
+        bias: vector of shape (M,).
+        stride: distance of the outputs of neighbouring elements, one number or one per axis.
+        padding: number of outputs that are cut off at both ends, one number or one per axis.
+        output_padding: size that is added at the end, one number or one per axis, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately.
+        dilation: distance of the taps of a kernel, one number or one per axis.
+
+    Returns:
+        A tensor of shape (N, M, ...). Each size n becomes (n - 1) * stride - 2 * padding + dilation * (k - 1) +
+        output_padding + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv_transpose2d(ndgrad.ones(1, 8, 4, 4), ndgrad.ones(8, 3, 2, 2), stride=2).shape
@@ -291,9 +352,23 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Shape = 1,
 ) -> Tensor:
-    """Transposed convolution of (N, C, D, H, W) or (C, D, H, W) with a weight (C, M / groups, *K).
+    """Return the transposed convolution of a tensor over three axes.
 
     The adjoint of `conv3d` in its input: it spreads every element over the outputs that would have read it.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        weight: kernels of shape (C, M / groups, K_D, K_H, K_W).
+        bias: vector of shape (M,).
+        stride: distance of the outputs of neighbouring elements, one number or one per axis.
+        padding: number of outputs that are cut off at both ends, one number or one per axis.
+        output_padding: size that is added at the end, one number or one per axis, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately.
+        dilation: distance of the taps of a kernel, one number or one per axis.
+
+    Returns:
+        A tensor of shape (N, M, ...). Each size n becomes (n - 1) * stride - 2 * padding + dilation * (k - 1) +
+        output_padding + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv_transpose3d(ndgrad.ones(8, 2, 2, 2), ndgrad.ones(8, 3, 2, 2, 2), stride=2).shape
@@ -303,7 +378,16 @@ def conv_transpose3d(
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Apply conv1d to an input (T, N, C) with a weight (K, C, M); the result is (T', N, M).
+    """Apply a convolution to a tensor whose first dimension is time.
+
+    Args:
+        input: tensor of shape (T, N, C).
+        weight: kernels of shape (K, C, M).
+        bias: vector of shape (M,).
+        pad: number of zeros at both ends.
+
+    Returns:
+        A tensor of shape (T + 2 * pad - K + 1, N, M).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.conv_tbc(ndgrad.ones(5, 2, 3), ndgrad.ones(3, 3, 4), ndgrad.zeros(4)).shape
@@ -336,7 +420,17 @@ def _patch_settings(name: str, kernel_size: Shape, dilation: Shape, padding: Sha
 
 
 def unfold(input: Tensor, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1) -> Tensor:
-    """Return the patches of images (N, C, H, W) or (C, H, W) as columns (N, C * taps, positions).
+    """Return the patches of images as columns.
+
+    Args:
+        input: images of shape (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: size of a patch, one number or one per axis.
+        dilation: distance of the elements of a patch, one number or one per axis.
+        padding: number of zeros around the image, one number or one per axis.
+        stride: step between patches, one number or one per axis.
+
+    Returns:
+        A tensor of shape (N, C * elements of a patch, patches).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.unfold(ndgrad.arange(6.0).reshape(1, 2, 3), (2, 2))
@@ -357,7 +451,18 @@ def unfold(input: Tensor, kernel_size: Shape, dilation: Shape = 1, padding: Shap
 def fold(
     input: Tensor, output_size: Shape, kernel_size: Shape, dilation: Shape = 1, padding: Shape = 0, stride: Shape = 1
 ) -> Tensor:
-    """Add columns (N, C * taps, positions) up into images (N, C, *output_size): the transpose of `unfold`.
+    """Add patches up into images: the transpose of `unfold`.
+
+    Args:
+        input: columns of shape (N, C * elements of a patch, patches), or without N for one sample.
+        output_size: size (H, W) of the images.
+        kernel_size: size of a patch, one number or one per axis.
+        dilation: distance of the elements of a patch, one number or one per axis.
+        padding: number of zeros around the image, one number or one per axis.
+        stride: step between patches, one number or one per axis.
+
+    Returns:
+        A tensor of shape (N, C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fold(ndgrad.ones(4, 2), (2, 3), (2, 2))

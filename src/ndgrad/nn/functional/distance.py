@@ -27,7 +27,14 @@ __all__ = [
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | Sequence[int] = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
-    """Divide the input by its p-norm along `dim`, or by eps if the norm is smaller.
+    """Divide a tensor by its p-norm along dimensions.
+
+    Args:
+        input: tensor of any shape.
+        p: order of the norm.
+        dim: dimension or dimensions of the norm.
+        eps: smallest divisor.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.normalize(ndgrad.tensor([[3.0, 4.0]]))
@@ -40,7 +47,15 @@ def normalize(
 
 @both_worlds
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """Return the cosine of the angle between x1 and x2 along `dim`; norms below eps count as eps.
+    """Return the cosine of the angle between vectors along a dimension.
+
+    Args:
+        x1, x2: tensors that broadcast against each other.
+        dim: dimension of the vectors, after broadcasting.
+        eps: smallest norm by which a vector is divided.
+
+    Returns:
+        A tensor without `dim`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.cosine_similarity(ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]]))
@@ -68,7 +83,13 @@ def _broadcast(name: str, *tensors: Tensor) -> Sizes:
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """Return the p-norm of x1 - x2 + eps along the last dimension.
+    """Return the p-norm of `x1 - x2 + eps` along the last dimension.
+
+    Args:
+        x1, x2: tensors that broadcast against each other.
+        p: order of the norm.
+        eps: number added to each difference, which keeps gradients finite.
+        keepdim: whether the last dimension stays, with size 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.pairwise_distance(ndgrad.tensor([[3.0, 4.0]]), ndgrad.zeros(1, 2), eps=0.0)
@@ -95,6 +116,13 @@ def cosine_embedding_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return 1 - cos for a target of 1, and max(0, cos - margin) for -1.
+
+    Args:
+        input1, input2: vectors of shape (N, D), or (D,).
+        target: 1 for similar pairs and -1 for different ones, of shape (N,), or ().
+        margin: cosine up to which different pairs cost nothing.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]])
@@ -132,7 +160,14 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return max(0, margin - target (input1 - input2)): a target of 1 makes input1 larger, a target of -1 input2.
+    """Return max(0, margin - target * (input1 - input2)).
+
+    Args:
+        input1, input2: scores of the same number of dimensions.
+        target: 1 if `input1` should be larger, -1 if `input2` should be.
+        margin: difference that is demanded.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([2.0, 2.0]), ndgrad.tensor([1.0, 3.0])
@@ -157,7 +192,14 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the input (a distance) for a target of 1, and max(0, margin - input) for -1.
+    """Return the input for a target of 1, and max(0, margin - input) for -1.
+
+    Args:
+        input: distances of any shape.
+        target: 1 for similar pairs and -1 for different ones, of the same shape.
+        margin: distance from which different pairs cost nothing.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.hinge_embedding_loss(ndgrad.tensor([0.25, 0.25]), ndgrad.tensor([1, -1]), reduction="none")
@@ -182,7 +224,15 @@ def triplet_margin_loss(
 ) -> Tensor:
     """Return max(0, margin + distance to the positive - distance to the negative).
 
-    With `swap`, the distance from positive to negative replaces the second distance if it is smaller.
+    Args:
+        anchor, positive, negative: vectors of shape (N, D), or (D,). The anchor should be nearer to the positive than
+            to the negative.
+        margin: difference of distances that is demanded, above 0.
+        p: order of the norm.
+        eps: number added to each difference of vectors.
+        swap: whether the distance from positive to negative is used for the second one if it is smaller.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])
@@ -207,8 +257,15 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Same as triplet_margin_loss, with another distance than `pairwise_distance`: a function of two tensors, or a
-    module.
+    """Return the triplet margin loss of any distance.
+
+    Args:
+        anchor, positive, negative: vectors of shape (N, D), or (D,). The anchor should be nearer to the positive than
+            to the negative.
+        distance_function: function or module of two tensors. The default is `pairwise_distance`.
+        margin: difference of distances that is demanded, above 0.
+        swap: whether the distance from positive to negative is used for the second one if it is smaller.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])

@@ -93,7 +93,17 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Same as `fractional_max_pool2d`, with the indices of the maxima.
+    """Return the maxima of windows with random steps, and their indices.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        output_size: number of windows, one number or one per axis.
+        output_ratio: quotient of output and input size, one number or one per axis, if there is no `output_size`.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices.
 
     >>> import ndgrad
     >>> out, places = ndgrad.nn.functional.fractional_max_pool2d_with_indices(ndgrad.ones(1, 6, 6), 2, output_size=4)
@@ -111,7 +121,17 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Same as `fractional_max_pool3d`, with the indices of the maxima.
+    """Return the maxima of windows with random steps, and their indices.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        output_size: number of windows, one number or one per axis.
+        output_ratio: quotient of output and input size, one number or one per axis, if there is no `output_size`.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices.
 
     >>> import ndgrad
     >>> out, places = ndgrad.nn.functional.fractional_max_pool3d_with_indices(ndgrad.ones(1, 6, 6, 6), 2, output_size=4)
@@ -141,7 +161,18 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the maxima of irregular windows over (N, C, H, W) or (C, H, W), to a size or a fraction of the input's.
+    """Return the maxima of windows with random steps, so that sizes shrink by any factor.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        output_size: number of windows, one number or one per axis.
+        output_ratio: quotient of output and input size, one number or one per axis, if there is no `output_size`.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fractional_max_pool2d(ndgrad.ones(1, 6, 6), 2, output_ratio=0.7).shape
@@ -171,7 +202,18 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the maxima of irregular windows over (N, C, D, H, W) or (C, D, H, W), to a size or by a ratio.
+    """Return the maxima of windows with random steps, so that sizes shrink by any factor.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        output_size: number of windows, one number or one per axis.
+        output_ratio: quotient of output and input size, one number or one per axis, if there is no `output_size`.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.fractional_max_pool3d(ndgrad.ones(1, 6, 6, 6), 2, output_ratio=0.7).shape

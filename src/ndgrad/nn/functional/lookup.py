@@ -31,10 +31,19 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return the rows of `weight` with the indices `input`. The row `padding_idx` gets no gradient.
+    """Return the rows of a table at given indices.
 
-    With `max_norm`, longer rows among them are first scaled to this norm, in place. With `sparse` the gradient of
-    the weight is a sparse tensor, with an entry for each row read.
+    Args:
+        input: integer tensor of indices, of any shape.
+        weight: table of shape (num_embeddings, embedding_dim).
+        padding_idx: row that gets no gradient.
+        max_norm: largest norm of a row. Longer rows among those that are read are scaled down, in place.
+        norm_type: p of the p-norm for `max_norm`.
+        scale_grad_by_freq: whether the gradient of a row is divided by the number of times it is read.
+        sparse: whether the gradient of `weight` is a sparse tensor, with an entry for each row that is read.
+
+    Returns:
+        A tensor of shape (*input.shape, embedding_dim).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.embedding(ndgrad.tensor([1, 0]), ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -109,10 +118,23 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sum, mean or maximum of the rows of each bag.
+    """Return the sum, mean or maximum of the rows of each bag. An empty bag gives zeros.
 
-    Bags are the rows of a 2-D `input`, or the parts of a 1-D one that start at `offsets`. Entries equal to
-    `padding_idx` do not count. An empty bag gives zeros.
+    Args:
+        input: indices. Bags are the rows of a matrix, or the parts of a vector that start at `offsets`.
+        weight: table of shape (num_embeddings, embedding_dim).
+        offsets: start of each bag in a vector `input`. The first is 0.
+        max_norm: largest norm of a row. Longer rows among those that are read are scaled down, in place.
+        norm_type: p of the p-norm for `max_norm`.
+        scale_grad_by_freq: whether the gradient of a row is divided by the number of times it is read.
+        mode: `"sum"`, `"mean"` or `"max"`.
+        sparse: whether the gradient of `weight` is a sparse tensor. It excludes the mode `"max"`.
+        per_sample_weights: factors of the rows, of the shape of `input`, for the mode `"sum"`.
+        include_last_offset: whether `offsets` has one more entry, the end of the last bag.
+        padding_idx: index that does not count in its bag and gets no gradient.
+
+    Returns:
+        A tensor of shape (bags, embedding_dim).
 
     >>> import ndgrad
     >>> table = ndgrad.tensor([[1.0], [10.0], [100.0]])
@@ -230,8 +252,14 @@ def _reduced_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return vectors of zeros with a one at the given number. By default the largest number gives the number of
-    classes.
+    """Return vectors of zeros with a one at the given class.
+
+    Args:
+        tensor: integer tensor of classes, at least 0.
+        num_classes: length of the vectors. The default, -1, is the largest class plus one.
+
+    Returns:
+        An integer tensor of shape (*tensor.shape, num_classes).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.one_hot(ndgrad.tensor([0, 2]))

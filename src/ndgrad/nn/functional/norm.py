@@ -60,8 +60,16 @@ def _last_dims(
 def layer_norm(
     input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalise to mean 0 and variance 1 over the last dimensions, of shape `normalized_shape`; then apply `weight` and
-    `bias`.
+    """Normalise the last dimensions to mean 0 and variance 1, then apply a weight and a bias.
+
+    The result is `(x - mean) / sqrt(var + eps) * weight + bias`.
+
+    Args:
+        input: tensor of shape (..., *normalized_shape).
+        normalized_shape: sizes of the dimensions that are normalised together.
+        weight: factors after normalisation, of shape `normalized_shape`.
+        bias: numbers added after it, of shape `normalized_shape`.
+        eps: number added to the variance.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), eps=0.0)
@@ -72,8 +80,15 @@ def layer_norm(
 
 
 def rms_norm(input: Tensor, normalized_shape: Shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Normalise to mean square 1 over the last dimensions, then multiply by `weight`. `eps` defaults to the dtype's
-    epsilon.
+    """Normalise the last dimensions to mean square 1, then multiply by a weight.
+
+    The result is `x / sqrt(mean(x * x) + eps) * weight`.
+
+    Args:
+        input: tensor of shape (..., *normalized_shape).
+        normalized_shape: sizes of the dimensions that are normalised together.
+        weight: factors after normalisation, of shape `normalized_shape`.
+        eps: number added to the mean square. The default is the machine epsilon of the dtype.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.rms_norm(ndgrad.tensor([[1.0, 7.0]]), (2,))
@@ -121,9 +136,20 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel (dimension 1) over the batch, or by the running statistics if not training.
+    """Normalise each channel (dimension 1) over the batch, or by running statistics.
 
-    In training the running statistics, if given, move by `momentum` towards those of the batch, in place.
+    Args:
+        input: tensor of shape (N, C, ...).
+        running_mean, running_var: statistics of shape (C,). In training, if given, they move towards those of the
+            batch, in place; otherwise they are used.
+        weight: factors after normalisation, of shape (C,).
+        bias: numbers added after it, of shape (C,).
+        training: whether the statistics are those of the batch.
+        momentum: weight of the batch in the running statistics.
+        eps: number added to the variance.
+
+    Raises:
+        ValueError: if there is only one value per channel in training.
 
     >>> import ndgrad
     >>> mean, var = ndgrad.zeros(1), ndgrad.ones(1)
@@ -171,7 +197,14 @@ def batch_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Normalise each of `num_groups` groups of channels, sample by sample.
+    """Normalise groups of channels, sample by sample.
+
+    Args:
+        input: tensor of shape (N, C, ...).
+        num_groups: number of groups, a divisor of C.
+        weight: factors after normalisation, of shape (C,).
+        bias: numbers added after it, of shape (C,).
+        eps: number added to the variance.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.group_norm(ndgrad.tensor([[1.0, 3.0, 10.0, 30.0]]), 2, eps=0.0)
@@ -213,7 +246,17 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel of each sample, or by the running statistics.
+    """Normalise each channel of each sample, or by running statistics.
+
+    Args:
+        input: tensor of shape (N, C, ...).
+        running_mean, running_var: statistics of shape (C,). With `use_input_stats`, if given, they move towards the
+            means over the batch, in place; otherwise they are used.
+        weight: factors after normalisation, of shape (C,).
+        bias: numbers added after it, of shape (C,).
+        use_input_stats: whether the statistics are those of the input.
+        momentum: weight of the input in the running statistics.
+        eps: number added to the variance.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.instance_norm(ndgrad.tensor([[[1.0, 3.0], [10.0, 30.0]]]), eps=0.0)
@@ -254,7 +297,16 @@ def instance_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Return input / (k + alpha mean of squares over `size` neighbouring channels)^beta.
+    """Divide elements by a power of the mean of squares over neighbouring channels.
+
+    The result is `x / (k + alpha * mean(x ** 2)) ** beta`, with zeros beyond the first and the last channel.
+
+    Args:
+        input: tensor of shape (N, C, L, ...).
+        size: number of channels in a mean.
+        alpha: factor of the mean.
+        beta: exponent.
+        k: number added to the mean.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.local_response_norm(ndgrad.tensor([[[1.0], [2.0]]]), 2, alpha=1.0)

@@ -16,9 +16,15 @@ __all__ = ["pad"]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
-    """Pad the input: `pad` is (left, right) for the last dimension, then for the one before, and so on.
+    """Pad a tensor at both ends of its last dimensions, or crop it.
 
-    Modes are "constant" (filled with `value`, default 0), "reflect", "replicate" and "circular". Negative numbers crop.
+    Args:
+        input: tensor of any shape. Modes other than `"constant"` need one or two dimensions in front of the padded
+            ones.
+        pad: pairs (before, after), the first for the last dimension, the next for the dimension before, and so on.
+            Negative numbers crop.
+        mode: `"constant"`, `"reflect"` (without the border itself), `"replicate"` (the border) or `"circular"`.
+        value: fill value of mode `"constant"`. The default is 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.pad(ndgrad.tensor([[1.0, 2.0, 3.0]]), (2, 1), mode="reflect")

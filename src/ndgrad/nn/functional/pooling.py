@@ -116,9 +116,20 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of (N, C, L) or (C, L); with `return_indices`, also its index.
+    """Return the largest element of each window. The first of equal elements gets the gradient.
 
-    The first of equal elements gets the gradient.
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, at most half a window.
+        dilation: distance of the elements of a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -149,9 +160,20 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the largest element of each window of (N, C, H, W) or (C, H, W); with `return_indices`, also its index.
+    """Return the largest element of each window. The first of equal elements gets the gradient.
 
-    The first of equal elements gets the gradient.
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, one number or one per axis, at most half a window.
+        dilation: distance of the elements of a window, one number or one per axis.
+        ceil_mode: whether windows that start inside and end outside count.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
@@ -183,9 +205,20 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the maxima of windows of (N, C, D, H, W) or (C, D, H, W); with `return_indices`, also their indices.
+    """Return the largest element of each window. The first of equal elements gets the gradient.
 
-    The first of equal elements gets the gradient.
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, one number or one per axis, at most half a window.
+        dilation: distance of the elements of a window, one number or one per axis.
+        ceil_mode: whether windows that start inside and end outside count.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
@@ -204,7 +237,19 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each window of (N, C, L) or (C, L), and its index.
+    """Return the largest element of each window, and its index.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, at most half a window.
+        dilation: distance of the elements of a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices, which count in the flattened spatial dimensions of one channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool1d_with_indices(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -222,7 +267,19 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each window of (N, C, H, W) or (C, H, W), and its index.
+    """Return the largest element of each window, and its index.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, one number or one per axis, at most half a window.
+        dilation: distance of the elements of a window, one number or one per axis.
+        ceil_mode: whether windows that start inside and end outside count.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices, which count in the flattened spatial dimensions of one channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool2d_with_indices(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
@@ -242,7 +299,19 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each window of (N, C, D, H, W) or (C, D, H, W), and its index.
+    """Return the largest element of each window, and its index.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, one number or one per axis, at most half a window.
+        dilation: distance of the elements of a window, one number or one per axis.
+        ceil_mode: whether windows that start inside and end outside count.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices, which count in the flattened spatial dimensions of one channel.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.max_pool3d_with_indices(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
@@ -316,7 +385,16 @@ def max_unpool1d(
     padding: Shape = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return zeros with the maxima of a pooling, (N, C, L) or (C, L), at their indices.
+    """Return zeros with the maxima of a pooling at their indices.
+
+    Args:
+        input: maxima of shape (N, C, L), or (C, L) for one sample.
+        indices: indices of the maxima, of the same shape, from `max_pool1d` with `return_indices`.
+        kernel_size: size of a window of the pooling.
+        stride: step between windows of the pooling. The default is `kernel_size`.
+        padding: padding of the pooling.
+        output_size: size before the pooling, which several sizes may fit. The default is the size without leftover
+            elements.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.functional.max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2, return_indices=True)
@@ -334,7 +412,16 @@ def max_unpool2d(
     padding: Shape = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), at their indices.
+    """Return zeros with the maxima of a pooling at their indices.
+
+    Args:
+        input: maxima of shape (N, C, H, W), or (C, H, W) for one sample.
+        indices: indices of the maxima, of the same shape, from `max_pool2d` with `return_indices`.
+        kernel_size: size of a window of the pooling, one number or one per axis.
+        stride: step between windows of the pooling, one number or one per axis. The default is `kernel_size`.
+        padding: padding of the pooling, one number or one per axis.
+        output_size: size before the pooling, which several sizes may fit. The default is the size without leftover
+            elements.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.functional.max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2, return_indices=True)
@@ -355,7 +442,16 @@ def max_unpool3d(
     padding: Shape = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), at their indices.
+    """Return zeros with the maxima of a pooling at their indices.
+
+    Args:
+        input: maxima of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        indices: indices of the maxima, of the same shape, from `max_pool3d` with `return_indices`.
+        kernel_size: size of a window of the pooling, one number or one per axis.
+        stride: step between windows of the pooling, one number or one per axis. The default is `kernel_size`.
+        padding: padding of the pooling, one number or one per axis.
+        output_size: size before the pooling, which several sizes may fit. The default is the size without leftover
+            elements.
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.functional.max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2, return_indices=True)
@@ -401,9 +497,15 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Return the mean of each window of (N, C, L) or (C, L).
+    """Return the mean of each window.
 
-    Padding counts as zeros, unless `count_include_pad` is False.
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        padding: number of zeros at both ends, at most half a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        count_include_pad: whether padding counts in the number of elements.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.avg_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -423,9 +525,17 @@ def avg_pool2d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of each window of (N, C, H, W) or (C, H, W).
+    """Return the mean of each window.
 
-    Padding counts as zeros, unless `count_include_pad` is False.
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of zeros at both ends, one number or one per axis, at most half a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        count_include_pad: whether padding counts in the number of elements.
+        divisor_override: number by which sums are divided. The default is the number of elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.avg_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2)
@@ -447,9 +557,17 @@ def avg_pool3d(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of each window of (N, C, D, H, W) or (C, D, H, W).
+    """Return the mean of each window.
 
-    Padding counts as zeros, unless `count_include_pad` is False.
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of zeros at both ends, one number or one per axis, at most half a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        count_include_pad: whether padding counts in the number of elements.
+        divisor_override: number by which sums are divided. The default is the number of elements.
+        out: tensor that receives the result.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.avg_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2)
@@ -476,7 +594,14 @@ def _lp_pool(
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return the p-norm of each window of (N, C, L) or (C, L), with p = `norm_type`.
+    """Return the p-norm of each window, `sum(x ** p) ** (1 / p)`.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        norm_type: order p of the norm.
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        ceil_mode: whether windows that start inside and end outside count.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.lp_pool1d(ndgrad.tensor([[3.0, 4.0, 6.0, 8.0]]), 2.0, 2)
@@ -488,7 +613,14 @@ def lp_pool1d(
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return the p-norm of each window of (N, C, H, W) or (C, H, W), with p = `norm_type`.
+    """Return the p-norm of each window, `sum(x ** p) ** (1 / p)`.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        norm_type: order p of the norm.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        ceil_mode: whether windows that start inside and end outside count.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.lp_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), 2.0, 2)
@@ -501,7 +633,14 @@ def lp_pool2d(
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Shape, stride: Shape | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """Return the p-norm of each window of (N, C, D, H, W) or (C, D, H, W), with p = `norm_type`.
+    """Return the p-norm of each window, `sum(x ** p) ** (1 / p)`.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        norm_type: order p of the norm.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        ceil_mode: whether windows that start inside and end outside count.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.lp_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), 2.0, 2)
@@ -555,7 +694,16 @@ def adaptive_max_pool1d(
 def adaptive_max_pool1d(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+    """Return the maxima of a given number of windows along the axis.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        output_size: number of windows.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -574,7 +722,16 @@ def adaptive_max_pool2d(
 def adaptive_max_pool2d(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+    """Return the maxima of a given number of windows along each axis.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
@@ -593,8 +750,16 @@ def adaptive_max_pool3d(
 def adaptive_max_pool3d(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an
-    axis.
+    """Return the maxima of a given number of windows along each axis.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+        return_indices: whether the indices of the maxima are returned too. They count in the flattened spatial
+            dimensions of one channel.
+
+    Returns:
+        A tensor of the maxima, or a pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
@@ -607,7 +772,15 @@ def adaptive_max_pool3d(
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows along each axis of (N, C, L) or (C, L), and their indices.
+    """Return the maxima of a given number of windows along the axis, and their indices.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        output_size: number of windows.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool1d_with_indices(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -619,7 +792,15 @@ def adaptive_max_pool1d_with_indices(
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W), and their indices.
+    """Return the maxima of a given number of windows along each axis, and their indices.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool2d_with_indices(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
@@ -631,7 +812,15 @@ def adaptive_max_pool2d_with_indices(
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return the maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W), and their indices.
+    """Return the maxima of a given number of windows along each axis, and their indices.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+        return_indices: accepted as in torch; has no effect, because indices are always returned.
+
+    Returns:
+        A pair of maxima and indices.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_max_pool3d_with_indices(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))
@@ -641,7 +830,11 @@ def adaptive_max_pool3d_with_indices(
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Return the means of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+    """Return the means of a given number of windows along the axis.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        output_size: number of windows.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_avg_pool1d(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]), 2)
@@ -651,7 +844,11 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Return the means of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+    """Return the means of a given number of windows along each axis.
+
+    Args:
+        input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_avg_pool2d(ndgrad.arange(16.0).reshape(1, 4, 4), (1, 2))
@@ -661,7 +858,11 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Return the means of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+    """Return the means of a given number of windows along each axis.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.adaptive_avg_pool3d(ndgrad.arange(16.0).reshape(1, 2, 2, 4), (1, 1, 2))

@@ -59,7 +59,14 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the squared difference, reduced to its mean, its sum, or not at all.
+    """Return the squared difference `(input - target) ** 2`, reduced.
+
+    Args:
+        input: predictions of any shape.
+        target: targets of the same shape.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        weight: factors of the losses, of the shape of the input. The mean divides by their sum.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.mse_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
@@ -78,7 +85,14 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the absolute difference; its gradient is 0 if both are equal.
+    """Return the absolute difference, reduced. The gradient of equal elements is 0.
+
+    Args:
+        input: predictions of any shape.
+        target: targets of the same shape.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        weight: factors of the losses, of the shape of the input. The mean divides by their sum.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.l1_loss(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
@@ -97,7 +111,16 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Return the absolute difference minus beta / 2; below beta, a parabola that continues it smoothly.
+    """Return the absolute difference, with a parabola near 0.
+
+    For a difference d the loss is `d ** 2 / (2 * beta)` if |d| < beta, and `|d| - beta / 2` otherwise.
+
+    Args:
+        input: predictions of any shape.
+        target: targets of the same shape.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        beta: half the width of the parabola, at least 0. With 0 the loss is `l1_loss`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.smooth_l1_loss(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2), reduction="none")
@@ -117,7 +140,16 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Return half the squared difference; beyond delta, a line of slope delta.
+    """Return half the squared difference, with lines for large differences.
+
+    For a difference d the loss is `d ** 2 / 2` if |d| < delta, and `delta * (|d| - delta / 2)` otherwise.
+
+    Args:
+        input: predictions of any shape.
+        target: targets of the same shape.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        delta: difference from which the loss is a line of this slope, above 0.
+        weight: factors of the losses, of the shape of the input. The mean divides by the number of elements.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.huber_loss(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2), reduction="none", delta=2.0)
@@ -146,10 +178,18 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of counts under Poisson distributions whose mean is exp(input), or `input`
-    itself.
+    """Return the negative log-likelihood of counts under Poisson distributions.
 
-    The constant log(target!) is left out; `full` adds Stirling's approximation of it.
+    The loss is `exp(input) - target * input`, without the constant log(target!).
+
+    Args:
+        input: logarithms of the means, or with `log_input=False` the means.
+        target: counts of the same shape.
+        log_input: whether `input` holds logarithms.
+        full: whether Stirling's approximation of log(target!) is added for targets above 1.
+        size_average, reduce: old forms of `reduction`.
+        eps: number added to the means before their logarithm, without `log_input`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.poisson_nll_loss(ndgrad.tensor([0.0]), ndgrad.tensor([3.0]))
@@ -167,10 +207,22 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """Return the negative log-likelihood of `target` under normal distributions of mean `input` and variance max(var,
-    eps).
+    """Return the negative log-likelihood of targets under normal distributions.
 
-    The gradient with respect to `var` is nonzero below eps, so that a variance can recover.
+    The loss is `(log(v) + (input - target) ** 2 / v) / 2` with `v = max(var, eps)`. The gradient with respect to `var`
+    is nonzero below `eps`, so that a variance can recover.
+
+    Args:
+        input: means.
+        target: observations, of the same shape.
+        var: variances of the same shape, of this shape without the last dimension, or with one size that is 1 instead;
+            or a number.
+        full: whether the constant log(2 pi) / 2 is added.
+        eps: smallest variance.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+
+    Raises:
+        ValueError: if a variance is negative, or if its shape does not fit.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.gaussian_nll_loss(ndgrad.tensor([1.0]), ndgrad.tensor([3.0]), ndgrad.tensor([4.0]))

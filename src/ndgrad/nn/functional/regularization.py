@@ -57,8 +57,13 @@ def _channels(input: Tensor) -> Tensor:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero each element with probability `p`, and divide it by 1 - p otherwise; return the input itself if not
-    training.
+    """Set elements to zero with probability `p`, and divide the others by 1 - p.
+
+    Args:
+        input: tensor of any shape.
+        p: probability that an element is dropped.
+        training: whether elements are dropped. Otherwise the input itself is returned.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout(ndgrad.ones(3), p=0.5, training=False)
@@ -98,7 +103,13 @@ def _drop_channels(name: str, spatial: int, input: Tensor, p: float, training: b
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (N, C, L) or (C, L) with probability `p`.
+    """Set whole channels to zero with probability `p`, and divide the others by 1 - p.
+
+    Args:
+        input: tensor of shape (N, C, L), or (C, L) for one sample.
+        p: probability that a channel is dropped.
+        training: whether elements are dropped. Otherwise the input itself is returned.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout1d(ndgrad.ones(2, 3), p=1.0)
@@ -109,7 +120,13 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (N, C, H, W), or of (N, C, L), with probability `p`.
+    """Set whole channels to zero with probability `p`, and divide the others by 1 - p.
+
+    Args:
+        input: tensor of shape (N, C, H, W). A tensor of three dimensions is read as (N, C, L), with a warning.
+        p: probability that a channel is dropped.
+        training: whether elements are dropped. Otherwise the input itself is returned.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout2d(ndgrad.ones(1, 1, 1, 3), p=1.0)
@@ -119,7 +136,13 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p`.
+    """Set whole channels to zero with probability `p`, and divide the others by 1 - p.
+
+    Args:
+        input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        p: probability that a channel is dropped.
+        training: whether elements are dropped. Otherwise the input itself is returned.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.dropout3d(ndgrad.ones(1, 1, 1, 3), p=1.0)
@@ -151,7 +174,15 @@ def _alpha(input: Tensor, p: float, training: bool, inplace: bool, like: Tensor)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Apply dropout that keeps the mean and variance of selu's outputs.
+    """Apply dropout that keeps the mean and the variance of selu's outputs.
+
+    Dropped elements become the lower bound of selu, and an affine map restores mean 0 and variance 1.
+
+    Args:
+        input: tensor of any shape.
+        p: probability that an element is dropped.
+        training: whether elements are dropped. Otherwise the input itself is returned.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.alpha_dropout(ndgrad.ones(3), p=0.5, training=False)
@@ -162,7 +193,13 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Apply alpha_dropout to whole channels.
+    """Apply `alpha_dropout` to whole channels.
+
+    Args:
+        input: tensor of shape (N, C, ...).
+        p: probability that a channel is dropped.
+        training: whether elements are dropped. Otherwise the input itself is returned.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.feature_alpha_dropout(ndgrad.ones(1, 2, 3), p=0.5, training=True).shape

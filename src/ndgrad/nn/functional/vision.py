@@ -51,10 +51,18 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resize the input (N, C, *spatial) to `size`, or by `scale_factor`.
+    """Resize images to a size or by a factor.
 
-    With `align_corners` the outermost pixels keep their values; without, pixels are areas, and the edges of the image
-    keep their positions. `antialias` widens the filter of bilinear and bicubic when the image shrinks.
+    Args:
+        input: tensor of shape (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
+        mode: `"nearest"`, `"nearest-exact"`, `"area"`, `"linear"` (one axis), `"bilinear"` or `"bicubic"` (two axes) or
+            `"trilinear"` (three axes).
+        align_corners: whether the outermost pixels keep their positions. Otherwise pixels are areas and the edges of
+            the image keep their positions. Only the linear and cubic modes take it.
+        recompute_scale_factor: whether positions are computed from the rounded sizes instead of `scale_factor`.
+        antialias: whether the filter of bilinear and bicubic is widened when an image shrinks.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.interpolate(ndgrad.tensor([[[1.0, 3.0]]]), size=4, mode="linear", align_corners=False)
@@ -138,6 +146,15 @@ def upsample(
 ) -> Tensor:
     """Deprecated name of `interpolate`.
 
+    Args:
+        input: tensor of shape (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
+        mode: `"nearest"`, `"nearest-exact"`, `"area"`, `"linear"` (one axis), `"bilinear"` or `"bicubic"` (two axes) or
+            `"trilinear"` (three axes).
+        align_corners: whether the outermost pixels keep their positions. Otherwise pixels are areas and the edges of
+            the image keep their positions. Only the linear and cubic modes take it.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.upsample(ndgrad.tensor([[[1.0, 3.0]]]), scale_factor=2)
     tensor([[[1., 1., 3., 3.]]])
@@ -150,6 +167,11 @@ def upsample_nearest(
     input: Tensor, size: Shape | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     """Deprecated name of `interpolate` with mode nearest.
+
+    Args:
+        input: tensor of shape (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.upsample_nearest(ndgrad.tensor([[[1.0, 3.0]]]), 4)
@@ -166,6 +188,11 @@ def upsample_bilinear(
 ) -> Tensor:
     """Deprecated name of `interpolate` with mode bilinear and aligned corners.
 
+    Args:
+        input: tensor of shape (N, C, H, W).
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.upsample_bilinear(ndgrad.tensor([[[[1.0, 3.0]]]]), (1, 3))
     tensor([[[[1., 2., 3.]]]])
@@ -180,7 +207,16 @@ def upsample_bilinear(
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Return positions for `grid_sample`: a regular grid of `size` mapped by affine maps theta (N, 2, 3) or (N, 3, 4).
+    """Return positions for `grid_sample`: a regular grid mapped by affine maps.
+
+    Args:
+        theta: matrices of shape (N, 2, 3) for images, or (N, 3, 4) for volumes.
+        size: size (N, C, H, W) or (N, C, D, H, W) of the result of `grid_sample`.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels. Otherwise they are the edges of the
+            image. Without it a warning is given.
+
+    Returns:
+        A tensor of shape (N, H, W, 2) or (N, D, H, W, 3).
 
     >>> import ndgrad
     >>> identity = ndgrad.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
@@ -218,10 +254,19 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Return values of images (N, C, *spatial) at positions `grid` (N, *output, axes).
+    """Return values of images at given positions.
 
-    Positions run from -1 to 1 over the image, x first. Positions outside read zeros, the border, or the reflected
-    image.
+    Args:
+        input: images of shape (N, C, H, W), or volumes (N, C, D, H, W).
+        grid: positions of shape (N, H_out, W_out, 2) or (N, D_out, H_out, W_out, 3), from -1 to 1 over the image, x
+            first.
+        mode: `"bilinear"`, `"nearest"` or, for images, `"bicubic"`.
+        padding_mode: value of positions outside: `"zeros"`, `"border"` or `"reflection"`.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels. Otherwise they are the edges of the
+            image. Without it a warning is given.
+
+    Returns:
+        A tensor of shape (N, C, H_out, W_out) or (N, C, D_out, H_out, W_out).
 
     >>> import ndgrad
     >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
@@ -259,7 +304,14 @@ def grid_sample(
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Turn channels into blocks of pixels: (..., C r^2, H, W) -> (..., C, H r, W r).
+    """Turn channels into blocks of pixels.
+
+    Args:
+        input: tensor of shape (..., C * r * r, H, W).
+        upscale_factor: size r of a block.
+
+    Returns:
+        A tensor of shape (..., C, H * r, W * r).
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.pixel_shuffle(ndgrad.arange(4.0).reshape(4, 1, 1), 2)
@@ -285,6 +337,13 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Turn blocks of pixels into channels: the inverse of `pixel_shuffle`.
 
+    Args:
+        input: tensor of shape (..., C, H * r, W * r).
+        downscale_factor: size r of a block.
+
+    Returns:
+        A tensor of shape (..., C * r * r, H, W).
+
     >>> import ndgrad
     >>> ndgrad.nn.functional.pixel_unshuffle(ndgrad.arange(4.0).reshape(1, 2, 2), 2).shape
     ndgrad.Size([4, 1, 1])
@@ -306,7 +365,11 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Interleave channels (dimension 1): the first of every group, then the second of every group, and so on.
+    """Interleave channels: the first of every group, then the second of every group, and so on.
+
+    Args:
+        input: tensor of shape (N, C, ...) with at least three dimensions.
+        groups: number of groups, a divisor of C.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.channel_shuffle(ndgrad.arange(4).reshape(1, 4, 1), 2).flatten()
@@ -327,7 +390,11 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Another name of `channel_shuffle`.
+    """Interleave channels: another name of `channel_shuffle`.
+
+    Args:
+        input: tensor of shape (N, C, ...) with at least three dimensions.
+        groups: number of groups, a divisor of C.
 
     >>> import ndgrad
     >>> ndgrad.nn.functional.native_channel_shuffle(ndgrad.arange(4).reshape(1, 4, 1), 2).flatten()

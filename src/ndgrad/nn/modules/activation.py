@@ -24,7 +24,10 @@ __all__ = [
 
 
 class ReLU(Module):
-    """max(x, 0).
+    """Apply relu: max(x, 0) for each element x.
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReLU()(ndgrad.tensor([-1.0, 2.0]))
@@ -36,6 +39,11 @@ class ReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.relu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -43,7 +51,13 @@ class ReLU(Module):
 
 
 class Hardtanh(Module):
-    """Clamp x to [`min_val`, `max_val`].
+    """Clamp elements to [`min_val`, `max_val`].
+
+    Args:
+        min_val: lower bound.
+        max_val: upper bound, above the lower one.
+        inplace: whether the result replaces the input.
+        min_value, max_value: old names of `min_val` and `max_val`.
 
     >>> import ndgrad
     >>> ndgrad.nn.Hardtanh()(ndgrad.tensor([-1.0, 2.0]))
@@ -73,6 +87,11 @@ class Hardtanh(Module):
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val}) [nd-range]")
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -80,7 +99,10 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """Clamp x to [0, 6].
+    """Clamp elements to [0, 6].
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReLU6()(ndgrad.tensor([-1.0, 8.0]))
@@ -91,6 +113,11 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.relu6(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -98,7 +125,11 @@ class ReLU6(Hardtanh):
 
 
 class LeakyReLU(Module):
-    """x above 0, `negative_slope` x below.
+    """Return x above 0, and `negative_slope * x` below.
+
+    Args:
+        negative_slope: factor of negative elements.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.LeakyReLU(0.1)(ndgrad.tensor([-1.0, 2.0]))
@@ -111,6 +142,11 @@ class LeakyReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -118,7 +154,13 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """LeakyReLU with learned slopes: one for all, or one per channel.
+    """Return x above 0, and `weight * x` below, with learned slopes.
+
+    Args:
+        num_parameters: number of slopes: one for all, or one per channel (dimension 1).
+        init: initial value of the slopes.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.PReLU()(ndgrad.tensor([-1.0, 2.0])).detach()
@@ -137,6 +179,11 @@ class PReLU(Module):
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of shape (N, C, ...), or any shape if there is one slope.
+        """
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -144,7 +191,11 @@ class PReLU(Module):
 
 
 class RReLU(Module):
-    """LeakyReLU with random slopes in training, and their mean in evaluation.
+    """Apply a leaky relu with random slopes in training, and with their mean in evaluation.
+
+    Args:
+        lower, upper: bounds of the uniform distribution of slopes.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.RReLU(0.1, 0.3).eval()(ndgrad.tensor([-1.0, 2.0]))
@@ -158,6 +209,11 @@ class RReLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -165,7 +221,12 @@ class RReLU(Module):
 
 
 class Threshold(Module):
-    """x above the threshold, `value` elsewhere.
+    """Return x above the threshold, and `value` elsewhere.
+
+    Args:
+        threshold: bound above which elements are kept.
+        value: replacement of other elements.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Threshold(1.0, 0.0)(ndgrad.tensor([-1.0, 2.0]))
@@ -179,6 +240,11 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -186,7 +252,10 @@ class Threshold(Module):
 
 
 class Hardsigmoid(Module):
-    """x / 6 + 1/2, clamped to [0, 1].
+    """Return `x / 6 + 1/2`, clamped to [0, 1].
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Hardsigmoid()(ndgrad.tensor([-4.0, 1.5]))
@@ -198,11 +267,19 @@ class Hardsigmoid(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.hardsigmoid(input, self.inplace)
 
 
 class Hardswish(Module):
-    """x hardsigmoid(x).
+    """Return `x * hardsigmoid(x)`.
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Hardswish()(ndgrad.tensor([1.5, 4.0]))
@@ -214,11 +291,19 @@ class Hardswish(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.hardswish(input, self.inplace)
 
 
 class Hardshrink(Module):
-    """x where |x| > lambd, 0 elsewhere.
+    """Return x if |x| > lambd, and 0 otherwise.
+
+    Args:
+        lambd: half the width of the interval that becomes 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.Hardshrink()(ndgrad.tensor([-1.0, 0.25]))
@@ -230,6 +315,11 @@ class Hardshrink(Module):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -237,7 +327,10 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """Shrink x towards 0 by `lambd`.
+    """Move elements towards 0 by `lambd`. Elements with |x| < lambd become 0.
+
+    Args:
+        lambd: size of the shift, at least 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softshrink()(ndgrad.tensor([-1.0, 0.25]))
@@ -249,6 +342,11 @@ class Softshrink(Module):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -259,7 +357,11 @@ class Softshrink(Module):
 
 
 class ELU(Module):
-    """x above 0, alpha (exp(x) - 1) below.
+    """Return x above 0, and `alpha * (exp(x) - 1)` below.
+
+    Args:
+        alpha: minus the limit for large negative elements.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.ELU()(ndgrad.tensor([-1.0, 2.0]))
@@ -272,6 +374,11 @@ class ELU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -279,7 +386,11 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """x above 0, alpha (exp(x / alpha) - 1) below.
+    """Return x above 0, and `alpha * (exp(x / alpha) - 1)` below.
+
+    Args:
+        alpha: minus the limit for large negative elements, not 0.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.CELU(alpha=2.0)(ndgrad.tensor([-1.0, 2.0]))
@@ -292,6 +403,11 @@ class CELU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -300,6 +416,9 @@ class CELU(Module):
 
 class SELU(Module):
     """ELU scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017).
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.SELU()(ndgrad.tensor([-1.0, 1.0]))
@@ -311,6 +430,11 @@ class SELU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.selu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -318,7 +442,11 @@ class SELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, or x itself if beta x exceeds the threshold.
+    """Return `log(1 + exp(beta * x)) / beta`, a smooth form of relu.
+
+    Args:
+        beta: sharpness of the bend at 0.
+        threshold: bound of `beta * x` above which the result is x itself.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softplus()(ndgrad.tensor([0.0, 50.0]))
@@ -331,6 +459,11 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -338,7 +471,7 @@ class Softplus(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x)).
+    """Apply the logistic function 1 / (1 + exp(-x)).
 
     >>> import ndgrad
     >>> ndgrad.nn.Sigmoid()(ndgrad.tensor([0.0, 2.0]))
@@ -346,11 +479,16 @@ class Sigmoid(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.sigmoid(input)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x)), without overflow.
+    """Apply log(sigmoid(x)), without overflow.
 
     >>> import ndgrad
     >>> ndgrad.nn.LogSigmoid()(ndgrad.tensor([0.0, 2.0]))
@@ -358,11 +496,16 @@ class LogSigmoid(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.logsigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent.
+    """Apply the hyperbolic tangent.
 
     >>> import ndgrad
     >>> ndgrad.nn.Tanh()(ndgrad.tensor([0.0, 1.0]))
@@ -370,11 +513,16 @@ class Tanh(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.tanh(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x).
+    """Return x - tanh(x).
 
     >>> import ndgrad
     >>> ndgrad.nn.Tanhshrink()(ndgrad.tensor([0.0, 1.0]))
@@ -382,11 +530,16 @@ class Tanhshrink(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.tanhshrink(input)
 
 
 class Softsign(Module):
-    """x / (1 + |x|).
+    """Return x / (1 + |x|).
 
     >>> import ndgrad
     >>> ndgrad.nn.Softsign()(ndgrad.tensor([-1.0, 3.0]))
@@ -394,11 +547,19 @@ class Softsign(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.softsign(input)
 
 
 class SiLU(Module):
-    """x sigmoid(x), also called swish.
+    """Return `x * sigmoid(x)`, also called swish.
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.SiLU()(ndgrad.tensor([-1.0, 1.0]))
@@ -410,6 +571,11 @@ class SiLU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.silu(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -417,7 +583,10 @@ class SiLU(Module):
 
 
 class Mish(Module):
-    """x tanh(softplus(x)).
+    """Return `x * tanh(softplus(x))`.
+
+    Args:
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Mish()(ndgrad.tensor([-1.0, 1.0]))
@@ -429,6 +598,11 @@ class Mish(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.mish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -436,7 +610,10 @@ class Mish(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution function of x, or with approximate="tanh" an approximation.
+    """Return x times the normal distribution function at x.
+
+    Args:
+        approximate: `"none"` for the exact function, `"tanh"` for an approximation with tanh.
 
     >>> import ndgrad
     >>> ndgrad.nn.GELU()(ndgrad.tensor([-1.0, 1.0]))
@@ -448,6 +625,11 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.gelu(input, self.approximate)
 
     def extra_repr(self) -> str:
@@ -455,7 +637,10 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """The first half of the input along `dim`, times the sigmoid of the second half.
+    """Return the first half of the input along a dimension, times the sigmoid of the second half.
+
+    Args:
+        dim: dimension that is halved.
 
     >>> import ndgrad
     >>> ndgrad.nn.GLU()(ndgrad.tensor([4.0, 6.0, 0.0, 0.0]))
@@ -467,6 +652,11 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor whose size along `dim` is even.
+        """
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -488,7 +678,11 @@ class _Along(Module):
 
 
 class Softmax(_Along):
-    """exp(x), normalised to sum to one along `dim`.
+    """Return exp(x), normalised to sum to one along a dimension.
+
+    Args:
+        dim: dimension along which the result sums to one. Without it a warning is given and 0 or 1 is chosen by the
+            number of dimensions.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softmax(dim=0)(ndgrad.tensor([0.0, 1.0]))
@@ -496,11 +690,20 @@ class Softmax(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_Along):
-    """log(softmax(x)), without overflow.
+    """Return the logarithm of the softmax, without overflow.
+
+    Args:
+        dim: dimension along which the softmax sums to one. Without it a warning is given and 0 or 1 is chosen by the
+            number of dimensions.
 
     >>> import ndgrad
     >>> ndgrad.nn.LogSoftmax(dim=0)(ndgrad.tensor([0.0, 1.0]))
@@ -508,11 +711,20 @@ class LogSoftmax(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_Along):
-    """softmax(-x).
+    """Return softmax(-x): the smallest element gets the largest share.
+
+    Args:
+        dim: dimension along which the result sums to one. Without it a warning is given and 0 or 1 is chosen by the
+            number of dimensions.
 
     >>> import ndgrad
     >>> ndgrad.nn.Softmin(dim=0)(ndgrad.tensor([0.0, 1.0]))
@@ -520,6 +732,11 @@ class Softmin(_Along):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
@@ -532,6 +749,11 @@ class Softmax2d(Module):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the activation.
+
+        Args:
+            input: tensor of shape (N, C, H, W), or (C, H, W) for one sample.
+        """
         if input.dim() not in (3, 4):
             raise ValueError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D (shape {tuple(input.shape)}) instead. "

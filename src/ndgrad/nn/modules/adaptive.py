@@ -25,11 +25,19 @@ class _ASMoutput(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """The log-probability of each sample's class, and their negative mean.
+    """Return the log-probability of each sample's class, and their negative mean, for very many classes.
 
-    `cutoffs` divide the classes, which must be sorted by frequency. Classes below the first cutoff are in the head,
-    which also scores the clusters between the others. Each cluster has `div_value` times fewer features than the one
-    before.
+    Classes are sorted by frequency. Those below the first cutoff are in the head, which also scores the clusters
+    between the other cutoffs.
+
+    Args:
+        in_features: number of features of a sample.
+        n_classes: number of classes.
+        cutoffs: first classes of the clusters, increasing, between 1 and n_classes - 1.
+        div_value: factor by which each cluster has fewer features than the one before.
+        head_bias: whether the head has a bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)
@@ -89,6 +97,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             second.reset_parameters()
 
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
+        """Return the log-probabilities of the targets, and the loss.
+
+        Args:
+            input_: tensor of shape (N, in_features), or (in_features,) for one sample.
+            target_: classes of shape (N,), or ().
+
+        Returns:
+            A named pair of `output`, of the shape of `target_`, and `loss`, a scalar.
+        """
         if target_.dim() == 1:
             if input_.shape[0] != target_.shape[0]:
                 raise RuntimeError(
@@ -139,7 +156,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat(parts, dim=1)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """Return the log-probabilities (N, n_classes) of all classes.
+        """Return the log-probabilities of all classes.
+
+        Args:
+            input: tensor of shape (N, in_features).
+
+        Returns:
+            A tensor of shape (N, n_classes).
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)
@@ -150,6 +173,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def predict(self, input: Tensor) -> Tensor:
         """Return the most probable class of each sample.
+
+        Args:
+            input: tensor of shape (N, in_features).
+
+        Returns:
+            An integer tensor of shape (N,).
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.AdaptiveLogSoftmaxWithLoss(8, 20, cutoffs=[5, 10], div_value=2)

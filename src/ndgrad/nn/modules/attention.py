@@ -23,6 +23,18 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """Multi-head attention: each query gets a weighted mean of the values in each head, followed by a linear map.
 
+    Args:
+        embed_dim: number E of features of queries and results.
+        num_heads: number of heads, a divisor of `embed_dim`.
+        dropout: probability that an attention weight is dropped in training.
+        bias: whether the projections have biases.
+        add_bias_kv: whether a learned key and a learned value are appended.
+        add_zero_attn: whether a key and a value of zeros are appended.
+        kdim, vdim: numbers of features of keys and values. The default is `embed_dim`.
+        batch_first: whether the first dimension is the batch. Otherwise it is time.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
     >>> import ndgrad
     >>> attention = ndgrad.nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = ndgrad.zeros(3, 5, 8)
@@ -109,6 +121,24 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
+        """Return the results of attention, and the weights.
+
+        Args:
+            query: tensor of shape (L, N, E), (N, L, E) with `batch_first`, or (L, E) for one sample; or a nested
+                tensor.
+            key: tensor of shape (S, N, kdim), (N, S, kdim) with `batch_first`, or (S, kdim).
+            value: tensor of shape (S, N, vdim), (N, S, vdim) with `batch_first`, or (S, vdim).
+            key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a key of a sample.
+            need_weights: whether attention weights are returned too. Without them the computation is faster.
+            attn_mask: mask of shape (L, S) or (N * num_heads, L, S). True hides a key from a query; numbers are added
+                to the scores.
+            average_attn_weights: whether returned weights are averaged over heads.
+            is_causal: hint that `attn_mask` is causal; the mask itself must be given.
+
+        Returns:
+            The output, of the shape of `query`, and the weights or None. Weights have shape (N, L, S), or (N,
+            num_heads, L, S) without averaging.
+        """
         if query.is_nested:
             return self._attend_within_sequences(
                 query, key, value, key_padding_mask, need_weights, attn_mask, is_causal

@@ -113,6 +113,14 @@ class _NormBase(Module):
 
 class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            input: tensor of shape (N, C, ...).
+
+        Raises:
+            ValueError: if there is only one value per channel in training.
+        """
         self._check_input_dim(input)
         counts = self.training and self.track_running_stats and self.num_batches_tracked is not None
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -129,9 +137,23 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalise each channel of (N, C) or (N, C, L) over the batch, then scale and shift.
+    """Normalise each channel over the batch, then scale and shift.
 
     Training updates running statistics, which evaluation uses instead of the batch's.
+
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
+    Shape:
+        input and output (N, C) or (N, C, L).
 
     >>> import ndgrad
     >>> norm = ndgrad.nn.BatchNorm1d(2, affine=False, eps=0.0)
@@ -146,7 +168,23 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalisation of (N, C, H, W): see `BatchNorm1d`.
+    """Normalise each channel over the batch, then scale and shift.
+
+    Training updates running statistics, which evaluation uses instead of the batch's.
+
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
+    Shape:
+        input and output (N, C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.BatchNorm2d(3)(ndgrad.ones(2, 3, 4, 4)).shape
@@ -157,7 +195,23 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalisation of (N, C, D, H, W): see `BatchNorm1d`.
+    """Normalise each channel over the batch, then scale and shift.
+
+    Training updates running statistics, which evaluation uses instead of the batch's.
+
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
+    Shape:
+        input and output (N, C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.BatchNorm3d(3)(ndgrad.ones(2, 3, 4, 4, 4)).shape

@@ -16,6 +16,9 @@ __all__ = ["ChannelShuffle"]
 class ChannelShuffle(Module):
     """Interleave the channels of several groups.
 
+    Args:
+        groups: number of groups, a divisor of the number of channels.
+
     >>> import ndgrad
     >>> ndgrad.nn.ChannelShuffle(2)(ndgrad.arange(4).reshape(1, 4, 1)).flatten()
     tensor([0, 2, 1, 3])
@@ -26,6 +29,11 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
+        """Interleave the channels.
+
+        Args:
+            input: tensor of shape (N, C, ...) with at least three dimensions.
+        """
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:

@@ -44,6 +44,9 @@ def _iterable(owner: Module, what: str, values: Iterable[V]) -> Iterable[V]:
 class Container(Module):
     """torch's deprecated base class of containers: modules by keyword.
 
+    Args:
+        **kwargs: modules by name.
+
     >>> import ndgrad
     >>> ndgrad.nn.Container(first=ndgrad.nn.ReLU()).first
     ReLU()
@@ -95,24 +98,47 @@ class _Numbered(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, module: Module) -> Self:
-        """Append a module."""
+        """Append a module.
+
+        Args:
+            module: module to append.
+
+        Returns:
+            This module.
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Insert a module before an index."""
+        """Insert a module before an index.
+
+        Args:
+            index: position, which may count from the end.
+            module: module to insert.
+        """
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
     def pop(self, key: int) -> Any:
-        """Remove and return a module."""
+        """Remove and return a module.
+
+        Args:
+            key: position, which may count from the end.
+        """
         found = self[key]
         del self[key]
         return found
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Append several modules."""
+        """Append several modules.
+
+        Args:
+            modules: modules to append.
+
+        Returns:
+            This module.
+        """
         for module in list(_iterable(self, "extend", modules)):
             self.append(module)
         return self
@@ -120,6 +146,9 @@ class _Numbered(Module):
 
 class Sequential(_Numbered):
     """A chain of modules: each is called with the result of the previous one.
+
+    Args:
+        *args: modules in their order, or one `OrderedDict` of modules by name.
 
     >>> import ndgrad
     >>> from ndgrad import nn
@@ -193,7 +222,15 @@ class Sequential(_Numbered):
         return other
 
     def insert(self, index: int, module: Module) -> Self:
-        """Insert a module before an index."""
+        """Insert a module before an index.
+
+        Args:
+            index: position, which may count from the end.
+            module: module to insert.
+
+        Returns:
+            This module.
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}, but is {type(module)}. [nd-type]")
         if not -len(self) <= index <= len(self):
@@ -203,6 +240,14 @@ class Sequential(_Numbered):
 
     # The result of the last module, nearly always a tensor.
     def forward(self, input: Any) -> Tensor:
+        """Call the modules one after another.
+
+        Args:
+            input: argument of the first module.
+
+        Returns:
+            The result of the last module.
+        """
         for module in self:
             input = module(input)
         return input
@@ -210,6 +255,9 @@ class Sequential(_Numbered):
 
 class ModuleList(_Numbered):
     """A list of modules, which are registered as submodules.
+
+    Args:
+        modules: modules of the list.
 
     >>> import ndgrad
     >>> layers = ndgrad.nn.ModuleList([ndgrad.nn.Linear(2, 2) for _ in range(3)])
@@ -257,6 +305,9 @@ class ModuleList(_Numbered):
 class ModuleDict(Module):
     """A dictionary of modules, which are registered as submodules.
 
+    Args:
+        modules: mapping from names to modules, or pairs of name and module.
+
     >>> import ndgrad
     >>> heads = ndgrad.nn.ModuleDict({"mean": ndgrad.nn.Linear(2, 1)})
     >>> heads["mean"](ndgrad.ones(3, 2)).shape
@@ -291,7 +342,11 @@ class ModuleDict(Module):
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Remove and return a module."""
+        """Remove and return a module.
+
+        Args:
+            key: name of the module.
+        """
         return self._modules.pop(key)
 
     def keys(self) -> KeysView[str]:
@@ -307,7 +362,11 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Modules) -> None:
-        """Add the modules of a mapping, or of pairs of name and module."""
+        """Add modules, in place of those with the same names.
+
+        Args:
+            modules: mapping from names to modules, or pairs of name and module.
+        """
         for key, module in _pairs(self, modules, ModuleDict):
             self[key] = module
 
@@ -354,6 +413,9 @@ def _entry_text(value: Any, dtype_text: Callable[[Any], str]) -> str:
 class ParameterList(Module):
     """A list of parameters; added tensors become parameters.
 
+    Args:
+        values: tensors, which become parameters, and other objects, which are kept as they are.
+
     >>> import ndgrad
     >>> weights = ndgrad.nn.ParameterList([ndgrad.ones(2), ndgrad.ones(3)])
     >>> [len(w) for w in weights], weights[0].requires_grad
@@ -394,13 +456,27 @@ class ParameterList(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def append(self, value: Any) -> Self:
-        """Append a value."""
+        """Append a value.
+
+        Args:
+            value: tensor, which becomes a parameter, or another object.
+
+        Returns:
+            This module.
+        """
         self._size += 1
         self[len(self) - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> Self:
-        """Append several values."""
+        """Append several values.
+
+        Args:
+            values: tensors and other objects.
+
+        Returns:
+            This module.
+        """
         for value in list(_iterable(self, "extend", values)):
             self.append(value)
         return self
@@ -416,6 +492,9 @@ class ParameterList(Module):
 
 class ParameterDict(Module):
     """A dictionary of parameters; added tensors become parameters.
+
+    Args:
+        parameters: mapping from names to tensors, or pairs of name and tensor. A plain dict is sorted by name.
 
     >>> import ndgrad
     >>> weights = ndgrad.nn.ParameterDict({"scale": ndgrad.ones(2)})
@@ -467,7 +546,12 @@ class ParameterDict(Module):
         return ParameterDict(OrderedDict(self.items()))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, after setting it to the default if it is missing."""
+        """Return the value of a key, after setting it to the default if it is missing.
+
+        Args:
+            key: name of the value.
+            default: value to set if there is none.
+        """
         if key not in self:
             self[key] = default
         return self[key]
@@ -478,7 +562,11 @@ class ParameterDict(Module):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Remove and return a value."""
+        """Remove and return a value.
+
+        Args:
+            key: name of the value.
+        """
         value = self[key]
         del self[key]
         return value
@@ -490,11 +578,21 @@ class ParameterDict(Module):
         return key, self.pop(key)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or the default."""
+        """Return the value of a key, or the default.
+
+        Args:
+            key: name of the value.
+            default: result if there is no such value.
+        """
         return self[key] if key in self else default  # noqa: SIM401
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """Return a dictionary with one value under several keys."""
+        """Return a dictionary with one value under several keys.
+
+        Args:
+            keys: names.
+            default: value under all names.
+        """
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> KeysView[str]:
@@ -510,7 +608,11 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Parameters) -> None:
-        """Add the values of a mapping, or of pairs of key and value."""
+        """Add values, in place of those with the same names.
+
+        Args:
+            parameters: mapping from names to values, or pairs of name and value. A plain dict is sorted by name.
+        """
         pairs = _pairs(self, parameters, ParameterDict)
         # torch does not rely on the order of a plain dict, and optimizers depend on the order of parameters.
         ordered = isinstance(parameters, (OrderedDict, ParameterDict)) or not isinstance(parameters, Mapping)

@@ -154,11 +154,34 @@ class _Conv(_ConvNd):
         return function(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Compute the convolution.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return self._conv_forward(input, self.weight, self.bias)
 
 
 class Conv1d(_Conv):
-    """Compute the cross-correlation of (N, C, L) or (C, L) with a learned kernel, plus a bias per output channel.
+    """Compute the cross-correlation over one axis with learned kernels, plus a bias.
+
+    Args:
+        in_channels: number C of input channels.
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel.
+        stride: step of the kernel.
+        padding: size of the padding at both ends; or `"valid"` for none, or `"same"` to keep the size, which needs a
+            stride of 1.
+        dilation: distance of the taps of the kernel.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        padding_mode: content of the padding: `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (N, C, L) or (C, L), output (N, M, ...), weight (M, C / groups, kernel). Each size n becomes (n + 2 *
+        padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.Conv1d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4)).shape
@@ -169,7 +192,25 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Compute the cross-correlation of (N, C, H, W) or (C, H, W) with a learned kernel, plus a bias per output channel.
+    """Compute the cross-correlation over two axes with learned kernels, plus a bias.
+
+    Args:
+        in_channels: number C of input channels.
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: step of the kernel, one number or one per axis.
+        padding: size of the padding at both ends, one number or one per axis; or `"valid"` for none, or `"same"` to
+            keep the size, which needs a stride of 1.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        padding_mode: content of the padding: `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W), output (N, M, ...), weight (M, C / groups, kernel_h, kernel_w). Each size n
+        becomes (n + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.Conv2d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -180,8 +221,25 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Compute the cross-correlation of (N, C, D, H, W) or (C, D, H, W) with a learned kernel, plus a bias per output
-    channel.
+    """Compute the cross-correlation over three axes with learned kernels, plus a bias.
+
+    Args:
+        in_channels: number C of input channels.
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: step of the kernel, one number or one per axis.
+        padding: size of the padding at both ends, one number or one per axis; or `"valid"` for none, or `"same"` to
+            keep the size, which needs a stride of 1.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        padding_mode: content of the padding: `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W), output (N, M, ...), weight (M, C / groups, kernel_d, kernel_h, kernel_w).
+        Each size n becomes (n + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.Conv3d(3, 8, kernel_size=3, padding=1)(ndgrad.zeros(2, 3, 4, 4, 4)).shape
@@ -251,13 +309,37 @@ class _ConvTranspose(_ConvNd):
         return tuple(n - low for n, low in zip(wanted, least, strict=True))
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Compute the transposed convolution.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+            output_size: sizes of the output, which several sizes may fit. The default follows from `output_padding`.
+        """
         padding = self._output_padding(input, output_size)
         function = type(self)._function
         return function(input, self.weight, self.bias, self.stride, self.padding, padding, self.groups, self.dilation)
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The adjoint of Conv1d in its input, (N, C, L) or (C, L): learned upsampling.
+    """Apply the adjoint of `Conv1d` in its input, with learned kernels: learned upsampling.
+
+    Args:
+        in_channels: number C of input channels.
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel.
+        stride: distance of the outputs of neighbouring elements.
+        padding: number of outputs that are cut off at both ends.
+        output_padding: size that is added at the end, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        dilation: distance of the taps of the kernel.
+        padding_mode: must be `"zeros"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (N, C, L) or (C, L), output (N, M, ...), weight (C, M / groups, kernel). Each size n becomes (n - 1) *
+        stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.ConvTranspose1d(8, 3, kernel_size=2, stride=2)(ndgrad.zeros(2, 8, 4)).shape
@@ -268,7 +350,25 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The adjoint of Conv2d in its input, (N, C, H, W) or (C, H, W): learned upsampling.
+    """Apply the adjoint of `Conv2d` in its input, with learned kernels: learned upsampling.
+
+    Args:
+        in_channels: number C of input channels.
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: distance of the outputs of neighbouring elements, one number or one per axis.
+        padding: number of outputs that are cut off at both ends, one number or one per axis.
+        output_padding: size that is added at the end, one number or one per axis, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        padding_mode: must be `"zeros"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W), output (N, M, ...), weight (C, M / groups, kernel_h, kernel_w). Each size n
+        becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)(ndgrad.zeros(2, 8, 4, 4)).shape
@@ -279,7 +379,25 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The adjoint of Conv3d in its input, (N, C, D, H, W) or (C, D, H, W): learned upsampling.
+    """Apply the adjoint of `Conv3d` in its input, with learned kernels: learned upsampling.
+
+    Args:
+        in_channels: number C of input channels.
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: distance of the outputs of neighbouring elements, one number or one per axis.
+        padding: number of outputs that are cut off at both ends, one number or one per axis.
+        output_padding: size that is added at the end, one number or one per axis, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        padding_mode: must be `"zeros"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W), output (N, M, ...), weight (C, M / groups, kernel_d, kernel_h, kernel_w).
+        Each size n becomes (n - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.ConvTranspose3d(8, 3, kernel_size=2, stride=2)(ndgrad.zeros(2, 8, 4, 4, 4)).shape

@@ -14,7 +14,11 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`.
+    """Return the cosine of the angle between vectors along a dimension.
+
+    Args:
+        dim: dimension of the vectors.
+        eps: smallest norm by which a vector is divided.
 
     >>> import ndgrad
     >>> ndgrad.nn.CosineSimilarity()(ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]]))
@@ -27,11 +31,21 @@ class CosineSimilarity(Module):
         self.eps = eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Return the cosines.
+
+        Args:
+            x1, x2: tensors that broadcast against each other.
+        """
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
-    """The p-norm of the differences (plus eps) between vectors along the last dimension.
+    """Return the p-norm of `x1 - x2 + eps` along the last dimension.
+
+    Args:
+        p: order of the norm.
+        eps: number added to each difference, which keeps gradients finite.
+        keepdim: whether the last dimension stays, with size 1.
 
     >>> import ndgrad
     >>> ndgrad.nn.PairwiseDistance(eps=0.0)(ndgrad.tensor([[3.0, 4.0]]), ndgrad.zeros(1, 2))
@@ -45,4 +59,9 @@ class PairwiseDistance(Module):
         self.keepdim = keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Return the distances.
+
+        Args:
+            x1, x2: tensors that broadcast against each other.
+        """
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

@@ -26,7 +26,11 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """In training, zero each element with probability `p` and divide it by 1 - p otherwise; the identity in evaluation.
+    """Set elements to zero with probability `p` in training, and divide the others by 1 - p.
+
+    Args:
+        p: probability that an element is dropped.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout(0.5).eval()(ndgrad.ones(3))
@@ -34,11 +38,20 @@ class Dropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout in training; return the input itself in evaluation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
-    """Zero whole channels of (N, C, L) or (C, L) with probability `p`, in training.
+    """Set whole channels to zero with probability `p` in training, and divide the others by 1 - p.
+
+    Args:
+        p: probability that a channel is dropped.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout1d(0.5)(ndgrad.ones(2, 3, 4)).shape
@@ -46,11 +59,20 @@ class Dropout1d(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout in training; return the input itself in evaluation.
+
+        Args:
+            input: tensor of shape (N, C, L), or (C, L) for one sample.
+        """
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Zero whole channels of (N, C, H, W) with probability `p`, in training.
+    """Set whole channels to zero with probability `p` in training, and divide the others by 1 - p.
+
+    Args:
+        p: probability that a channel is dropped.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout2d(0.5)(ndgrad.ones(2, 3, 4, 4)).shape
@@ -58,11 +80,20 @@ class Dropout2d(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout in training; return the input itself in evaluation.
+
+        Args:
+            input: tensor of shape (N, C, H, W). A tensor of three dimensions is read as (N, C, L), with a warning.
+        """
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W) with probability `p`, in training.
+    """Set whole channels to zero with probability `p` in training, and divide the others by 1 - p.
+
+    Args:
+        p: probability that a channel is dropped.
+        inplace: whether the result replaces the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.Dropout3d(0.5)(ndgrad.ones(2, 3, 4, 4, 4)).shape
@@ -70,11 +101,20 @@ class Dropout3d(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout in training; return the input itself in evaluation.
+
+        Args:
+            input: tensor of shape (N, C, D, H, W), or (C, D, H, W) for one sample.
+        """
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps the mean and variance of SELU's outputs.
+    """Apply dropout that keeps the mean and the variance of SELU's outputs.
+
+    Args:
+        p: probability that an element is dropped.
+        inplace: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> ndgrad.nn.AlphaDropout(0.5)(ndgrad.ones(2, 3)).shape
@@ -82,11 +122,20 @@ class AlphaDropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout in training; return the input itself in evaluation.
+
+        Args:
+            input: tensor of any shape.
+        """
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels.
+    """Apply `AlphaDropout` to whole channels.
+
+    Args:
+        p: probability that a channel is dropped.
+        inplace: accepted as in torch; has no effect.
 
     >>> import ndgrad
     >>> ndgrad.nn.FeatureAlphaDropout(0.5)(ndgrad.ones(2, 3, 4)).shape
@@ -94,4 +143,9 @@ class FeatureAlphaDropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply dropout in training; return the input itself in evaluation.
+
+        Args:
+            input: tensor of shape (N, C, ...).
+        """
         return F.feature_alpha_dropout(input, self.p, self.training)

@@ -14,7 +14,11 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Flatten dimensions start_dim to end_dim into one; by default all but the batch.
+    """Flatten a range of dimensions into one; by default all but the batch.
+
+    Args:
+        start_dim: first dimension.
+        end_dim: last dimension.
 
     >>> import ndgrad
     >>> ndgrad.nn.Flatten()(ndgrad.ones(2, 3, 4)).shape
@@ -27,6 +31,11 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
+        """Flatten the input.
+
+        Args:
+            input: tensor of any shape.
+        """
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -35,6 +44,10 @@ class Flatten(Module):
 
 class Unflatten(Module):
     """Split one dimension into several.
+
+    Args:
+        dim: dimension to split.
+        unflattened_size: new sizes, whose product is the old size. One of them may be -1.
 
     >>> import ndgrad
     >>> ndgrad.nn.Unflatten(1, (3, 4))(ndgrad.ones(2, 12)).shape
@@ -57,6 +70,11 @@ class Unflatten(Module):
         self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
+        """Split the dimension.
+
+        Args:
+            input: tensor with a size at `dim` that fits.
+        """
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

@@ -14,7 +14,13 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Unfold(Module):
-    """Extract all patches of images (N, C, H, W) as columns (N, C * taps, positions).
+    """Return all patches of images as columns.
+
+    Args:
+        kernel_size: size of a patch, one number or one per axis.
+        dilation: distance of the elements of a patch, one number or one per axis.
+        padding: number of zeros around the image, one number or one per axis.
+        stride: step between patches, one number or one per axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.Unfold(2)(ndgrad.ones(1, 3, 4, 4)).shape
@@ -29,6 +35,14 @@ class Unfold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the patches.
+
+        Args:
+            input: images of shape (N, C, H, W), or (C, H, W) for one sample.
+
+        Returns:
+            A tensor of shape (N, C * elements of a patch, patches).
+        """
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
@@ -36,7 +50,14 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Add patches up into images: the transpose of Unfold.
+    """Add patches up into images: the transpose of `Unfold`.
+
+    Args:
+        output_size: size (H, W) of the images.
+        kernel_size: size of a patch, one number or one per axis.
+        dilation: distance of the elements of a patch, one number or one per axis.
+        padding: number of zeros around the image, one number or one per axis.
+        stride: step between patches, one number or one per axis.
 
     >>> import ndgrad
     >>> ndgrad.nn.Fold((2, 3), 2)(ndgrad.ones(4, 2))
@@ -55,6 +76,14 @@ class Fold(Module):
         self.stride = stride
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the images.
+
+        Args:
+            input: columns of shape (N, C * elements of a patch, patches), or without N for one sample.
+
+        Returns:
+            A tensor of shape (N, C, H, W).
+        """
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:

@@ -29,6 +29,11 @@ class _InstanceNorm(_NormBase):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         self._check_input_dim(input)
         batched = input.dim() == self._dims[-1]
         channels = input.shape[1 if batched else 0]
@@ -63,7 +68,21 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalise each channel of each sample of (N, C, L) or (C, L).
+    """Normalise each channel of each sample.
+
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the input in the running statistics.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            input.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
+    Shape:
+        input and output (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.InstanceNorm1d(2, eps=0.0)(ndgrad.tensor([[[1.0, 3.0], [10.0, 30.0]]]))
@@ -75,7 +94,21 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalise each channel of each sample of (N, C, H, W) or (C, H, W).
+    """Normalise each channel of each sample.
+
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the input in the running statistics.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            input.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
+    Shape:
+        input and output (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.InstanceNorm2d(3)(ndgrad.ones(2, 3, 4, 4)).shape
@@ -86,7 +119,21 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalise each channel of each sample of (N, C, D, H, W) or (C, D, H, W).
+    """Normalise each channel of each sample.
+
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the input in the running statistics.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            input.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
+    Shape:
+        input and output (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.InstanceNorm3d(3)(ndgrad.ones(2, 3, 4, 4, 4)).shape

@@ -38,6 +38,9 @@ class LazyModuleMixin:
 
     After that call the object is an ordinary module, of `cls_to_become` if that is set.
 
+    Args:
+        *args, **kwargs: arguments of the next base class.
+
     >>> import ndgrad
     >>> layer = ndgrad.nn.LazyLinear(2)
     >>> layer.has_uninitialized_params(), layer(ndgrad.ones(5, 3)).shape, type(layer).__name__
@@ -56,7 +59,11 @@ class LazyModuleMixin:
         self.__dict__["_waiting"] = handle.id
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Create the parameters with shapes from the arguments of the first call; subclasses define it."""
+        """Create the parameters with the shapes that the first call needs; subclasses define it.
+
+        Args:
+            *args, **kwargs: arguments of the first call.
+        """
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}. [nd-define]")
 
     def has_uninitialized_params(self: Any) -> bool:
@@ -82,7 +89,13 @@ class LazyModuleMixin:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear that infers in_features from its first input.
+    """A `Linear` that infers `in_features` from its first input.
+
+    Args:
+        out_features: number of output features.
+        bias: whether a bias is added.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.LazyLinear(2)
@@ -104,6 +117,11 @@ class LazyLinear(LazyModuleMixin, Linear):
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
+        """Create the parameters for the first input.
+
+        Args:
+            input: tensor of shape (..., in_features).
+        """
         self.in_features = input.shape[-1]
         if self.has_uninitialized_params():
             as_lazy(self.weight).materialize((self.out_features, self.in_features))
@@ -154,7 +172,20 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """A Conv1d that infers in_channels from its first input.
+    """A `Conv1d` that infers `in_channels` from its first input.
+
+    Args:
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel.
+        stride: step of the kernel.
+        padding: size of the padding at both ends; or `"valid"` for none, or `"same"` to keep the size, which needs a
+            stride of 1.
+        dilation: distance of the taps of the kernel.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        padding_mode: content of the padding: `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConv1d(8, 3)(ndgrad.zeros(2, 3, 4)).shape
@@ -165,7 +196,20 @@ class LazyConv1d(_LazyConv, Conv1d):
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """A Conv2d that infers in_channels from its first input.
+    """A `Conv2d` that infers `in_channels` from its first input.
+
+    Args:
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: step of the kernel, one number or one per axis.
+        padding: size of the padding at both ends, one number or one per axis; or `"valid"` for none, or `"same"` to
+            keep the size, which needs a stride of 1.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        padding_mode: content of the padding: `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConv2d(8, 3)(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -176,7 +220,20 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """A Conv3d that infers in_channels from its first input.
+    """A `Conv3d` that infers `in_channels` from its first input.
+
+    Args:
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: step of the kernel, one number or one per axis.
+        padding: size of the padding at both ends, one number or one per axis; or `"valid"` for none, or `"same"` to
+            keep the size, which needs a stride of 1.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        padding_mode: content of the padding: `"zeros"`, `"reflect"`, `"replicate"` or `"circular"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConv3d(8, 3)(ndgrad.zeros(2, 3, 4, 4, 4)).shape
@@ -187,7 +244,20 @@ class LazyConv3d(_LazyConv, Conv3d):
 
 
 class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
-    """A ConvTranspose1d that infers in_channels from its first input.
+    """A `ConvTranspose1d` that infers `in_channels` from its first input.
+
+    Args:
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel.
+        stride: distance of the outputs of neighbouring elements.
+        padding: number of outputs that are cut off at both ends.
+        output_padding: size that is added at the end, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        dilation: distance of the taps of the kernel.
+        padding_mode: must be `"zeros"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConvTranspose1d(3, 2)(ndgrad.zeros(2, 8, 4)).shape
@@ -198,7 +268,20 @@ class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
 
 
 class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
-    """A ConvTranspose2d that infers in_channels from its first input.
+    """A `ConvTranspose2d` that infers `in_channels` from its first input.
+
+    Args:
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: distance of the outputs of neighbouring elements, one number or one per axis.
+        padding: number of outputs that are cut off at both ends, one number or one per axis.
+        output_padding: size that is added at the end, one number or one per axis, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        padding_mode: must be `"zeros"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConvTranspose2d(3, 2)(ndgrad.zeros(2, 8, 4, 4)).shape
@@ -209,7 +292,20 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
 
 
 class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
-    """A ConvTranspose3d that infers in_channels from its first input.
+    """A `ConvTranspose3d` that infers `in_channels` from its first input.
+
+    Args:
+        out_channels: number M of output channels.
+        kernel_size: size of the kernel, one number or one per axis.
+        stride: distance of the outputs of neighbouring elements, one number or one per axis.
+        padding: number of outputs that are cut off at both ends, one number or one per axis.
+        output_padding: size that is added at the end, one number or one per axis, below the stride or the dilation.
+        groups: number of groups of channels that are convolved separately, a divisor of both numbers of channels.
+        bias: whether each output channel has a learned bias.
+        dilation: distance of the taps of the kernel, one number or one per axis.
+        padding_mode: must be `"zeros"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyConvTranspose3d(3, 2)(ndgrad.zeros(2, 8, 4, 4, 4)).shape
@@ -259,7 +355,17 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A BatchNorm1d that infers num_features from its first input.
+    """A `BatchNorm1d` that infers `num_features` from its first input.
+
+    Args:
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyBatchNorm1d()(ndgrad.zeros(2, 3, 4)).shape
@@ -270,7 +376,17 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A BatchNorm2d that infers num_features from its first input.
+    """A `BatchNorm2d` that infers `num_features` from its first input.
+
+    Args:
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyBatchNorm2d()(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -281,7 +397,17 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A BatchNorm3d that infers num_features from its first input.
+    """A `BatchNorm3d` that infers `num_features` from its first input.
+
+    Args:
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyBatchNorm3d()(ndgrad.zeros(2, 3, 4, 4, 4)).shape
@@ -292,7 +418,17 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
-    """An InstanceNorm1d that infers num_features from its first input.
+    """An `InstanceNorm1d` that infers `num_features` from its first input.
+
+    Args:
+        eps: number added to the variance.
+        momentum: weight of the input in the running statistics.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            input.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyInstanceNorm1d()(ndgrad.zeros(2, 3, 4)).shape
@@ -303,7 +439,17 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
-    """An InstanceNorm2d that infers num_features from its first input.
+    """An `InstanceNorm2d` that infers `num_features` from its first input.
+
+    Args:
+        eps: number added to the variance.
+        momentum: weight of the input in the running statistics.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            input.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyInstanceNorm2d()(ndgrad.zeros(2, 3, 4, 4)).shape
@@ -314,7 +460,17 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
-    """An InstanceNorm3d that infers num_features from its first input.
+    """An `InstanceNorm3d` that infers `num_features` from its first input.
+
+    Args:
+        eps: number added to the variance.
+        momentum: weight of the input in the running statistics.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            input.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
 
     >>> import ndgrad
     >>> ndgrad.nn.LazyInstanceNorm3d()(ndgrad.zeros(2, 3, 4, 4, 4)).shape

@@ -17,7 +17,12 @@ __all__ = ["Bilinear", "Identity", "Linear"]
 
 
 class Identity(Module):
-    """Return the input. Any constructor arguments are accepted, so that it can replace another module.
+    """Return the input.
+
+    Constructor arguments are accepted, so that it can replace another module.
+
+    Args:
+        *args, **kwargs: arguments of the replaced module; have no effect.
 
     >>> import ndgrad
     >>> ndgrad.nn.Identity(3, 2)(ndgrad.ones(2))
@@ -28,11 +33,26 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the input.
+
+        Args:
+            input: value of any type.
+        """
         return input
 
 
 class Linear(Module):
-    """x W^T + b, with W of shape (out_features, in_features).
+    """Apply an affine map to the last dimension: `x @ weight.T + bias`.
+
+    Args:
+        in_features: number of input features.
+        out_features: number of output features.
+        bias: whether a bias is added.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
+    Shape:
+        input (..., in_features), output (..., out_features), weight (out_features, in_features).
 
     >>> import ndgrad
     >>> ndgrad.nn.Linear(3, 2)(ndgrad.ones(5, 3)).shape
@@ -65,6 +85,11 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Apply the map.
+
+        Args:
+            input: tensor of shape (..., in_features).
+        """
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -74,6 +99,13 @@ class Linear(Module):
 class NonDynamicallyQuantizableLinear(Linear):
     """The output layer of attention: a `Linear` with its own name, by which torch's tools recognise it.
 
+    Args:
+        in_features: number of input features.
+        out_features: number of output features.
+        bias: whether a bias is added.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
     >>> import ndgrad
     >>> ndgrad.nn.MultiheadAttention(4, 2).out_proj
     NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)
@@ -81,7 +113,15 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """x1^T A x2 + b, with one matrix A per output.
+    """Apply bilinear forms: `x1 @ weight[k] @ x2 + bias[k]` for each output k.
+
+    Args:
+        in1_features: number of features of the first input.
+        in2_features: number of features of the second input.
+        out_features: number of outputs.
+        bias: whether a bias is added.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.Bilinear(3, 4, 2)(ndgrad.ones(5, 3), ndgrad.ones(5, 4)).shape
@@ -121,6 +161,15 @@ class Bilinear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Return the values of the forms.
+
+        Args:
+            input1: tensor of shape (..., in1_features).
+            input2: tensor of shape (..., in2_features), with the same leading dimensions.
+
+        Returns:
+            A tensor of shape (..., out_features).
+        """
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:

@@ -15,6 +15,13 @@ __all__ = ["LinearCrossEntropyOptions"]
 class LinearCrossEntropyOptions:
     """torch's options for computing scores in pieces. They are accepted; ndgrad computes scores whole.
 
+    Args:
+        allow_retain_graph: has no effect, like all options.
+        batch_chunk_size: has no effect.
+        chunking_method: has no effect.
+        acc_policy: has no effect.
+        acc_dtype: has no effect.
+
     >>> import ndgrad
     >>> loss = ndgrad.nn.LinearCrossEntropyLoss(4, 3, options=ndgrad.nn.LinearCrossEntropyOptions())
     >>> loss(ndgrad.ones(2, 4), ndgrad.tensor([0, 2])).shape

@@ -52,7 +52,13 @@ class _WeightedLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """The negative log-probability of the target class, from log-probabilities (N, C, ...).
+    """Negative log-probability of the target class.
+
+    Args:
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the targets.
+        ignore_index: target of samples that do not count.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.NLLLoss()(ndgrad.tensor([[0.25, 0.75]]).log(), ndgrad.tensor([1]))
@@ -71,11 +77,23 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: log-probabilities of shape (N, C, ...), or (C,) for one sample.
+            target: classes of shape (N, ...), or ().
+        """
         return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class NLLLoss2d(NLLLoss):
     """torch's deprecated name of NLLLoss for images.
+
+    Args:
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the targets.
+        ignore_index: target of samples that do not count.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.NLLLoss2d()(ndgrad.zeros(1, 2, 1, 1), ndgrad.tensor([[[1]]]))
@@ -84,7 +102,17 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """The cross entropy of softmax(scores) with targets: class numbers, or probabilities.
+    """Cross entropy of the softmax of scores with target classes or probabilities.
+
+    For a target class c the loss is `-weight[c] * log_softmax(input)[c]`.
+
+    Args:
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the target classes, or for
+            probabilities by the number of samples.
+        ignore_index: target of samples that do not count.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
+        label_smoothing: share of the target that goes equally to all classes, in [0, 1].
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.CrossEntropyLoss()
@@ -106,6 +134,12 @@ class CrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: scores of shape (N, C, ...), or (C,) for one sample.
+            target: classes of shape (N, ...), or probabilities of the shape of `input`.
+        """
         return F.cross_entropy(
             input,
             target,
@@ -117,7 +151,13 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class CTCLoss(_Loss):
-    """The loss of sequences without alignment: see `nn.functional.ctc_loss`.
+    """Negative log-probability of sequences of classes, summed over all alignments (CTC).
+
+    Args:
+        blank: class that separates labels and is not part of a target.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`. The mean divides each loss by the length of
+            its target first.
+        zero_infinity: whether the loss is zero if an input is too short for its target. Otherwise it is infinite.
 
     >>> import ndgrad
     >>> log_probs = ndgrad.full((2, 1, 3), 1 / 3).log()
@@ -138,6 +178,14 @@ class CTCLoss(_Loss):
         input_lengths: Tensor | Sequence[int],
         target_lengths: Tensor | Sequence[int],
     ) -> Tensor:
+        """Return the loss.
+
+        Args:
+            log_probs: logarithms of probabilities of shape (T, N, C), or (T, C) for one sample.
+            targets: classes of shape (N, S), or one vector with all sequences concatenated.
+            input_lengths: lengths of the inputs, at most T, one per sample.
+            target_lengths: lengths of the targets, one per sample.
+        """
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )
@@ -145,6 +193,23 @@ class CTCLoss(_Loss):
 
 class LinearCrossEntropyLoss(Module):
     """A linear layer and the cross entropy of its result.
+
+    Args:
+        in_features: number of features of a sample.
+        num_classes: number of classes.
+        out_features: must be empty; classes along several dimensions are not supported.
+        bias: whether the linear layer has a bias.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
+        weight: factors of the classes, of shape (C,). The mean divides by the factors of the target classes, or for
+            probabilities by the number of samples.
+        ignore_index: target of samples that do not count. The default is -100.
+        label_smoothing: share of the target that goes equally to all classes, in [0, 1].
+        options: torch's hints for accelerators; have no effect here.
+
+    Raises:
+        NotImplementedError: if `out_features` is not empty.
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.LinearCrossEntropyLoss(4, 3)
@@ -186,6 +251,12 @@ class LinearCrossEntropyLoss(Module):
         self.linear = Linear(in_features, num_classes, bias, device, dtype)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: tensor of shape (N, in_features).
+            target: classes of shape (N,), or probabilities of shape (N, num_classes).
+        """
         return F.linear_cross_entropy(
             input,
             self.linear.weight,
@@ -207,7 +278,14 @@ class LinearCrossEntropyLoss(Module):
 
 
 class BCELoss(_WeightedLoss):
-    """The binary cross entropy of probabilities with targets between 0 and 1.
+    """Binary cross entropy of probabilities with targets between 0 and 1.
+
+    The loss is `-(y * log(x) + (1 - y) * log(1 - x))`, with logarithms bounded below by -100.
+
+    Args:
+        weight: factors of the losses, which broadcast against them.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.BCELoss()(ndgrad.tensor([0.5]), ndgrad.tensor([1.0]))
@@ -215,11 +293,23 @@ class BCELoss(_WeightedLoss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: probabilities of any shape.
+            target: targets between 0 and 1, of the same shape.
+        """
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of the sigmoid of the input, computed without overflow.
+    """Binary cross entropy of the sigmoid of scores, computed without overflow.
+
+    Args:
+        weight: factors of the losses, which broadcast against them.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        pos_weight: factors of the loss of positive targets, which broadcast against the input.
 
     >>> import ndgrad
     >>> ndgrad.nn.BCEWithLogitsLoss()(ndgrad.tensor([0.0]), ndgrad.tensor([1.0]))
@@ -242,13 +332,23 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: scores of any shape.
+            target: targets between 0 and 1, of the same shape.
+        """
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target input)), with targets 1 and -1.
+    """Logistic loss log(1 + exp(-target * input)).
+
+    Args:
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.SoftMarginLoss()(ndgrad.tensor([2.0]), ndgrad.tensor([-1.0]))
@@ -256,11 +356,22 @@ class SoftMarginLoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: scores of any shape.
+            target: targets 1 and -1, of the same shape.
+        """
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over classes of BCEWithLogitsLoss.
+    """Mean over classes of binary cross entropies of the sigmoid of scores.
+
+    Args:
+        weight: factors of the classes, of shape (C,).
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.MultiLabelSoftMarginLoss()(ndgrad.tensor([[2.0, -2.0]]), ndgrad.tensor([[1.0, 0.0]]))
@@ -268,11 +379,21 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: scores of shape (N, C), or (C,).
+            target: targets 0 and 1, of the same shape.
+        """
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The sum over pairs of a target and another class of max(0, 1 - difference of their scores), per class.
+    """Sum of max(0, 1 - (target's score - other's score)) / C over pairs of a target and another class.
+
+    Args:
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.MultiLabelMarginLoss()(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([[0, -1]]))
@@ -280,11 +401,24 @@ class MultiLabelMarginLoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: scores of shape (N, C), or (C,).
+            target: classes of the same shape, up to the first -1 of each row.
+        """
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The mean over other classes of max(0, margin - score of the target + their score)^p.
+    """Mean over classes of max(0, margin - score of the target + other score)^p.
+
+    Args:
+        p: exponent, 1 or 2.
+        margin: distance that the target's score should keep.
+        weight: factors of the classes, of shape (C,).
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.MultiMarginLoss()(ndgrad.tensor([[1.0, 0.5]]), ndgrad.tensor([0]))
@@ -311,13 +445,27 @@ class MultiMarginLoss(_WeightedLoss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: scores of shape (N, C), or (C,).
+            target: classes of shape (N,), or ().
+        """
         return F.multi_margin_loss(
             input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
         )
 
 
 class KLDivLoss(_Loss):
-    """The divergence of log-probabilities `input` from probabilities (or log-probabilities) `target`.
+    """Kullback-Leibler divergence of a predicted distribution from a target.
+
+    Its terms are `target * (log(target) - input)` for log-probabilities `input`.
+
+    Args:
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one term per element, `"mean"` over all elements, `"sum"`, or `"batchmean"`, the sum
+            divided by the first size. The divergence is `"batchmean"`.
+        log_target: whether targets are logarithms.
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.KLDivLoss(reduction="batchmean")
@@ -336,6 +484,12 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: log-probabilities.
+            target: probabilities, or log-probabilities with `log_target`, of the same shape.
+        """
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -343,7 +497,11 @@ class KLDivLoss(_Loss):
 
 
 class MSELoss(_Loss):
-    """The squared difference.
+    """Squared difference `(input - target) ** 2`, reduced to its mean by default.
+
+    Args:
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.MSELoss()(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
@@ -351,11 +509,21 @@ class MSELoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: predictions of any shape.
+            target: targets of the same shape.
+        """
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
-    """The absolute difference.
+    """Absolute difference, reduced to its mean by default.
+
+    Args:
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.L1Loss()(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 4.0]))
@@ -363,11 +531,24 @@ class L1Loss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: predictions of any shape.
+            target: targets of the same shape.
+        """
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """The absolute difference minus beta / 2; below beta, a parabola that continues it smoothly.
+    """Absolute difference, with a parabola near 0.
+
+    For a difference d the loss is `d ** 2 / (2 * beta)` if |d| < beta, and `|d| - beta / 2` otherwise.
+
+    Args:
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        beta: half the width of the parabola, at least 0. With 0 the loss is `L1Loss`.
 
     >>> import ndgrad
     >>> ndgrad.nn.SmoothL1Loss(reduction="none")(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2))
@@ -381,11 +562,24 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: predictions of any shape.
+            target: targets of the same shape.
+        """
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
-    """Half the squared difference, and a line beyond delta; equal to delta times SmoothL1Loss.
+    """Half the squared difference, with lines for large differences.
+
+    For a difference d the loss is `d ** 2 / 2` if |d| < delta, and `delta * (|d| - delta / 2)` otherwise: delta times
+    `SmoothL1Loss`.
+
+    Args:
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
+        delta: difference from which the loss is a line of this slope, above 0.
 
     >>> import ndgrad
     >>> ndgrad.nn.HuberLoss("none", delta=2.0)(ndgrad.tensor([0.5, 3.0]), ndgrad.zeros(2))
@@ -397,11 +591,26 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: predictions of any shape.
+            target: targets of the same shape.
+        """
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log-likelihood of counts under Poisson distributions with the input as (log of the) mean.
+    """Negative log-likelihood of counts under Poisson distributions.
+
+    The loss is `exp(input) - target * input`, without the constant log(target!).
+
+    Args:
+        log_input: whether inputs are logarithms of the means. Otherwise they are the means.
+        full: whether Stirling's approximation of log(target!) is added for targets above 1.
+        size_average, reduce: old forms of `reduction`.
+        eps: number added to the means before their logarithm, without `log_input`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.PoissonNLLLoss()(ndgrad.tensor([0.0]), ndgrad.tensor([3.0]))
@@ -423,13 +632,26 @@ class PoissonNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            log_input: logarithms of the means, or the means, by the setting of this name.
+            target: counts of the same shape.
+        """
         return F.poisson_nll_loss(
             log_input, target, log_input=self.log_input, full=self.full, eps=self.eps, reduction=self.reduction
         )
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log-likelihood of targets under normal distributions of mean `input` and variance `var`.
+    """Negative log-likelihood of targets under normal distributions.
+
+    The loss is `(log(v) + (input - target) ** 2 / v) / 2` with `v = max(var, eps)`.
+
+    Args:
+        full: whether the constant log(2 pi) / 2 is added.
+        eps: smallest variance.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.GaussianNLLLoss()(ndgrad.tensor([1.0]), ndgrad.tensor([3.0]), ndgrad.tensor([4.0]))
@@ -442,6 +664,14 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: means.
+            target: observations, of the same shape.
+            var: variances of the same shape, of this shape without the last dimension, or with one size that is 1
+                instead.
+        """
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
@@ -449,7 +679,12 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input (a distance) for targets of 1, max(0, margin - input) for targets of -1.
+    """Input for targets of 1, and max(0, margin - input) for targets of -1.
+
+    Args:
+        margin: distance from which different pairs cost nothing.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> ndgrad.nn.HingeEmbeddingLoss(reduction="none")(ndgrad.tensor([0.25, 0.25]), ndgrad.tensor([1, -1]))
@@ -463,11 +698,22 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input: distances of any shape.
+            target: 1 for similar pairs and -1 for different ones, of the same shape.
+        """
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos for targets of 1, max(0, cos - margin) for targets of -1.
+    """1 - cos for targets of 1, and max(0, cos - margin) for targets of -1.
+
+    Args:
+        margin: cosine up to which different pairs cost nothing.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([[1.0, 1.0]]), ndgrad.tensor([[1.0, 0.0]])
@@ -482,11 +728,22 @@ class CosineEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input1, input2: vectors of shape (N, D), or (D,).
+            target: 1 for similar pairs and -1 for different ones, of shape (N,), or ().
+        """
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class MarginRankingLoss(_Loss):
-    """max(0, margin - target (input1 - input2)), with targets 1 and -1.
+    """Ranking loss max(0, margin - target * (input1 - input2)).
+
+    Args:
+        margin: difference that is demanded.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per element, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> x, y = ndgrad.tensor([2.0, 2.0]), ndgrad.tensor([1.0, 3.0])
@@ -501,6 +758,12 @@ class MarginRankingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            input1, input2: scores of the same number of dimensions.
+            target: 1 if `input1` should be larger, -1 if `input2` should be.
+        """
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -510,7 +773,15 @@ def _check_margin(name: str, margin: float) -> None:
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, margin + distance to the positive - distance to the negative).
+    """Triplet loss max(0, margin + distance to the positive - distance to the negative).
+
+    Args:
+        margin: difference of distances that is demanded, above 0.
+        p: order of the norm.
+        eps: number added to each difference of vectors.
+        swap: whether the distance from positive to negative is used for the second one if it is smaller.
+        size_average, reduce: old forms of `reduction`.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> anchor, near, far = ndgrad.zeros(1, 2), ndgrad.tensor([[0.0, 1.0]]), ndgrad.tensor([[3.0, 4.0]])
@@ -536,6 +807,12 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            anchor, positive, negative: vectors of shape (N, D), or (D,). The anchor should be nearer to the positive
+                than to the negative.
+        """
         return F.triplet_margin_loss(
             anchor,
             positive,
@@ -549,7 +826,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with another distance: a function of two tensors, or a module.
+    """Triplet loss of any distance.
+
+    Args:
+        distance_function: function or module of two tensors. The default is `PairwiseDistance()`.
+        margin: difference of distances that is demanded, above 0.
+        swap: whether the distance from positive to negative is used for the second one if it is smaller.
+        reduction: `"none"` for one loss per sample, `"mean"` or `"sum"`.
 
     >>> import ndgrad
     >>> loss = ndgrad.nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(-1), margin=9.0)
@@ -572,6 +855,12 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Return the loss.
+
+        Args:
+            anchor, positive, negative: vectors of shape (N, D), or (D,). The anchor should be nearer to the positive
+                than to the negative.
+        """
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,

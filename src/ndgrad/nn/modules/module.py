@@ -51,6 +51,9 @@ _EXTRA_STATE_KEY_SUFFIX = EXTRA
 class Module(Hooked, Stateful, Registry):
     """A function with parameters. A subclass creates its parts in `__init__` and computes in `forward`.
 
+    Args:
+        *args, **kwargs: must be empty, unless `call_super_init` is set. They then go to the next base class.
+
     >>> import ndgrad
     >>> from ndgrad import nn
     >>> class Network(nn.Module):
@@ -108,7 +111,11 @@ class Module(Hooked, Stateful, Registry):
     else:
 
         def forward(self, *input: Any) -> Any:
-            """Compute the result of the module; subclasses define it."""
+            """Compute the result of the module; subclasses define it.
+
+            Args:
+                *input: arguments of a call.
+            """
             raise NotImplementedError(
                 f'Module [{type(self).__name__}] is missing the required "forward" function. Define it in the class. '
                 "[nd-define]"
@@ -126,9 +133,12 @@ class Module(Hooked, Stateful, Registry):
         return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile calls of this module in place, hooks included; arguments are those of `ndgrad.compile`.
+        """Compile calls of this module in place, hooks included.
 
         A copy of the module, or one that is loaded from a file, is not compiled.
+
+        Args:
+            *args, **kwargs: arguments of `ndgrad.compile` after the function.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.ReLU()
@@ -145,8 +155,15 @@ class Module(Hooked, Stateful, Registry):
     # ----- modes -----
 
     def train(self, mode: bool = True) -> Self:
-        """Switch this module and all below it to training (dropout drops, batch norm learns), or,
-        with False, to evaluation.
+        """Switch this module and all below it to training or to evaluation.
+
+        In training dropout drops elements, and batch normalisation uses and records statistics of the batch.
+
+        Args:
+            mode: True for training, False for evaluation.
+
+        Returns:
+            This module.
 
         >>> import ndgrad
         >>> ndgrad.nn.Dropout(0.5).train(False)(ndgrad.ones(2))
@@ -171,6 +188,12 @@ class Module(Hooked, Stateful, Registry):
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether the parameters require gradients.
 
+        Args:
+            requires_grad: whether autograd records operations on the parameters.
+
+        Returns:
+            This module.
+
         >>> import ndgrad
         >>> ndgrad.nn.Linear(2, 1).requires_grad_(False).weight.requires_grad
         False
@@ -181,6 +204,9 @@ class Module(Hooked, Stateful, Registry):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients of all parameters: set them to None, or to zeros in place.
+
+        Args:
+            set_to_none: whether `grad` becomes None. False writes zeros into the present gradients.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.Linear(2, 1)
@@ -201,7 +227,13 @@ class Module(Hooked, Stateful, Registry):
                     p.grad.zero_()
 
     def apply(self, fn: Callable[[Module], object]) -> Self:
-        """Call `fn` with every submodule and then with this module: used to initialise weights.
+        """Call a function with every submodule and then with this module, for example to initialise weights.
+
+        Args:
+            fn: function of a module. Its result is ignored.
+
+        Returns:
+            This module.
 
         >>> import ndgrad
         >>> _ = ndgrad.nn.Sequential(ndgrad.nn.ReLU()).apply(lambda module: print(type(module).__name__))
@@ -243,9 +275,17 @@ class Module(Hooked, Stateful, Registry):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move and convert parameters and buffers, in place: to(dtype), to(device), to(device, dtype), to(tensor).
+        """Move and convert parameters and buffers, in place.
 
-        A dtype must be floating point or complex, and integer buffers keep theirs.
+        Forms of the call are `to(dtype)`, `to(device)`, `to(device, dtype)` and `to(tensor)`. Integer buffers keep
+        their dtype.
+
+        Args:
+            *args, **kwargs: a floating or complex dtype, a device, or a tensor that has both; `non_blocking` for copies
+                that do not wait; `memory_format` for tensors of 4 or 5 dimensions.
+
+        Returns:
+            This module.
 
         >>> import ndgrad
         >>> ndgrad.nn.Linear(2, 1).to(ndgrad.float64).weight.dtype
@@ -277,7 +317,14 @@ class Module(Hooked, Stateful, Registry):
         return self._apply(convert)
 
     def type(self, dst_type: Dtype) -> Self:
-        """Convert all parameters and buffers, integer ones too."""
+        """Convert all parameters and buffers, integer ones too.
+
+        Args:
+            dst_type: new dtype.
+
+        Returns:
+            This module.
+        """
         return self._apply(lambda t: cast("Tensor", t.type(dst_type)))
 
     def _to_float(self, dtype: dtypes.dtype) -> Self:
@@ -304,11 +351,26 @@ class Module(Hooked, Stateful, Registry):
         return self._apply(lambda t: t.cpu())
 
     def cuda(self, device: Device = None) -> Self:
-        """Move all parameters and buffers to a GPU."""
+        """Move all parameters and buffers to a GPU.
+
+        Args:
+            device: number of the GPU. The default is the current one.
+
+        Returns:
+            This module.
+        """
         return self._apply(lambda t: t.cuda(device))
 
     def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
-        """Give all parameters and buffers memory on a device, without values."""
+        """Give all parameters and buffers memory on a device, without values.
+
+        Args:
+            device: new device.
+            recurse: whether submodules are included.
+
+        Returns:
+            This module.
+        """
         return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
     # ----- text -----

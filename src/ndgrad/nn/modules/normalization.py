@@ -40,7 +40,17 @@ class _Scaled(Module):
 
 
 class LayerNorm(_Scaled):
-    """Normalise to mean 0 and variance 1 over the last dimensions, then scale and shift.
+    """Normalise the last dimensions to mean 0 and variance 1, then scale and shift.
+
+    The result is `(x - mean) / sqrt(var + eps) * weight + bias`.
+
+    Args:
+        normalized_shape: sizes of the dimensions that are normalised together.
+        eps: number added to the variance.
+        elementwise_affine: whether there is a learned scale, and a shift if `bias` is True.
+        bias: whether there is a learned shift.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.LayerNorm(2, eps=0.0)(ndgrad.tensor([[1.0, 3.0]])).detach()
@@ -63,6 +73,11 @@ class LayerNorm(_Scaled):
         self._make(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            input: tensor of shape (..., *normalized_shape).
+        """
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -71,7 +86,16 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(_Scaled):
-    """Normalise to mean square 1 over the last dimensions, then scale.
+    """Normalise the last dimensions to mean square 1, then scale.
+
+    The result is `x / sqrt(mean(x * x) + eps) * weight`.
+
+    Args:
+        normalized_shape: sizes of the dimensions that are normalised together.
+        eps: number added to the mean square. The default is the machine epsilon of the input's dtype.
+        elementwise_affine: whether there is a learned scale.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.RMSNorm(2)(ndgrad.tensor([[1.0, 7.0]])).detach()
@@ -93,6 +117,11 @@ class RMSNorm(_Scaled):
         self._make(self.normalized_shape, device, dtype, weight=elementwise_affine)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            x: tensor of shape (..., *normalized_shape).
+        """
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -101,6 +130,15 @@ class RMSNorm(_Scaled):
 
 class GroupNorm(_Scaled):
     """Normalise groups of channels to mean 0 and variance 1, then scale and shift per channel.
+
+    Args:
+        num_groups: number of groups, a divisor of `num_channels`.
+        num_channels: number C of channels.
+        eps: number added to the variance.
+        affine: whether each channel has a learned scale, and a shift if `bias` is True.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether each channel has a learned shift.
 
     >>> import ndgrad
     >>> ndgrad.nn.GroupNorm(2, 4, eps=0.0)(ndgrad.tensor([[1.0, 3.0, 10.0, 30.0]])).detach()
@@ -130,6 +168,11 @@ class GroupNorm(_Scaled):
         self._make((num_channels,), device, dtype, weight=affine, bias=affine and bias)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            input: tensor of shape (N, C, ...).
+        """
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -140,7 +183,15 @@ class GroupNorm(_Scaled):
 
 
 class LocalResponseNorm(Module):
-    """input / (k + alpha mean of squares over `size` neighbouring channels)^beta.
+    """Divide elements by a power of the mean of squares over neighbouring channels.
+
+    The result is `x / (k + alpha * mean(x ** 2)) ** beta`.
+
+    Args:
+        size: number of channels in a mean.
+        alpha: factor of the mean.
+        beta: exponent.
+        k: number added to the mean.
 
     >>> import ndgrad
     >>> ndgrad.nn.LocalResponseNorm(2, alpha=1.0)(ndgrad.tensor([[[1.0], [2.0]]]))
@@ -156,6 +207,11 @@ class LocalResponseNorm(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            input: tensor of shape (N, C, L, ...).
+        """
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
@@ -167,6 +223,12 @@ class CrossMapLRN2d(Module):
 
     The result is x / (k + alpha / size * s)^beta, where s is the sum of squares over the channels less than (size + 1)
     // 2 away. As in torch, the first channel never leaves the sum; `LocalResponseNorm` differs in this.
+
+    Args:
+        size: number of channels in a mean.
+        alpha: factor of the mean.
+        beta: exponent.
+        k: number added to the mean.
 
     >>> import ndgrad
     >>> ndgrad.nn.CrossMapLRN2d(1, alpha=3.0, beta=0.5)(ndgrad.ones(1, 1, 1, 1)).item()
@@ -181,6 +243,11 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
+        """Normalise the input.
+
+        Args:
+            input: tensor of shape (N, C, H, W).
+        """
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead. [nd-ndim]")
         batch, channels = input.shape[:2]

@@ -27,6 +27,11 @@ class _Pad(Module):
         self.padding = repeat_per_axis(padding, 2 * self._axes)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Pad the input.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         if self._mode == "circular" and input.dim() not in (self._axes + 1, self._axes + 2):
             raise ValueError(
                 f"expected {self._axes + 1}D or {self._axes + 2}D input (got {input.dim()}D input "
@@ -44,6 +49,11 @@ class _ConstantPadNd(_Pad):
         self.value = value
 
     def forward(self, input: Tensor) -> Tensor:
+        """Pad the input.
+
+        Args:
+            input: tensor of any shape with enough dimensions.
+        """
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -51,7 +61,11 @@ class _ConstantPadNd(_Pad):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """`value` around the last dimension: padding (left, right) or one number.
+    """Pad the last dimension with a constant.
+
+    Args:
+        padding: numbers of elements (left, right), or one number for all. Negative numbers crop.
+        value: constant of the padding.
 
     >>> import ndgrad
     >>> ndgrad.nn.ConstantPad1d((1, 0), 7.0)(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -62,7 +76,11 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """`value` around the last two dimensions: padding (left, right, top, bottom) or one number.
+    """Pad the last two dimensions with a constant.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom), or one number for all. Negative numbers crop.
+        value: constant of the padding.
 
     >>> import ndgrad
     >>> ndgrad.nn.ConstantPad2d((1, 0, 0, 0), 7.0)(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -73,7 +91,12 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """`value` around the last three dimensions: padding (left, right, top, bottom, front, back) or one number.
+    """Pad the last three dimensions with a constant.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom, front, back), or one number for all. Negative numbers
+            crop.
+        value: constant of the padding.
 
     >>> import ndgrad
     >>> ndgrad.nn.ConstantPad3d(1, 7.0)(ndgrad.ones(1, 2, 2, 2)).shape
@@ -92,7 +115,10 @@ class _ZeroPadNd(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPadNd):
-    """Zeros around the last dimension: see `ConstantPad1d`.
+    """Pad the last dimension with zeros.
+
+    Args:
+        padding: numbers of elements (left, right), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ZeroPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -103,7 +129,10 @@ class ZeroPad1d(_ZeroPadNd):
 
 
 class ZeroPad2d(_ZeroPadNd):
-    """Zeros around the last two dimensions: see `ConstantPad2d`.
+    """Pad the last two dimensions with zeros.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ZeroPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -114,7 +143,11 @@ class ZeroPad2d(_ZeroPadNd):
 
 
 class ZeroPad3d(_ZeroPadNd):
-    """Zeros around the last three dimensions: see `ConstantPad3d`.
+    """Pad the last three dimensions with zeros.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom, front, back), or one number for all. Negative numbers
+            crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ZeroPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
@@ -125,7 +158,10 @@ class ZeroPad3d(_ZeroPadNd):
 
 
 class ReflectionPad1d(_Pad):
-    """Mirror the input at the borders of the last dimension, without repeating the border.
+    """Pad the last dimension with the mirrored input, without repeating the border.
+
+    Args:
+        padding: numbers of elements (left, right), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReflectionPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -136,7 +172,10 @@ class ReflectionPad1d(_Pad):
 
 
 class ReflectionPad2d(_Pad):
-    """Mirror the input at the borders of the last two dimensions, without repeating the border.
+    """Pad the last two dimensions with the mirrored input, without repeating the border.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReflectionPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -147,7 +186,11 @@ class ReflectionPad2d(_Pad):
 
 
 class ReflectionPad3d(_Pad):
-    """Mirror the input at the borders of the last three dimensions, without repeating the border.
+    """Pad the last three dimensions with the mirrored input, without repeating the border.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom, front, back), or one number for all. Negative numbers
+            crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReflectionPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
@@ -158,7 +201,10 @@ class ReflectionPad3d(_Pad):
 
 
 class ReplicationPad1d(_Pad):
-    """Repeat the border elements of the last dimension outwards.
+    """Pad the last dimension with the elements at the border.
+
+    Args:
+        padding: numbers of elements (left, right), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReplicationPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -169,7 +215,10 @@ class ReplicationPad1d(_Pad):
 
 
 class ReplicationPad2d(_Pad):
-    """Repeat the border elements of the last two dimensions outwards.
+    """Pad the last two dimensions with the elements at the border.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReplicationPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -180,7 +229,11 @@ class ReplicationPad2d(_Pad):
 
 
 class ReplicationPad3d(_Pad):
-    """Repeat the border elements of the last three dimensions outwards.
+    """Pad the last three dimensions with the elements at the border.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom, front, back), or one number for all. Negative numbers
+            crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.ReplicationPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape
@@ -191,7 +244,10 @@ class ReplicationPad3d(_Pad):
 
 
 class CircularPad1d(_Pad):
-    """Continue the input periodically along the last dimension.
+    """Pad the last dimension with the input continued periodically.
+
+    Args:
+        padding: numbers of elements (left, right), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.CircularPad1d((1, 0))(ndgrad.tensor([[1.0, 2.0, 3.0]]))
@@ -202,7 +258,10 @@ class CircularPad1d(_Pad):
 
 
 class CircularPad2d(_Pad):
-    """Continue the input periodically along the last two dimensions.
+    """Pad the last two dimensions with the input continued periodically.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom), or one number for all. Negative numbers crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.CircularPad2d((1, 0, 0, 0))(ndgrad.tensor([[[1.0, 2.0, 3.0]]]))
@@ -213,7 +272,11 @@ class CircularPad2d(_Pad):
 
 
 class CircularPad3d(_Pad):
-    """Continue the input periodically along the last three dimensions.
+    """Pad the last three dimensions with the input continued periodically.
+
+    Args:
+        padding: numbers of elements (left, right, top, bottom, front, back), or one number for all. Negative numbers
+            crop.
 
     >>> import ndgrad
     >>> ndgrad.nn.CircularPad3d(1)(ndgrad.ones(1, 2, 2, 2)).shape

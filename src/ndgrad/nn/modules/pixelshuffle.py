@@ -14,7 +14,13 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """Turn channels into finer pixels: (C r^2, H, W) becomes (C, H r, W r).
+    """Turn channels into blocks of pixels.
+
+    Args:
+        upscale_factor: size r of a block.
+
+    Shape:
+        input (..., C * r * r, H, W), output (..., C, H * r, W * r).
 
     >>> import ndgrad
     >>> ndgrad.nn.PixelShuffle(2)(ndgrad.arange(4.0).reshape(4, 1, 1))
@@ -27,6 +33,11 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
+        """Rearrange the input.
+
+        Args:
+            input: tensor of shape (..., C * r * r, H, W).
+        """
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -34,7 +45,13 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Turn blocks of pixels into channels: the inverse of PixelShuffle.
+    """Turn blocks of pixels into channels: the inverse of `PixelShuffle`.
+
+    Args:
+        downscale_factor: size r of a block.
+
+    Shape:
+        input (..., C, H * r, W * r), output (..., C * r * r, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.PixelUnshuffle(2)(ndgrad.ones(1, 4, 4)).shape
@@ -46,6 +63,11 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
+        """Rearrange the input.
+
+        Args:
+            input: tensor of shape (..., C, H * r, W * r).
+        """
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:

@@ -54,6 +54,11 @@ class _MaxPoolNd(_Pool):
 
     # A pair with return_indices; declared as the usual case. (Type checkers also accept unpacking a tensor.)
     def forward(self, input: Tensor) -> Tensor:
+        """Return the maxima, or with `return_indices` a pair of maxima and indices.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return type(self)._function(
             input,
             self.kernel_size,
@@ -66,9 +71,18 @@ class _MaxPoolNd(_Pool):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest element of each window of (N, C, L) or (C, L).
+    """Return the largest element of each window.
 
-    With `return_indices` the result is a pair of values and indices.
+    Args:
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, at most half a window.
+        dilation: distance of the elements of a window.
+        return_indices: whether the indices of the maxima are returned too, for `MaxUnpool1d`.
+        ceil_mode: whether windows that start inside and end outside count.
+
+    Shape:
+        input (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.MaxPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -79,9 +93,18 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest element of each window of (N, C, H, W) or (C, H, W).
+    """Return the largest element of each window.
 
-    With `return_indices` the result is a pair of values and indices.
+    Args:
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, one number or one per axis, at most half a window.
+        dilation: distance of the elements of a window, one number or one per axis.
+        return_indices: whether the indices of the maxima are returned too, for `MaxUnpool2d`.
+        ceil_mode: whether windows that start inside and end outside count.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.MaxPool2d(2)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -93,9 +116,18 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of each window of (N, C, D, H, W) or (C, D, H, W).
+    """Return the largest element of each window.
 
-    With `return_indices` the result is a pair of values and indices.
+    Args:
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of elements -inf at both ends, one number or one per axis, at most half a window.
+        dilation: distance of the elements of a window, one number or one per axis.
+        return_indices: whether the indices of the maxima are returned too, for `MaxUnpool3d`.
+        ceil_mode: whether windows that start inside and end outside count.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.MaxPool3d(2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -113,11 +145,27 @@ class _MaxUnpoolNd(_Pool):
         self.padding = repeat_per_axis(padding, self._axes)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """Return zeros with the maxima at their indices.
+
+        Args:
+            input: maxima of shape (N, C, ...), or (C, ...) for one sample.
+            indices: indices of the maxima, of the same shape.
+            output_size: size before the pooling, which several sizes may fit. The default is the size without leftover
+                elements.
+        """
         return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Zeros with the maxima of a pooling, (N, C, L) or (C, L), at their indices.
+    """Return zeros with the maxima of a pooling at their indices.
+
+    Args:
+        kernel_size: size of a window of the pooling.
+        stride: step between windows of the pooling. The default is `kernel_size`.
+        padding: padding of the pooling.
+
+    Shape:
+        input and indices (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.MaxPool1d(2, return_indices=True)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -129,7 +177,15 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Zeros with the maxima of a pooling, (N, C, H, W) or (C, H, W), at their indices.
+    """Return zeros with the maxima of a pooling at their indices.
+
+    Args:
+        kernel_size: size of a window of the pooling, one number or one per axis.
+        stride: step between windows of the pooling, one number or one per axis. The default is `kernel_size`.
+        padding: padding of the pooling, one number or one per axis.
+
+    Shape:
+        input and indices (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.MaxPool2d(2, return_indices=True)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -144,7 +200,15 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Zeros with the maxima of a pooling, (N, C, D, H, W) or (C, D, H, W), at their indices.
+    """Return zeros with the maxima of a pooling at their indices.
+
+    Args:
+        kernel_size: size of a window of the pooling, one number or one per axis.
+        stride: step between windows of the pooling, one number or one per axis. The default is `kernel_size`.
+        padding: padding of the pooling, one number or one per axis.
+
+    Shape:
+        input and indices (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> top, places = ndgrad.nn.MaxPool3d(2, return_indices=True)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -156,7 +220,17 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class AvgPool1d(_Pool):
-    """The mean of each window of (N, C, L) or (C, L).
+    """Return the mean of each window.
+
+    Args:
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        padding: number of zeros at both ends, at most half a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        count_include_pad: whether padding counts in the number of elements.
+
+    Shape:
+        input (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.AvgPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -179,6 +253,11 @@ class AvgPool1d(_Pool):
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the means.
+
+        Args:
+            input: tensor of shape (N, C, L), or (C, L) for one sample.
+        """
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
@@ -201,6 +280,11 @@ class _AvgPoolNd(_Pool):
         self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the means.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return type(self)._function(
             input,
             self.kernel_size,
@@ -213,7 +297,18 @@ class _AvgPoolNd(_Pool):
 
 
 class AvgPool2d(_AvgPoolNd):
-    """The mean of each window of (N, C, H, W) or (C, H, W).
+    """Return the mean of each window.
+
+    Args:
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of zeros at both ends, one number or one per axis, at most half a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        count_include_pad: whether padding counts in the number of elements.
+        divisor_override: number by which sums are divided. The default is the number of elements.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.AvgPool2d(2)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -225,7 +320,18 @@ class AvgPool2d(_AvgPoolNd):
 
 
 class AvgPool3d(_AvgPoolNd):
-    """The mean of each window of (N, C, D, H, W) or (C, D, H, W).
+    """Return the mean of each window.
+
+    Args:
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        padding: number of zeros at both ends, one number or one per axis, at most half a window.
+        ceil_mode: whether windows that start inside and end outside count.
+        count_include_pad: whether padding counts in the number of elements.
+        divisor_override: number by which sums are divided. The default is the number of elements.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.AvgPool3d(2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -248,11 +354,25 @@ class _LPPoolNd(_Pool):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the norms.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return type(self)._function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool1d(_LPPoolNd):
-    """The p-norm of each window of (N, C, L) or (C, L), with p = `norm_type`.
+    """Return the p-norm of each window, `sum(x ** p) ** (1 / p)`.
+
+    Args:
+        norm_type: order p of the norm.
+        kernel_size: size of a window.
+        stride: step between windows. The default is `kernel_size`.
+        ceil_mode: whether windows that start inside and end outside count.
+
+    Shape:
+        input (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.LPPool1d(2, 2)(ndgrad.tensor([[3.0, 4.0, 6.0, 8.0]]))
@@ -263,7 +383,16 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """The p-norm of each window of (N, C, H, W) or (C, H, W), with p = `norm_type`.
+    """Return the p-norm of each window, `sum(x ** p) ** (1 / p)`.
+
+    Args:
+        norm_type: order p of the norm.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        ceil_mode: whether windows that start inside and end outside count.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.LPPool2d(2, 2)(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -275,7 +404,16 @@ class LPPool2d(_LPPoolNd):
 
 
 class LPPool3d(_LPPoolNd):
-    """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W), with p = `norm_type`.
+    """Return the p-norm of each window, `sum(x ** p) ** (1 / p)`.
+
+    Args:
+        norm_type: order p of the norm.
+        kernel_size: size of a window, one number or one per axis.
+        stride: step between windows, one number or one per axis. The default is `kernel_size`.
+        ceil_mode: whether windows that start inside and end outside count.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.LPPool3d(2, 2)(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -297,11 +435,23 @@ class _AdaptiveMaxPoolNd(_Pool):
         self.return_indices = return_indices
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the maxima, or with `return_indices` a pair of maxima and indices.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return type(self)._function(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The maxima of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+    """Return the maxima of a given number of windows along the axis.
+
+    Args:
+        output_size: number of windows.
+        return_indices: whether the indices of the maxima are returned too.
+
+    Shape:
+        input (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.AdaptiveMaxPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -312,7 +462,14 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The maxima of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+    """Return the maxima of a given number of windows along each axis.
+
+    Args:
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+        return_indices: whether the indices of the maxima are returned too.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.AdaptiveMaxPool2d((1, 2))(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -323,7 +480,14 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """The maxima of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+    """Return the maxima of a given number of windows along each axis.
+
+    Args:
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+        return_indices: whether the indices of the maxima are returned too.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.AdaptiveMaxPool3d((1, 1, 2))(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -341,11 +505,22 @@ class _AdaptiveAvgPoolNd(_Pool):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the means.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return type(self)._function(input, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """The means of `output_size` windows along each axis of (N, C, L) or (C, L); None keeps an axis.
+    """Return the means of a given number of windows along the axis.
+
+    Args:
+        output_size: number of windows.
+
+    Shape:
+        input (N, C, L) or (C, L).
 
     >>> import ndgrad
     >>> ndgrad.nn.AdaptiveAvgPool1d(2)(ndgrad.tensor([[1.0, 5.0, 2.0, 3.0]]))
@@ -356,7 +531,13 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """The means of `output_size` windows along each axis of (N, C, H, W) or (C, H, W); None keeps an axis.
+    """Return the means of a given number of windows along each axis.
+
+    Args:
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.AdaptiveAvgPool2d((1, 2))(ndgrad.arange(16.0).reshape(1, 4, 4))
@@ -367,7 +548,13 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """The means of `output_size` windows along each axis of (N, C, D, H, W) or (C, D, H, W); None keeps an axis.
+    """Return the means of a given number of windows along each axis.
+
+    Args:
+        output_size: number of windows, one number or one per axis. None keeps the size of an axis.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.AdaptiveAvgPool3d((1, 1, 2))(ndgrad.arange(16.0).reshape(1, 2, 2, 4))
@@ -412,6 +599,11 @@ class _FractionalMaxPoolNd(_Pool):
             self.output_ratio = given
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the maxima, or with `return_indices` a pair of maxima and indices.
+
+        Args:
+            input: tensor of shape (N, C, ...), or (C, ...) for one sample.
+        """
         return type(self)._function(
             input, self.kernel_size, self.output_size, self.output_ratio, return_indices=self.return_indices,
             _random_samples=self._random_samples,
@@ -419,7 +611,17 @@ class _FractionalMaxPoolNd(_Pool):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """The maxima of irregular windows over (N, C, H, W), to a size or by a ratio (Graham, 2014).
+    """Return the maxima of windows with random steps, so that sizes shrink by any factor (Graham, 2014).
+
+    Args:
+        kernel_size: size of a window, one number or one per axis.
+        output_size: number of windows, one number or one per axis.
+        output_ratio: quotient of output and input size, one number or one per axis, between 0 and 1. It excludes
+            `output_size`.
+        return_indices: whether the indices of the maxima are returned too.
+
+    Shape:
+        input (N, C, H, W) or (C, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.FractionalMaxPool2d(2, output_ratio=0.7)(ndgrad.ones(1, 1, 6, 6)).shape
@@ -431,7 +633,17 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """The maxima of irregular windows over (N, C, D, H, W), to a size or a fraction of the input's.
+    """Return the maxima of windows with random steps, so that sizes shrink by any factor (Graham, 2014).
+
+    Args:
+        kernel_size: size of a window, one number or one per axis.
+        output_size: number of windows, one number or one per axis.
+        output_ratio: quotient of output and input size, one number or one per axis, between 0 and 1. It excludes
+            `output_size`.
+        return_indices: whether the indices of the maxima are returned too.
+
+    Shape:
+        input (N, C, D, H, W) or (C, D, H, W).
 
     >>> import ndgrad
     >>> ndgrad.nn.FractionalMaxPool3d(2, output_ratio=0.7)(ndgrad.ones(1, 1, 6, 6, 6)).shape

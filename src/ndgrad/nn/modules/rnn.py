@@ -124,7 +124,20 @@ def _backwards(
 
 
 class RNNBase(Module):
-    """Base class of RNN, LSTM and GRU: layers, directions, weights and their names; `mode` is "RNN_TANH", "LSTM", ...
+    """Base class of RNN, LSTM and GRU: layers, directions, weights and their names.
+
+    Args:
+        mode: kind of step, `"RNN_TANH"`, `"RNN_RELU"`, `"LSTM"` or `"GRU"`.
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        num_layers: number of layers, each of which reads the outputs of the one before.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs have the batch first, (N, T, features). States do not change.
+        dropout: probability that an output of a layer but the last is dropped in training.
+        bidirectional: whether each layer also runs backwards. Outputs of both directions are concatenated.
+        proj_size: number of features to which each output of an LSTM is projected, or 0 for no projection.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> output, last = ndgrad.nn.RNNBase("GRU", 3, 5)(ndgrad.zeros(7, 2, 3))
@@ -297,6 +310,16 @@ class RNNBase(Module):
     # ----- the loop -----
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Run over a sequence.
+
+        Args:
+            input: tensor of shape (T, N, input_size), (N, T, input_size) with `batch_first`, or (T, input_size) for one
+                sample; or a `PackedSequence`.
+            hx: initial state of shape (layers * directions, N, H), for LSTM a pair (h, c). The default is zeros.
+
+        Returns:
+            The outputs of the last layer, of shape (T, N, directions * H) or packed like the input, and the last state.
+        """
         self._check_input(input)
         packed = input if isinstance(input, PackedSequence) else None
         unbatched = packed is None and input.dim() == 2
@@ -384,7 +407,22 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h' = tanh(W x + b + U h + c), or relu, over a sequence (time, batch, features).
+    """Run an Elman network over a sequence.
+
+    A step is `h = tanh(W_ih @ x + b_ih + W_hh @ h + b_hh)`.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        num_layers: number of layers, each of which reads the outputs of the one before.
+        nonlinearity: `"tanh"` or `"relu"`.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs have the batch first, (N, T, features). States do not change.
+        dropout: probability that an output of a layer but the last is dropped in training.
+        bidirectional: whether each layer also runs backwards. Outputs of both directions are concatenated.
+        proj_size: must be 0; only LSTM has projections.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> output, last = ndgrad.nn.RNN(3, 5)(ndgrad.zeros(7, 2, 3))
@@ -421,7 +459,22 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory over a sequence (time, batch, features); the state is a pair (h, c).
+    """Run long short-term memory over a sequence. The state is a pair (h, c).
+
+    A step is `c = f * c + i * g` and `h = o * tanh(c)`. The gates i, f, o are sigmoids and g is a tanh of affine maps
+    of x and h.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        num_layers: number of layers, each of which reads the outputs of the one before.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs have the batch first, (N, T, features). States do not change.
+        dropout: probability that an output of a layer but the last is dropped in training.
+        bidirectional: whether each layer also runs backwards. Outputs of both directions are concatenated.
+        proj_size: number of features to which each output is projected, or 0 for no projection.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> output, (h, c) = ndgrad.nn.LSTM(3, 5)(ndgrad.zeros(7, 2, 3))
@@ -454,7 +507,22 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units over a sequence (time, batch, features).
+    """Run gated recurrent units over a sequence.
+
+    A step is `h = (1 - z) * n + z * h`. The gates r, z are sigmoids of affine maps of x and h; `n = tanh(W_in @ x +
+    b_in + r * (W_hn @ h + b_hn))`.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        num_layers: number of layers, each of which reads the outputs of the one before.
+        bias: whether there are biases.
+        batch_first: whether inputs and outputs have the batch first, (N, T, features). States do not change.
+        dropout: probability that an output of a layer but the last is dropped in training.
+        bidirectional: whether each layer also runs backwards. Outputs of both directions are concatenated.
+        proj_size: must be 0; only LSTM has projections.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> output, last = ndgrad.nn.GRU(3, 5, bidirectional=True)(ndgrad.zeros(7, 2, 3))
@@ -491,6 +559,14 @@ class GRU(RNNBase):
 
 class RNNCellBase(Module):
     """Base class of cells: the weights of one step of a recurrent network.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number of features of the state.
+        bias: whether there are biases.
+        num_chunks: number of gates, each of size `hidden_size`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.nn.GRUCell(3, 5), ndgrad.nn.RNNCellBase)
@@ -570,7 +646,15 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN: from input (batch, features) and state to the new state.
+    """Run one step of an Elman network.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        bias: whether there are biases.
+        nonlinearity: `"tanh"` or `"relu"`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.RNNCell(3, 5)(ndgrad.zeros(2, 3)).shape
@@ -590,13 +674,26 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next state.
+
+        Args:
+            input: tensor of shape (N, input_size), or (input_size,) for one sample.
+            hx: state of shape (N, H), or (H,). The default is zeros.
+        """
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}. Select from 'tanh' or 'relu'. [nd-option]")
         return self._step("RNN_" + self.nonlinearity.upper(), input, None if hx is None else (hx,))[0]
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM: from input (batch, features) and state (h, c) to the new state.
+    """Run one step of an LSTM.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        bias: whether there are biases.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> h, c = ndgrad.nn.LSTMCell(3, 5)(ndgrad.zeros(2, 3))
@@ -610,12 +707,28 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Return the next state.
+
+        Args:
+            input: tensor of shape (N, input_size), or (input_size,) for one sample.
+            hx: pair (h, c) of states of shape (N, H), or (H,). The default is zeros.
+
+        Returns:
+            The pair (h, c).
+        """
         h, c = self._step("LSTM", input, None if hx is None else tuple(hx))
         return h, c
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU: from input (batch, features) and state to the new state.
+    """Run one step of a GRU.
+
+    Args:
+        input_size: number of features of an input.
+        hidden_size: number H of features of the state.
+        bias: whether there are biases.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.GRUCell(3, 5)(ndgrad.zeros(2, 3)).shape
@@ -628,4 +741,10 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """Return the next state.
+
+        Args:
+            input: tensor of shape (N, input_size), or (input_size,) for one sample.
+            hx: state of shape (N, H), or (H,). The default is zeros.
+        """
         return self._step("GRU", input, None if hx is None else (hx,))[0]

@@ -84,9 +84,18 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """A table of learned vectors, looked up by number.
+    """A table of learned vectors, looked up by index.
 
-    With `sparse` the gradient of the weight is a sparse tensor: see `ndgrad.optim.SparseAdam`.
+    Args:
+        num_embeddings: number of rows of the table.
+        embedding_dim: length of a row.
+        padding_idx: row that starts as zeros and gets no gradient.
+        max_norm: largest norm of a row. Longer rows among those that are read are scaled down, in place.
+        norm_type: p of the p-norm for `max_norm`.
+        scale_grad_by_freq: whether the gradient of a row is divided by the number of times it is read.
+        sparse: whether the gradient of the weight is a sparse tensor. See `ndgrad.optim.SparseAdam`.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.Embedding(10, 3)(ndgrad.tensor([[1, 2], [4, 5]])).shape
@@ -118,6 +127,14 @@ class Embedding(_Table):
         self._make_table(_weight, _freeze, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Return the rows at given indices.
+
+        Args:
+            input: integer tensor of any shape.
+
+        Returns:
+            A tensor of shape (*input.shape, embedding_dim).
+        """
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -136,7 +153,16 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """Create an embedding from a given table, which is frozen unless `freeze` is False.
+        """Create an embedding from a given table.
+
+        Args:
+            embeddings: table of shape (num_embeddings, embedding_dim).
+            freeze: whether the table gets no gradient.
+            padding_idx: row that gets no gradient.
+            max_norm: largest norm of a row. Longer rows among those that are read are scaled down, in place.
+            norm_type: p of the p-norm for `max_norm`.
+            scale_grad_by_freq: whether the gradient of a row is divided by the number of times it is read.
+            sparse: whether the gradient of the weight is a sparse tensor. See `ndgrad.optim.SparseAdam`.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.Embedding.from_pretrained(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -155,7 +181,20 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of the vectors of bags of numbers.
+    """Sums, means or maxima of the vectors of bags of indices.
+
+    Args:
+        num_embeddings: number of rows of the table.
+        embedding_dim: length of a row.
+        max_norm: largest norm of a row. Longer rows among those that are read are scaled down, in place.
+        norm_type: p of the p-norm for `max_norm`.
+        scale_grad_by_freq: whether the gradient of a row is divided by the number of times it is read.
+        mode: `"sum"`, `"mean"` or `"max"`.
+        sparse: whether the gradient of the weight is a sparse tensor. See `ndgrad.optim.SparseAdam`.
+        include_last_offset: whether `offsets` has one more entry, the end of the last bag.
+        padding_idx: index that does not count in its bag and gets no gradient. Its row starts as zeros.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> ndgrad.nn.EmbeddingBag(10, 3)(ndgrad.tensor([[1, 2], [4, 5]])).shape
@@ -190,6 +229,16 @@ class EmbeddingBag(_Table):
         self._make_table(_weight, False, device, dtype)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        """Return one vector per bag.
+
+        Args:
+            input: indices. Bags are the rows of a matrix, or the parts of a vector that start at `offsets`.
+            offsets: start of each bag in a vector `input`. The first is 0.
+            per_sample_weights: factors of the rows, of the shape of `input`, for the mode `"sum"`.
+
+        Returns:
+            A tensor of shape (bags, embedding_dim).
+        """
         return F.embedding_bag(
             input,
             self.weight,
@@ -225,7 +274,18 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """Create bags over a given table, which is frozen unless `freeze` is False.
+        """Create bags over a given table.
+
+        Args:
+            embeddings: table of shape (num_embeddings, embedding_dim).
+            freeze: whether the table gets no gradient.
+            max_norm: largest norm of a row. Longer rows among those that are read are scaled down, in place.
+            norm_type: p of the p-norm for `max_norm`.
+            scale_grad_by_freq: whether the gradient of a row is divided by the number of times it is read.
+            mode: `"sum"`, `"mean"` or `"max"`.
+            sparse: whether the gradient of the weight is a sparse tensor. See `ndgrad.optim.SparseAdam`.
+            include_last_offset: whether `offsets` has one more entry, the end of the last bag.
+            padding_idx: index that does not count in its bag and gets no gradient.
 
         >>> import ndgrad
         >>> layer = ndgrad.nn.EmbeddingBag.from_pretrained(ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")

@@ -21,6 +21,18 @@ class SyncBatchNorm(_BatchNorm):
     The ranks exchange one sum for the mean and one for the variance, forward and backward. In evaluation, and in a
     world of one, it is an ordinary batch normalisation.
 
+    Args:
+        num_features: number C of channels.
+        eps: number added to the variance.
+        momentum: weight of the batch in the running statistics. None computes their plain mean over all batches.
+        affine: whether each channel has a learned scale and shift.
+        track_running_stats: whether running statistics are kept for evaluation. Otherwise evaluation uses those of the
+            batch.
+        process_group: ranks that share statistics. The default is all ranks.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+        bias: whether there is a shift if `affine` is True.
+
     >>> import ndgrad
     >>> net = ndgrad.nn.Sequential(ndgrad.nn.Linear(2, 3), ndgrad.nn.BatchNorm1d(3))
     >>> ndgrad.nn.SyncBatchNorm.convert_sync_batchnorm(net)[1]
@@ -51,7 +63,14 @@ class SyncBatchNorm(_BatchNorm):
             )
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise by the statistics of all ranks in training."""
+        """Normalise by the statistics of all ranks in training.
+
+        Args:
+            input: tensor of shape (N, C, ...).
+
+        Raises:
+            ValueError: if there is only one value per channel in training.
+        """
         from ndgrad import distributed  # a module of one process does not load it
 
         of_batch = self.training or (self.running_mean is None and self.running_var is None)
@@ -90,8 +109,13 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
-        """Return the module with a `SyncBatchNorm` in place of each batch normalisation, with its parameters and
-        statistics.
+        """Return a module with a `SyncBatchNorm` in place of each batch normalisation.
+
+        Parameters and statistics stay the same objects.
+
+        Args:
+            module: module to convert, which is changed in place unless it is a batch normalisation itself.
+            process_group: ranks that share statistics. The default is all ranks.
         """
         made = module
         if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):

@@ -122,6 +122,19 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention, then two linear layers, each with a residual connection.
 
+    Args:
+        d_model: number E of features.
+        nhead: number of heads, a divisor of `d_model`.
+        dim_feedforward: number of features between the two linear layers.
+        dropout: probability that an element is dropped in training.
+        activation: `"relu"`, `"gelu"` or a function, between the two linear layers.
+        layer_norm_eps: number added to variances by the norms.
+        batch_first: whether the first dimension is the batch. Otherwise it is time.
+        norm_first: whether the input of each part is normalised. Otherwise the sum after it is.
+        bias: whether linear layers and norms have biases.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
+
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
     >>> layer(ndgrad.zeros(3, 5, 8)).shape
@@ -137,12 +150,34 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            src: tensor of shape (S, N, E), (N, S, E) with `batch_first`, or (S, E) for one sample.
+            src_mask: mask of shape (S, S), or (N * nhead, S, S). True hides a key from a query; numbers are added to
+                the scores.
+            src_key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a position of `src`.
+            is_causal: hint that `src_mask` is causal; the mask itself must be given.
+        """
         attend = self._attend(self.self_attn, None, src_mask, src_key_padding_mask, is_causal)
         return self._apply_with_residual(self._apply_with_residual(src, 1, attend), 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output, then two linear layers, each with a residual connection.
+
+    Args:
+        d_model: number E of features.
+        nhead: number of heads, a divisor of `d_model`.
+        dim_feedforward: number of features between the two linear layers.
+        dropout: probability that an element is dropped in training.
+        activation: `"relu"`, `"gelu"` or a function, between the two linear layers.
+        layer_norm_eps: number added to variances by the norms.
+        batch_first: whether the first dimension is the batch. Otherwise it is time.
+        norm_first: whether the input of each part is normalised. Otherwise the sum after it is.
+        bias: whether linear layers and norms have biases.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -163,6 +198,18 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            tgt: tensor of shape (T, N, E), (N, T, E) with `batch_first`, or (T, E) for one sample.
+            memory: output of the encoder, of shape (S, N, E), (N, S, E) with `batch_first`, or (S, E).
+            tgt_mask: mask of shape (T, T), or (N * nhead, T, T). True hides a key from a query; numbers are added to
+                the scores.
+            memory_mask: mask of shape (T, S), or (N * nhead, T, S), for attention to the memory.
+            tgt_key_padding_mask: mask of shape (N, T), or (T,). True or -inf hides a position of `tgt`.
+            memory_key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a position of the memory.
+            tgt_is_causal, memory_is_causal: hints that the masks are causal; the masks themselves must be given.
+        """
         attend = self._attend(self.self_attn, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         look = self._attend(self.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         return self._apply_with_residual(
@@ -179,6 +226,14 @@ def _copies(layer: Module, count: int) -> ModuleList:
 
 class TransformerEncoder(Module):
     """A stack of copies of an encoder layer, and a norm.
+
+    Args:
+        encoder_layer: layer that is copied.
+        num_layers: number of copies.
+        norm: module applied at the end.
+        enable_nested_tensor: whether padding is left out of the computation in inference, if layers and masks allow it.
+            Padding of the result is then zero.
+        mask_check: accepted as in torch; has no effect here, because masks are always checked.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)
@@ -208,6 +263,15 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
+        """Apply all layers.
+
+        Args:
+            src: tensor of shape (S, N, E), (N, S, E) with `batch_first`, or (S, E) for one sample.
+            mask: mask of shape (S, S), or (N * nhead, S, S). True hides a key from a query; numbers are added to the
+                scores.
+            src_key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a position of `src`.
+            is_causal: hint that `mask` is causal; the mask itself must be given.
+        """
         causal = bool(is_causal) and (mask is not None or src.is_nested)
         width = src.shape[1] if src.dim() == 3 else 0
         packed = empty = None
@@ -272,6 +336,11 @@ def _padding_at_ends(padding: Tensor) -> Tensor:
 class TransformerDecoder(Module):
     """A stack of copies of a decoder layer, and a norm.
 
+    Args:
+        decoder_layer: layer that is copied.
+        num_layers: number of copies.
+        norm: module applied at the end.
+
     >>> import ndgrad
     >>> layer = ndgrad.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
     >>> ndgrad.nn.TransformerDecoder(layer, num_layers=2)(ndgrad.zeros(4, 3, 8), ndgrad.zeros(5, 3, 8)).shape
@@ -295,6 +364,18 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        """Apply all layers.
+
+        Args:
+            tgt: tensor of shape (T, N, E), (N, T, E) with `batch_first`, or (T, E) for one sample.
+            memory: output of the encoder, of shape (S, N, E), (N, S, E) with `batch_first`, or (S, E).
+            tgt_mask: mask of shape (T, T), or (N * nhead, T, T). True hides a key from a query; numbers are added to
+                the scores.
+            memory_mask: mask of shape (T, S), or (N * nhead, T, S), for attention to the memory.
+            tgt_key_padding_mask: mask of shape (N, T), or (T,). True or -inf hides a position of `tgt`.
+            memory_key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a position of the memory.
+            tgt_is_causal, memory_is_causal: hints that the masks are causal; the masks themselves must be given.
+        """
         for layer in self.layers:
             tgt = layer(
                 tgt,
@@ -311,6 +392,22 @@ class TransformerDecoder(Module):
 
 class Transformer(Module):
     """An encoder, and a decoder that attends to its output (Vaswani et al., 2017).
+
+    Args:
+        d_model: number E of features.
+        nhead: number of heads, a divisor of `d_model`.
+        num_encoder_layers: number of layers of the encoder.
+        num_decoder_layers: number of layers of the decoder.
+        dim_feedforward: number of features between the two linear layers.
+        dropout: probability that an element is dropped in training.
+        activation: `"relu"`, `"gelu"` or a function, between the two linear layers.
+        custom_encoder, custom_decoder: modules that replace the encoder and the decoder.
+        layer_norm_eps: number added to variances by the norms.
+        batch_first: whether the first dimension is the batch. Otherwise it is time.
+        norm_first: whether the input of each part is normalised. Otherwise the sum after it is.
+        bias: whether linear layers and norms have biases.
+        device: device of the parameters.
+        dtype: dtype of the parameters.
 
     >>> import ndgrad
     >>> model = ndgrad.nn.Transformer(8, 2, 1, 1, dim_feedforward=16)
@@ -374,6 +471,25 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        """Return the decoder's output for a source and a target.
+
+        Args:
+            src: tensor of shape (S, N, E), (N, S, E) with `batch_first`, or (S, E) for one sample.
+            tgt: tensor of shape (T, N, E), (N, T, E) with `batch_first`, or (T, E) for one sample.
+            src_mask: mask of shape (S, S), or (N * nhead, S, S). True hides a key from a query; numbers are added to
+                the scores.
+            tgt_mask: mask of shape (T, T), or (N * nhead, T, T). True hides a key from a query; numbers are added to
+                the scores.
+            memory_mask: mask of shape (T, S), or (N * nhead, T, S), for attention to the memory.
+            src_key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a position of `src`.
+            tgt_key_padding_mask: mask of shape (N, T), or (T,). True or -inf hides a position of `tgt`.
+            memory_key_padding_mask: mask of shape (N, S), or (S,). True or -inf hides a position of the memory.
+            src_is_causal, tgt_is_causal, memory_is_causal: hints that the masks are causal; the masks themselves must
+                be given.
+
+        Returns:
+            A tensor of the shape of `tgt`.
+        """
         if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
             raise RuntimeError(
                 f"src and tgt must have batches of one size; their shapes are {tuple(src.shape)} "
@@ -399,6 +515,11 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: Dtype = None) -> Tensor:
         """Return the causal mask: -inf above the diagonal, 0 elsewhere.
+
+        Args:
+            sz: number of queries and keys.
+            device: device of the result.
+            dtype: dtype of the result.
 
         >>> import ndgrad
         >>> ndgrad.nn.Transformer.generate_square_subsequent_mask(2)

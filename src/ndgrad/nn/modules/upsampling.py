@@ -14,7 +14,16 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """Resize images (N, C, *spatial) to `size`, or by `scale_factor`.
+    """Resize images to a size or by a factor.
+
+    Args:
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
+        mode: `"nearest"`, `"nearest-exact"`, `"area"`, `"linear"` (one axis), `"bilinear"` or `"bicubic"` (two axes) or
+            `"trilinear"` (three axes).
+        align_corners: whether the outermost pixels keep their positions. Otherwise pixels are areas and the edges of
+            the image keep their positions. Only the linear and cubic modes take it.
+        recompute_scale_factor: whether positions are computed from the rounded sizes instead of `scale_factor`.
 
     >>> import ndgrad
     >>> ndgrad.nn.Upsample(scale_factor=2)(ndgrad.tensor([[[1.0, 3.0]]]))
@@ -41,6 +50,11 @@ class Upsample(Module):
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
+        """Resize the input.
+
+        Args:
+            input: tensor of shape (N, C, L), (N, C, H, W) or (N, C, D, H, W).
+        """
         return F.interpolate(
             input,
             self.size,
@@ -55,7 +69,11 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample with mode 'nearest'.
+    """Resize images, each pixel with the value of the nearest one.
+
+    Args:
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
 
     >>> import ndgrad
     >>> ndgrad.nn.UpsamplingNearest2d(scale_factor=2)(ndgrad.tensor([[[[1.0, 3.0]]]]))
@@ -68,7 +86,11 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsample with mode 'bilinear' and aligned corners.
+    """Resize images by bilinear interpolation, with aligned corners.
+
+    Args:
+        size: new size of the spatial dimensions, one number or one per axis.
+        scale_factor: factor of the sizes, one number or one per axis, if there is no `size`.
 
     >>> import ndgrad
     >>> ndgrad.nn.UpsamplingBilinear2d((1, 3))(ndgrad.tensor([[[[1.0, 3.0]]]]))

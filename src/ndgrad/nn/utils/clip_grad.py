@@ -31,7 +31,13 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Return the norm of all tensors together, as if they were one vector. (`foreach` is accepted and has no effect.)
+    """Return the norm of all tensors together, as if they were one vector.
+
+    Args:
+        tensors: tensor or tensors.
+        norm_type: order of the norm.
+        error_if_nonfinite: whether a norm that is infinite or nan raises an error.
+        foreach: accepted as in torch; has no effect here.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.get_total_norm([ndgrad.tensor([3.0]), ndgrad.tensor([4.0])])
@@ -61,7 +67,13 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients down, in place, by as much as `total_norm` exceeds `max_norm`.
+    """Multiply gradients, in place, by max_norm / total_norm if that is below 1.
+
+    Args:
+        parameters: tensor or tensors whose gradients are clipped. Those without gradient are skipped.
+        max_norm: largest norm.
+        total_norm: present norm, from `get_total_norm`.
+        foreach: accepted as in torch; has no effect here.
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))
@@ -83,7 +95,20 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients, in place, so that their common norm is at most `max_norm`; return the original norm.
+    """Scale gradients, in place, so that their common norm is at most `max_norm`.
+
+    Args:
+        parameters: tensor or tensors whose gradients are clipped. Those without gradient are skipped.
+        max_norm: largest norm.
+        norm_type: order of the norm.
+        error_if_nonfinite: whether a norm that is infinite or nan raises an error.
+        foreach: accepted as in torch; has no effect here.
+
+    Returns:
+        The norm before clipping.
+
+    Raises:
+        RuntimeError: if the norm is not finite and `error_if_nonfinite` is True.
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))
@@ -105,7 +130,15 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Deprecated name of `clip_grad_norm_`."""
+    """Deprecated name of `clip_grad_norm_`.
+
+    Args:
+        parameters: tensor or tensors whose gradients are clipped. Those without gradient are skipped.
+        max_norm: largest norm.
+        norm_type: order of the norm.
+        error_if_nonfinite: whether a norm that is infinite or nan raises an error.
+        foreach: accepted as in torch; has no effect here.
+    """
     warnings.warn("`clip_grad_norm` is deprecated: use `clip_grad_norm_`.", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
@@ -114,6 +147,11 @@ def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
     """Clamp every element of the gradients, in place, to [-clip_value, clip_value].
+
+    Args:
+        parameters: tensor or tensors whose gradients are clipped. Those without gradient are skipped.
+        clip_value: largest absolute value.
+        foreach: accepted as in torch; has no effect here.
 
     >>> import ndgrad
     >>> p = ndgrad.nn.Parameter(ndgrad.zeros(2))

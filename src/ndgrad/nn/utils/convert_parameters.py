@@ -17,6 +17,9 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return all parameters, flattened and concatenated; inside the graph.
 
+    Args:
+        parameters: tensors in their order.
+
     >>> import ndgrad
     >>> ndgrad.nn.utils.parameters_to_vector(ndgrad.nn.Linear(3, 2).parameters()).shape
     ndgrad.Size([8])
@@ -25,7 +28,16 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Set each parameter to its part of a vector; they share its memory, and the graph is dropped.
+    """Set each parameter to its part of a vector.
+
+    Parameters share the memory of the vector, and its graph is dropped.
+
+    Args:
+        vec: vector with all values, for example from `parameters_to_vector`.
+        parameters: tensors in the same order.
+
+    Raises:
+        RuntimeError: if the vector is too short.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.Linear(1, 1)

@@ -25,6 +25,14 @@ LinearT = TypeVar("LinearT", bound=Linear)
 def fuse_conv_bn_eval(conv: ConvT, bn: _BatchNorm, transpose: bool = False) -> ConvT:
     """Return a convolution equal to `conv` followed by `bn`, both in evaluation.
 
+    Args:
+        conv: convolution.
+        bn: batch normalisation after it, with running statistics.
+        transpose: whether the convolution is a transposed one.
+
+    Raises:
+        AssertionError: if a module is in training mode.
+
     >>> import ndgrad
     >>> conv, bn = ndgrad.nn.Conv1d(2, 3, 1).eval(), ndgrad.nn.BatchNorm1d(3).eval()
     >>> x = ndgrad.ones(1, 2, 4)
@@ -51,6 +59,14 @@ def fuse_conv_bn_weights(
 ) -> tuple[Parameter, Parameter]:
     """Return weight and bias of a convolution fused with a batch normalisation.
 
+    Args:
+        conv_w: weight of the convolution.
+        conv_b: bias of the convolution, or None.
+        bn_rm, bn_rv: running mean and variance.
+        bn_eps: number added to the variance.
+        bn_w, bn_b: scale and shift, or None.
+        transpose: whether the convolution is a transposed one.
+
     >>> import ndgrad
     >>> one = ndgrad.ones(1)
     >>> weight, bias = ndgrad.nn.utils.fuse_conv_bn_weights(ndgrad.ones(1, 1, 1), None, one, 4 * one, 0.0, None, None)
@@ -63,6 +79,13 @@ def fuse_conv_bn_weights(
 
 def fuse_linear_bn_eval(linear: LinearT, bn: _BatchNorm) -> LinearT:
     """Return a linear layer equal to `linear` followed by `bn`, both in evaluation.
+
+    Args:
+        linear: linear layer.
+        bn: batch normalisation after it, with running statistics.
+
+    Raises:
+        AssertionError: if a module is in training mode, or if sizes differ.
 
     >>> import ndgrad
     >>> linear, bn = ndgrad.nn.Linear(2, 3).eval(), ndgrad.nn.BatchNorm1d(3).eval()
@@ -92,6 +115,13 @@ def fuse_linear_bn_weights(
     bn_b: Tensor | None,
 ) -> tuple[Parameter, Parameter]:
     """Return weight and bias of a linear layer fused with a batch normalisation.
+
+    Args:
+        linear_w: weight of the layer.
+        linear_b: bias of the layer, or None.
+        bn_rm, bn_rv: running mean and variance.
+        bn_eps: number added to the variance.
+        bn_w, bn_b: scale and shift, or None.
 
     >>> import ndgrad
     >>> one = ndgrad.ones(1)

@@ -14,7 +14,11 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """Create a module without initialising its parameters and buffers; the class must take `device`.
+    """Create a module without initialising its parameters and buffers.
+
+    Args:
+        module_cls: class of the module, whose constructor takes `device`.
+        *args, **kwargs: arguments of the constructor. `device` is the device of the module, by default the CPU.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.skip_init(ndgrad.nn.Linear, 2, 3).weight.shape

@@ -15,6 +15,13 @@ _M = TypeVar("_M", bound=Module)
 def convert_conv2d_weight_memory_format(module: _M, memory_format: Any) -> _M:
     """Convert the weights of all two-dimensional convolutions to a memory format, in place.
 
+    Args:
+        module: module whose convolutions are converted.
+        memory_format: new memory layout of the weights.
+
+    Returns:
+        The same module.
+
     >>> import ndgrad
     >>> layer = ndgrad.nn.Conv2d(2, 3, 2)
     >>> layer = ndgrad.nn.utils.convert_conv2d_weight_memory_format(layer, ndgrad.channels_last)
@@ -26,6 +33,13 @@ def convert_conv2d_weight_memory_format(module: _M, memory_format: Any) -> _M:
 
 def convert_conv3d_weight_memory_format(module: _M, memory_format: Any) -> _M:
     """Convert the weights of all three-dimensional convolutions to a memory format, in place.
+
+    Args:
+        module: module whose convolutions are converted.
+        memory_format: new memory layout of the weights.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.Conv3d(2, 3, 2)

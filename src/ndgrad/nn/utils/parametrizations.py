@@ -162,8 +162,15 @@ def orthogonal(
 ) -> Module:
     """Keep a weight orthogonal: its columns orthonormal, or its rows if it is wide.
 
-    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square and for complex
-    weights, the last for others. With `use_trivialization`, any orthogonal matrix may be assigned to the weight.
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        orthogonal_map: `"matrix_exp"`, `"cayley"` or `"householder"`. The default is the first for square and for
+            complex weights, and the last for others.
+        use_trivialization: whether any orthogonal matrix may be assigned to the weight. It adds a buffer `base`.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.parametrizations.orthogonal(ndgrad.nn.Linear(3, 3))
@@ -205,6 +212,14 @@ class _WeightNorm(Module):
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Learn the norms of a weight's slices along `dim` separately from their directions (Salimans and Kingma, 2016).
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        dim: dimension of the slices. None is one norm for the whole weight.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.parametrizations.weight_norm(ndgrad.nn.Linear(3, 2))
@@ -278,6 +293,16 @@ def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
     """Divide a weight by an estimate of its largest singular value, which each forward in training improves.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        n_power_iterations: number of power iterations in each forward pass in training.
+        eps: smallest norm by which vectors are divided.
+        dim: dimension of the outputs. The default is 1 for transposed convolutions and 0 for other modules.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.parametrizations.spectral_norm(ndgrad.nn.Linear(3, 2), n_power_iterations=30)

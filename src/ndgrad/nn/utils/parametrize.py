@@ -64,6 +64,11 @@ class ParametrizationList(ModuleList):
     """The functions that compute a tensor, in order, and their input: `original`, or `original0`, `original1`, ... if
     the first function takes several.
 
+    Args:
+        modules: functions, of which the first is applied first.
+        original: tensor that becomes parametrized.
+        unsafe: whether functions may change shape and dtype, without a check.
+
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
     >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Identity())
@@ -146,7 +151,11 @@ class ParametrizationList(ModuleList):
                 )
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals such that the tensor has a value, through the functions' own `right_inverse`."""
+        """Set the originals such that the tensor has a value, through the functions' own `right_inverse`.
+
+        Args:
+            value: new value of the tensor.
+        """
         with no_grad():
             new: Any = value
             for module in reversed(self):
@@ -258,10 +267,19 @@ def _add_property(module: Module, name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute a parameter or buffer of a module by `parametrization(original)` from now on; several are composed.
+    """Compute a tensor of a module as a function of another one, whenever it is read.
 
-    It must keep shape and dtype, unless `unsafe`. Assigned values pass through `parametrization.right_inverse`, if
-    there is one.
+    Several functions of one tensor are composed. Assigned values pass through `parametrization.right_inverse`, if there
+    is one.
+
+    Args:
+        module: module with the tensor.
+        tensor_name: name of the tensor in the module.
+        parametrization: module that maps the original to the tensor.
+        unsafe: whether it may change shape and dtype, without a check.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.parametrize import register_parametrization
@@ -321,6 +339,10 @@ def _check_next(before: Tensor, parametrization: Any, name: str) -> None:
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """True if a module, or one of its tensors, has parametrizations.
 
+    Args:
+        module: module to check.
+        tensor_name: name of a tensor. The default is any tensor.
+
     >>> import ndgrad
     >>> ndgrad.nn.utils.parametrize.is_parametrized(ndgrad.nn.Linear(2, 2), "weight")
     False
@@ -338,7 +360,15 @@ def _lists(module: Module) -> ModuleDict:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Turn a parametrized tensor into an ordinary one: with its present value, or with that of the original.
+    """Turn a parametrized tensor into an ordinary one.
+
+    Args:
+        module: module with the tensor.
+        tensor_name: name of the tensor in the module.
+        leave_parametrized: whether the tensor keeps its present value. Otherwise it gets that of the original.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
@@ -375,6 +405,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 def type_before_parametrizations(module: Module) -> type:
     """Return the class of a module before parametrization.
 
+    Args:
+        module: module, parametrized or not.
+
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize
     >>> layer = parametrize.register_parametrization(ndgrad.nn.Linear(2, 2), "weight", ndgrad.nn.Softplus())
@@ -389,7 +422,15 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Copy the parametrizations and originals of one module to another: of all tensors or of one.
+    """Copy the parametrizations and originals of one module to another.
+
+    Args:
+        from_module: module with parametrizations.
+        to_module: module that receives them.
+        tensor_name: name of one tensor. The default is all.
+
+    Returns:
+        `to_module`.
 
     >>> import ndgrad
     >>> import ndgrad.nn.utils.parametrize as parametrize

@@ -40,10 +40,19 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return a mask for a tensor: zero wherever `default_mask` is zero, and in further places."""
+        """Return a mask that is zero wherever `default_mask` is, and in further places.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
 
     def apply_mask(self, module: Module) -> Tensor:
-        """Return the pruned tensor of a module."""
+        """Return the pruned tensor of a module.
+
+        Args:
+            module: module with a pruned tensor.
+        """
         mask, original = (getattr(module, self._tensor_name + suffix) for suffix in ("_mask", "_orig"))
         return mask.to(original.dtype) * original
 
@@ -51,8 +60,18 @@ class BasePruningMethod(ABC):
     def apply(
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
     ) -> BasePruningMethod:
-        """Prune a tensor of a module: compute the mask, register mask and original, and apply the mask before each
-        forward.
+        """Prune a tensor of a module.
+
+        Mask and original are registered in the module, and the mask is applied before each forward pass.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            *args, **kwargs: arguments of the method's constructor.
+            importance_scores: scores of the shape of the tensor, which decide instead of its values.
+
+        Returns:
+            The method, which is a hook of the module.
         """
         earlier = [
             (key, hook)
@@ -95,7 +114,13 @@ class BasePruningMethod(ABC):
         return chosen
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """Return a pruned copy of a tensor that belongs to no module."""
+        """Return a pruned copy of a tensor that belongs to no module.
+
+        Args:
+            t: tensor to prune.
+            default_mask: mask of earlier prunings. The default is ones.
+            importance_scores: scores of the shape of the tensor, which decide instead of its values.
+        """
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
             raise AssertionError(
@@ -105,7 +130,11 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruning permanent: the parameter becomes the masked tensor."""
+        """Make the pruning permanent: the parameter becomes the masked tensor.
+
+        Args:
+            module: module with a pruned tensor.
+        """
         weight = self.apply_mask(module)
         if hasattr(module, self._tensor_name):
             delattr(module, self._tensor_name)
@@ -118,7 +147,11 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several successive prunings of one tensor. Each considers only the elements that are left."""
+    """Several successive prunings of one tensor. Each considers only the elements that are left.
+
+    Args:
+        *args: pruning methods of one tensor, or one list of them.
+    """
 
     def __init__(self, *args: Any) -> None:
         """Create a container from methods, or from one list of them; without any, it has no tensor yet."""
@@ -130,7 +163,11 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Add a pruning of the same tensor."""
+        """Add a pruning of the same tensor.
+
+        Args:
+            method: pruning method of the same tensor.
+        """
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass [nd-type]")
         if self._tensor_name != method._tensor_name:
@@ -150,7 +187,12 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[place]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask after the last method, given the mask after the others."""
+        """Return the mask after the last method, given the mask after the others.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         method: Any = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype)
         kept: Any
@@ -177,10 +219,25 @@ class Identity(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask without a change.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         return default_mask
 
     @classmethod
     def apply(cls, module: Module, name: str) -> BasePruningMethod:  # type: ignore[override]  # torch's signatures
+        """Register a mask of ones for a tensor of a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+
+        Returns:
+            The method, which is a hook of the module.
+        """
         return super().apply(module, name)
 
 
@@ -202,11 +259,21 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prune elements at random."""
+    """Prune elements at random.
+
+    Args:
+        amount: number of elements to prune, as an int, or their fraction, as a float.
+    """
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask after pruning.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         mask, count = default_mask.clone(), self._count(t.numel())
         if count:
             places = rand_like(t, dtype=tensor(0.0).dtype).view(-1).topk(count).indices
@@ -215,11 +282,21 @@ class RandomUnstructured(_ByAmount):
 
 
 class L1Unstructured(_ByAmount):
-    """Prune the elements with the smallest absolute values."""
+    """Prune the elements with the smallest absolute values.
+
+    Args:
+        amount: number of elements to prune, as an int, or their fraction, as a float.
+    """
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask after pruning.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         mask, count = default_mask.clone(), self._count(t.numel())
         if count:
             places = t.abs().view(-1).topk(count, largest=False).indices
@@ -230,6 +307,17 @@ class L1Unstructured(_ByAmount):
     def apply(  # type: ignore[override]  # torch's signatures
         cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
+        """Prune a tensor of a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            amount: number of elements to prune, as an int, or their fraction, as a float.
+            importance_scores: scores of the shape of the tensor, which decide instead of its values.
+
+        Returns:
+            The method, which is a hook of the module.
+        """
         return super().apply(module, name, amount, importance_scores=importance_scores)
 
 
@@ -260,12 +348,23 @@ class _OfSlices(_ByAmount):
 
 
 class RandomStructured(_OfSlices):
-    """Prune slices at random."""
+    """Prune slices at random.
+
+    Args:
+        amount: number of slices to prune, as an int, or their fraction, as a float.
+        dim: dimension of the slices.
+    """
 
     def __init__(self, amount: float, dim: int = -1) -> None:
         super().__init__(amount, dim)
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask after pruning.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         self._check(t)
         count = self._count(t.shape[self.dim])
         return (
@@ -274,17 +373,40 @@ class RandomStructured(_OfSlices):
 
     @classmethod
     def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> BasePruningMethod:  # type: ignore[override]
+        """Prune a tensor of a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            amount: number of slices to prune, as an int, or their fraction, as a float.
+            dim: dimension of the slices.
+
+        Returns:
+            The method, which is a hook of the module.
+        """
         return super().apply(module, name, amount, dim=dim)
 
 
 class LnStructured(_OfSlices):
-    """Prune the slices with the smallest norms of order n."""
+    """Prune the slices with the smallest norms of order n.
+
+    Args:
+        amount: number of slices to prune, as an int, or their fraction, as a float.
+        n: order of the norm, as in `Tensor.norm`.
+        dim: dimension of the slices.
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
         self.n = n
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask after pruning.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         self._check(t)
         count = self._count(t.shape[self.dim])
         if not count:
@@ -297,11 +419,28 @@ class LnStructured(_OfSlices):
     def apply(  # type: ignore[override]  # torch's signatures
         cls, module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
+        """Prune a tensor of a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            amount: number of slices to prune, as an int, or their fraction, as a float.
+            n: order of the norm, as in `Tensor.norm`.
+            dim: dimension of the slices.
+            importance_scores: scores of the shape of the tensor, which decide instead of its values.
+
+        Returns:
+            The method, which is a hook of the module.
+        """
         return super().apply(module, name, amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prune the elements that a given mask does not keep."""
+    """Prune the elements that a given mask does not keep.
+
+    Args:
+        mask: mask of the shape of the tensor, with zeros for elements to prune.
+    """
 
     PRUNING_TYPE = "global"
 
@@ -309,6 +448,12 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask after pruning.
+
+        Args:
+            t: tensor, or scores of its shape.
+            default_mask: mask of earlier prunings.
+        """
         if self.mask.shape != default_mask.shape:
             raise AssertionError(
                 f"the mask has shape {tuple(self.mask.shape)}, and the tensor {tuple(default_mask.shape)}. [nd-shape]"
@@ -317,6 +462,16 @@ class CustomFromMask(BasePruningMethod):
 
     @classmethod
     def apply(cls, module: Module, name: str, mask: Tensor) -> BasePruningMethod:  # type: ignore[override]
+        """Prune a tensor of a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            mask: mask of the shape of the tensor, with zeros for elements to prune.
+
+        Returns:
+            The method, which is a hook of the module.
+        """
         return super().apply(module, name, mask=mask)
 
 
@@ -325,6 +480,13 @@ class CustomFromMask(BasePruningMethod):
 
 def identity(module: Module, name: str) -> Module:
     """Register a mask of ones for a tensor, without pruning any element.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -336,7 +498,15 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune elements at random: `amount` is their number, or a fraction.
+    """Prune elements at random.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        amount: number of elements to prune, as an int, or their fraction, as a float.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -352,6 +522,15 @@ def l1_unstructured(
 ) -> Module:
     """Prune the elements with the smallest absolute values or scores.
 
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        amount: number of elements to prune, as an int, or their fraction, as a float.
+        importance_scores: scores of the shape of the tensor, which decide instead of its values.
+
+    Returns:
+        The same module.
+
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
     >>> int(prune.l1_unstructured(ndgrad.nn.Linear(2, 2), "weight", 0.5).weight_mask.sum())
@@ -363,6 +542,15 @@ def l1_unstructured(
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prune slices along a dimension at random.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        amount: number of slices to prune, as an int, or their fraction, as a float.
+        dim: dimension of the slices.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -377,6 +565,17 @@ def ln_structured(
     module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
     """Prune the slices along a dimension whose norms of order n are the smallest.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        amount: number of slices to prune, as an int, or their fraction, as a float.
+        n: order of the norm, as in `Tensor.norm`.
+        dim: dimension of the slices.
+        importance_scores: scores of the shape of the tensor, which decide instead of its values.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -393,7 +592,13 @@ def global_unstructured(
     importance_scores: Mapping[tuple[Module, str], Tensor] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Prune several tensors as if they were one: pairs of module and name.
+    """Prune several tensors as if they were one.
+
+    Args:
+        parameters: pairs of module and name of a tensor.
+        pruning_method: class of an unstructured method, such as `L1Unstructured`.
+        importance_scores: scores by pair, which decide instead of the values.
+        **kwargs: arguments of the method's constructor, such as `amount`.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -435,6 +640,14 @@ def global_unstructured(
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prune the elements that a mask does not keep.
 
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        mask: mask of the shape of the tensor, with zeros for elements to prune.
+
+    Returns:
+        The same module.
+
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
     >>> prune.custom_from_mask(ndgrad.nn.Linear(3, 2), "bias", ndgrad.tensor([0, 1])).bias_mask
@@ -446,6 +659,16 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 
 def remove(module: Module, name: str) -> Module:
     """Make the pruning of a tensor permanent.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+
+    Returns:
+        The same module.
+
+    Raises:
+        ValueError: if the tensor is not pruned.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils import prune
@@ -465,6 +688,9 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """True if some tensor of a module or its submodules is pruned.
+
+    Args:
+        module: module to check.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.prune.is_pruned(ndgrad.nn.Linear(2, 2))

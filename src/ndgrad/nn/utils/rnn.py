@@ -39,6 +39,12 @@ class _Packed(NamedTuple):
 class PackedSequence(_Packed):
     """The result of `pack_padded_sequence`, for recurrent modules; not to be constructed by hand.
 
+    Args:
+        data: elements of all sequences, step by step.
+        batch_sizes: number of running sequences at each step.
+        sorted_indices: permutation from the given order to decreasing lengths. None means sorted sequences.
+        unsorted_indices: inverse of this permutation, computed by default.
+
     >>> import ndgrad
     >>> from ndgrad.nn.utils.rnn import pack_sequence
     >>> packed = pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])])
@@ -63,7 +69,11 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return the sequence with its data converted or moved."""
+        """Return the sequence with its data converted or moved.
+
+        Args:
+            *args, **kwargs: arguments of `Tensor.to`.
+        """
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -86,7 +96,11 @@ class PackedSequence(_Packed):
         return self.to("cpu")
 
     def cuda(self, *args: Any) -> PackedSequence:
-        """Return the sequence on a GPU."""
+        """Return the sequence on a GPU.
+
+        Args:
+            *args: arguments of `Tensor.to`. The default is the current GPU.
+        """
         return self.to(*(args or ("cuda",)))
 
     @property
@@ -96,6 +110,12 @@ class PackedSequence(_Packed):
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Return the inverse of a permutation.
+
+    Args:
+        permutation: permutation of 0, 1, ..., or None.
+
+    Returns:
+        A tensor, or None for None.
 
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.invert_permutation(ndgrad.tensor([2, 0, 1]))
@@ -116,10 +136,17 @@ def _numbers(t: Lengths) -> npt.NDArray[Any]:
 def pack_padded_sequence(
     input: Tensor, lengths: Lengths, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Pack a padded tensor (time, batch, ...), or (batch, time, ...) with `batch_first`.
+    """Pack a padded tensor, without the padding.
 
-    The lengths must be decreasing, unless `enforce_sorted` is False: then the sequences are sorted, and recurrent
-    modules undo the sorting.
+    Args:
+        input: padded tensor of shape (T, N, ...).
+        lengths: length of each sequence, at least 1.
+        batch_first: whether `input` has shape (N, T, ...).
+        enforce_sorted: whether lengths must be decreasing. Otherwise sequences are sorted here, and recurrent modules
+            undo the sorting.
+
+    Raises:
+        RuntimeError: if a length is 0, too large, or not in order.
 
     >>> import ndgrad
     >>> padded = ndgrad.tensor([[1, 2], [3, 0]])
@@ -164,7 +191,16 @@ def _rows(batch_sizes: npt.NDArray[Any], batch: int) -> npt.NDArray[Any]:
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the padded tensor and the lengths of a packed sequence.
+    """Return a packed sequence as a padded tensor, and its lengths.
+
+    Args:
+        sequence: packed sequence.
+        batch_first: whether the padded tensor is (N, T, ...) instead of (T, N, ...).
+        padding_value: value of the padding.
+        total_length: size T of the result. The default is the largest length.
+
+    Returns:
+        The padded tensor and an integer tensor of lengths, in the order before packing.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.rnn import pack_sequence, pad_packed_sequence
@@ -200,6 +236,12 @@ def pad_sequence(
 ) -> Tensor:
     """Return tensors of different lengths as one, padded to the longest.
 
+    Args:
+        sequences: tensors of shapes (length, ...).
+        batch_first: whether the padded tensor is (N, T, ...) instead of (T, N, ...).
+        padding_value: value of the padding.
+        padding_side: `"right"` for padding at the end, `"left"` for padding at the start.
+
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.pad_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])], batch_first=True)
     tensor([[1, 2],
@@ -230,6 +272,11 @@ def pad_sequence(
 def unpad_sequence(padded_sequences: Tensor, lengths: Lengths, batch_first: bool = False) -> list[Tensor]:
     """Return the tensors that were padded.
 
+    Args:
+        padded_sequences: tensor of shape (T, N, ...).
+        lengths: length of each sequence.
+        batch_first: whether the tensor has shape (N, T, ...).
+
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.unpad_sequence(ndgrad.tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True)
     [tensor([1, 2]), tensor([3])]
@@ -242,6 +289,11 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Lengths, batch_first: bool
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Return tensors of different lengths as one packed sequence.
 
+    Args:
+        sequences: tensors of shapes (length, ...).
+        enforce_sorted: whether lengths must be decreasing. Otherwise sequences are sorted here, and recurrent modules
+            undo the sorting.
+
     >>> import ndgrad
     >>> ndgrad.nn.utils.rnn.pack_sequence([ndgrad.tensor([1, 2]), ndgrad.tensor([3])]).data
     tensor([1, 3, 2])
@@ -252,6 +304,9 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """Return the tensors that were packed.
+
+    Args:
+        packed_sequences: packed sequence.
 
     >>> import ndgrad
     >>> from ndgrad.nn.utils.rnn import pack_sequence, unpack_sequence

@@ -47,7 +47,14 @@ def usual_dim(module: Module, dim: int | None) -> int:
 
 
 class SpectralNorm:
-    """The hook of `spectral_norm`."""
+    """The hook of `spectral_norm`.
+
+    Args:
+        name: name of the weight in the module.
+        n_power_iterations: number of power iterations in each forward pass in training.
+        dim: dimension of the outputs.
+        eps: smallest norm by which vectors are divided.
+    """
 
     #: Version of the state dict: since version 1, `weight_v` in addition to `weight_u`.
     _version: int = 1
@@ -64,9 +71,20 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
+        """Return a weight as a matrix with one row per output.
+
+        Args:
+            weight: weight of any shape.
+        """
         return matrix_of(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
+        """Return the weight divided by the estimate of its largest singular value.
+
+        Args:
+            module: module with the weight.
+            do_power_iteration: whether the estimate is improved first.
+        """
         weight = getattr(module, self.name + "_orig")
         u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
         matrix = matrix_of(weight, self.dim)
@@ -80,6 +98,11 @@ class SpectralNorm:
         return weight / u.dot(matrix.mv(v))
 
     def remove(self, module: Module) -> None:
+        """Turn the weight back into an ordinary parameter.
+
+        Args:
+            module: module with the weight.
+        """
         with no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
         delattr(module, self.name)
@@ -92,6 +115,18 @@ class SpectralNorm:
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        """Register the hook in a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            n_power_iterations: number of power iterations in each forward pass in training.
+            dim: dimension of the outputs.
+            eps: smallest norm by which vectors are divided.
+
+        Returns:
+            The hook.
+        """
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm) and hook.name == name:
                 raise RuntimeError(
@@ -174,6 +209,16 @@ def spectral_norm(
 ) -> T_module:
     """Divide a weight by an estimate of its largest singular value, which each forward in training improves.
 
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        n_power_iterations: number of power iterations in each forward pass in training.
+        eps: smallest norm by which vectors are divided.
+        dim: dimension of the outputs. The default is 1 for transposed convolutions and 0 for other modules.
+
+    Returns:
+        The same module.
+
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.spectral_norm(ndgrad.nn.Linear(3, 2))
     >>> sorted(layer.state_dict())
@@ -185,6 +230,13 @@ def spectral_norm(
 
 def remove_spectral_norm(module: T_module, name: str = "weight") -> T_module:
     """Turn a weight under `spectral_norm` back into an ordinary parameter.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> layer = ndgrad.nn.utils.spectral_norm(ndgrad.nn.Linear(3, 2))

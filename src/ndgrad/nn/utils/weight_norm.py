@@ -45,7 +45,12 @@ def scale_slices(v: Tensor, g: Tensor, dim: int) -> Tensor:
 
 
 class WeightNorm:
-    """The hook of `weight_norm`."""
+    """The hook of `weight_norm`.
+
+    Args:
+        name: name of the weight in the module.
+        dim: dimension of the slices. None is one norm for the whole weight.
+    """
 
     name: str
     dim: int
@@ -55,10 +60,25 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
+        """Return the weight from its norms and directions.
+
+        Args:
+            module: module with the two parameters.
+        """
         return scale_slices(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
+        """Register the hook in a module.
+
+        Args:
+            module: module with the tensor.
+            name: name of the tensor in the module.
+            dim: dimension of the slices. None is one norm for the whole weight.
+
+        Returns:
+            The hook.
+        """
         warnings.warn(
             "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`, "
             "which computes the same.",
@@ -85,6 +105,11 @@ class WeightNorm:
         return made
 
     def remove(self, module: Module) -> None:
+        """Merge the two parameters into one again.
+
+        Args:
+            module: module with the two parameters.
+        """
         weight = self.compute_weight(module)
         delattr(module, self.name)
         del module._parameters[self.name + "_g"]
@@ -97,6 +122,14 @@ class WeightNorm:
 
 def weight_norm(module: T_module, name: str = "weight", dim: int | None = 0) -> T_module:
     """Learn the norms of a weight's slices along `dim` (`weight_g`) separately from their directions (`weight_v`).
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+        dim: dimension of the slices. None is one norm for the whole weight.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> import warnings
@@ -111,6 +144,13 @@ def weight_norm(module: T_module, name: str = "weight", dim: int | None = 0) -> 
 
 def remove_weight_norm(module: T_module, name: str = "weight") -> T_module:
     """Merge the two parameters of `weight_norm` into one again.
+
+    Args:
+        module: module with the tensor.
+        name: name of the tensor in the module.
+
+    Returns:
+        The same module.
 
     >>> import ndgrad
     >>> import warnings

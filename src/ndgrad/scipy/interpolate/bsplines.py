@@ -71,7 +71,14 @@ def integrate_spline(t: Array, c: Array, k: int) -> tuple[Array, Array, int]:
 
 
 class BSpline:
-    """A sum of B-splines: knots t, coefficients c, degree k.
+    """Sum of B-splines with knots `t`, coefficients `c` and degree `k`.
+
+    Args:
+        t: knots in increasing order, at least 2k + 2.
+        c: coefficients, of which the first len(t) - k - 1 along `axis` are read.
+        k: degree of the polynomials.
+        extrapolate: True to extend the first and last polynomial, False for NaN outside, or `"periodic"`.
+        axis: axis of `c` that counts the coefficients.
 
     >>> from ndgrad.scipy import interpolate
     >>> spline = interpolate.BSpline([0, 0, 1, 2, 2], [0.0, 1.0, 4.0], 1)
@@ -132,15 +139,36 @@ class BSpline:
         return made
 
     def derivative(self, nu: int = 1) -> BSpline:
+        """Return a derivative as a spline.
+
+        Args:
+            nu: order of the derivative.
+        """
         return self._replace_parts(differentiate(self.t, self.c, self.k, nu), self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
+        """Return an antiderivative as a spline. It is zero at the first knot.
+
+        Args:
+            nu: number of integrations.
+        """
         parts = self.tck
         for _ in range(nu):
             parts = integrate_spline(*parts)
         return self._replace_parts(parts, False if self.extrapolate == "periodic" else self.extrapolate)
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
+        """Return the integral from a to b, differentiable in both ends too.
+
+        Args:
+            a: lower limit.
+            b: upper limit.
+            extrapolate: whether the spline goes on outside its interval. It is zero there otherwise. The default is the
+                setting of the spline.
+
+        Raises:
+            NotImplementedError: if the spline is periodic.
+        """
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
             raise NotImplementedError(
@@ -156,7 +184,12 @@ class BSpline:
 
     @classmethod
     def basis_element(cls, t: ArrayLike, extrapolate: bool | str | None = True) -> BSpline:
-        """Return one B-spline on the given knots."""
+        """Return one B-spline on the given knots.
+
+        Args:
+            t: knots of this B-spline. Its degree is their number less 2.
+            extrapolate: True to extend the first and last polynomial, False for NaN outside, or `"periodic"`.
+        """
         inner = floating(t)
         k = inner.shape[0] - 2
         knots = np.concatenate([_repeat(inner[0] - 1.0, k), inner, _repeat(inner[-1] + 1.0, k)])
@@ -166,7 +199,14 @@ class BSpline:
 
     @classmethod
     def design_matrix(cls, x: ArrayLike, t: ArrayLike, k: int, extrapolate: bool = False) -> Array:
-        """Return the values of all basis functions at points, as a dense matrix (SciPy's is sparse)."""
+        """Return the values of all basis functions at points, as a dense matrix (SciPy's is sparse).
+
+        Args:
+            x: points, one per row of the result.
+            t: knots.
+            k: degree of the splines.
+            extrapolate: whether points may lie outside the base interval. They raise ValueError otherwise.
+        """
         points, knots = floating(x), floating(t)
         n = knots.shape[0] - k - 1
         if not extrapolate and not batch_dims(points) and not batch_dims(knots):
@@ -219,7 +259,17 @@ def make_interp_spline(
     x: ArrayLike, y: ArrayLike, k: int = 3, t: ArrayLike | None = None, bc_type: str | tuple[Any, Any] | None = None,
     axis: int = 0, check_finite: bool = True,
 ) -> BSpline:  # fmt: skip
-    """The spline of degree k through points, differentiable in x, y, t and in boundary values.
+    """Return the spline of degree k through points, differentiable in x, y, t and in boundary values.
+
+    Args:
+        x: increasing sites, of shape (n,).
+        y: values at the sites.
+        k: degree of the spline.
+        t: knots. The default are the sites, or the midpoints between them for an even degree.
+        bc_type: condition at both ends, or a pair of conditions: None or `"not-a-knot"`, `"clamped"`, `"natural"`, or a
+            list of pairs (order, value) of derivatives.
+        axis: axis of `y` that belongs to the points.
+        check_finite: accepted as in SciPy; has no effect, because values are not checked.
 
     >>> from ndgrad.scipy.interpolate import make_interp_spline
     >>> make_interp_spline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0], k=2)(1.5).item()
@@ -315,7 +365,17 @@ def make_lsq_spline(
     x: ArrayLike, y: ArrayLike, t: ArrayLike, k: int = 3, w: ArrayLike | None = None, axis: int = 0,
     check_finite: bool = True, *, method: str = "qr",
 ) -> BSpline:  # fmt: skip
-    """The spline on given knots with the smallest (weighted) sum of squared distances to points.
+    """Return the spline on given knots with the smallest (weighted) sum of squared distances to points.
+
+    Args:
+        x: sites, of shape (n,).
+        y: values at the sites.
+        t: knots, with k + 1 equal ones at each end.
+        k: degree of the spline.
+        w: weights of the distances.
+        axis: axis of `y` that belongs to the points.
+        check_finite: accepted as in SciPy; has no effect, because values are not checked.
+        method: accepted as in SciPy; has no effect, because a QR factorisation solves every problem.
 
     >>> from ndgrad.scipy import interpolate
     >>> spline = interpolate.make_lsq_spline([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], [0.0, 0.0, 2.0, 2.0], k=1)
@@ -343,7 +403,27 @@ def splrep(
     k: int = 3, task: int = 0, s: ArrayLike | None = None, t: ArrayLike | None = None, full_output: int = 0,
     per: int = 0, quiet: int = 1,
 ) -> tuple[Array, Array, int]:  # fmt: skip
-    """The interpolating spline as (t, c, k); a smoothing spline (s > 0) chooses its knots by values, and has no rule.
+    """Return the interpolating spline as (t, c, k).
+
+    Args:
+        x: increasing sites.
+        y: values at the sites.
+        w: weights, for a fit on the knots `t` with `s=0`.
+        xb: must be None: the interval is that of the data.
+        xe: must be None: the interval is that of the data.
+        k: degree of the spline.
+        task: must be 0.
+        s: must be None or 0: a smoothing spline chooses its knots by values, and has no derivative.
+        t: inner knots of a least squares fit. The default interpolates.
+        full_output: must be 0: FITPACK's report is not available.
+        per: must be 0: periodic splines are not available.
+        quiet: accepted as in SciPy; has no effect, because no messages are printed.
+
+    Returns:
+        Knots, coefficients (followed by k + 1 zeros) and degree.
+
+    Raises:
+        NotImplementedError: for smoothing, periods, tasks and intervals, which have no derivative.
 
     >>> from ndgrad.scipy import interpolate
     >>> t, c, k = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
@@ -383,7 +463,14 @@ def _as_spline(tck: BSpline | tuple[Any, Any, int]) -> BSpline:
 
 
 def splev(x: ArrayLike, tck: BSpline | tuple[Any, Any, int], der: int = 0, ext: int = 0) -> Array:
-    """The spline (t, c, k), or a derivative of it; `ext` as in SciPy: extrapolate, 0, raise, or the value at the end.
+    """Return the values of a spline, or of a derivative of it.
+
+    Args:
+        x: points of evaluation.
+        tck: knots, coefficients and degree of the spline, or a BSpline.
+        der: order of the derivative.
+        ext: treatment of points outside: 0 extrapolates, 1 returns 0, 2 raises ValueError, 3 returns the value at the
+            end.
 
     >>> from ndgrad.scipy import interpolate
     >>> tck = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
@@ -406,7 +493,13 @@ def splev(x: ArrayLike, tck: BSpline | tuple[Any, Any, int], der: int = 0, ext: 
 
 
 def splint(a: ArrayLike, b: ArrayLike, tck: BSpline | tuple[Any, Any, int], full_output: int = 0) -> Array:
-    """The integral of a spline from a to b.
+    """Return the integral of a spline from a to b. The spline is zero outside its interval.
+
+    Args:
+        a: lower limit.
+        b: upper limit.
+        tck: knots, coefficients and degree of the spline, or a BSpline.
+        full_output: must be 0: FITPACK's report is not available.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.splint(0.0, 2.0, interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1))
@@ -421,7 +514,11 @@ def _as_tck(made: BSpline, k: int) -> tuple[Array, Array, int]:
 
 
 def splder(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tuple[Array, Array, int]:
-    """The derivative of a spline, as (t, c, k).
+    """Return the derivative of a spline, in the form of `tck`.
+
+    Args:
+        tck: knots, coefficients and degree of the spline, or a BSpline.
+        n: order of the derivative.
 
     >>> from ndgrad.scipy import interpolate
     >>> tck = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
@@ -433,7 +530,11 @@ def splder(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tuple[A
 
 
 def splantider(tck: BSpline | tuple[Any, Any, int], n: int = 1) -> BSpline | tuple[Array, Array, int]:
-    """The antiderivative of a spline that starts at 0, as (t, c, k).
+    """Return the antiderivative of a spline that starts at 0, in the form of `tck`.
+
+    Args:
+        tck: knots, coefficients and degree of the spline, or a BSpline.
+        n: number of integrations.
 
     >>> from ndgrad.scipy import interpolate
     >>> tck = interpolate.splrep([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)
@@ -449,7 +550,16 @@ _BEYOND: dict[int | str, Any] = {"extrapolate": 0, "zeros": 1, "raise": 2, "cons
 
 
 class InterpolatedUnivariateSpline:
-    """The spline through all points, with FITPACK's methods.
+    """Spline through all points, with FITPACK's methods.
+
+    Args:
+        x: increasing sites.
+        y: values at the sites.
+        w: must be None: weights have no meaning for interpolation.
+        bbox: must be (None, None): the interval is that of the data.
+        k: degree of the spline.
+        ext: treatment of points outside: 0 or `"extrapolate"`, 1 or `"zeros"`, 2 or `"raise"`, 3 or `"const"`.
+        check_finite: accepted as in SciPy; has no effect, because values are not checked.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.InterpolatedUnivariateSpline([0.0, 1.0, 2.0], [0.0, 2.0, 3.0], k=1)(0.5)
@@ -477,6 +587,12 @@ class InterpolatedUnivariateSpline:
         return self._spline.c
 
     def integral(self, a: ArrayLike, b: ArrayLike) -> Array:
+        """Return the integral from a to b.
+
+        Args:
+            a: lower limit.
+            b: upper limit.
+        """
         return self._spline.integrate(a, b, False)
 
     def _wrap_spline(self, spline: BSpline) -> InterpolatedUnivariateSpline:
@@ -485,7 +601,17 @@ class InterpolatedUnivariateSpline:
         return made
 
     def derivative(self, n: int = 1) -> InterpolatedUnivariateSpline:
+        """Return a derivative as a spline.
+
+        Args:
+            n: order of the derivative.
+        """
         return self._wrap_spline(self._spline.derivative(n))
 
     def antiderivative(self, n: int = 1) -> InterpolatedUnivariateSpline:
+        """Return an antiderivative as a spline. It is zero at the first knot.
+
+        Args:
+            n: number of integrations.
+        """
         return self._wrap_spline(self._spline.antiderivative(n))

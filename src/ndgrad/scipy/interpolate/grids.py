@@ -27,7 +27,18 @@ _STEPS = ("nearest", "nearest-up", "previous", "next")
 
 
 class interp1d:
-    """A function through points: straight lines, steps or splines. `fill_value` and `bounds_error` as in SciPy.
+    """Function through points: straight lines, steps or splines.
+
+    Args:
+        x: sites, of shape (n,).
+        y: values at the sites.
+        kind: `"linear"`, `"nearest"`, `"nearest-up"`, `"previous"`, `"next"`, `"zero"`, `"slinear"`, `"quadratic"`,
+            `"cubic"`, or the degree of a spline, 0 to 3.
+        axis: axis of `y` that belongs to the sites.
+        copy: accepted as in SciPy; has no effect, because inputs are never changed.
+        bounds_error: whether points outside raise ValueError. The default is True if `fill_value` is NaN.
+        fill_value: value outside, a pair of values below and above, or `"extrapolate"`.
+        assume_sorted: whether `x` is increasing. It is sorted otherwise.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.interp1d([0.0, 1.0, 2.0], [0.0, 2.0, 3.0])(0.5)
@@ -115,7 +126,16 @@ _METHODS = ("linear", "nearest", "pchip", *_SPLINES)
 
 
 class RegularGridInterpolator:
-    """A function on a grid, differentiable in its values, in the grid and in the points of evaluation.
+    """Function given on a regular grid, differentiable in its values, in the grid and in the points of evaluation.
+
+    Args:
+        points: coordinates of the grid along each axis, increasing or decreasing.
+        values: values on the grid. Further axes hold several functions.
+        method: `"linear"`, `"nearest"`, `"slinear"`, `"cubic"`, `"quintic"` or `"pchip"`.
+        bounds_error: whether points outside raise ValueError.
+        fill_value: value outside, or None to extrapolate.
+        solver: accepted as in SciPy; has no effect, because splines are solved directly.
+        solver_args: accepted as in SciPy; has no effect.
 
     >>> from ndgrad.scipy import interpolate
     >>> f = interpolate.RegularGridInterpolator(([0.0, 1.0], [0.0, 1.0]), [[0.0, 1.0], [2.0, 3.0]])
@@ -280,7 +300,15 @@ def interpn(
     points: Sequence[ArrayLike], values: ArrayLike, xi: ArrayLike, method: str = "linear", bounds_error: bool = True,
     fill_value: ArrayLike = numpy.nan,
 ) -> Array:  # fmt: skip
-    """The values of a function on a grid at other points.
+    """Return the values of a function on a regular grid at other points.
+
+    Args:
+        points: coordinates of the grid along each axis.
+        values: values on the grid.
+        xi: points of evaluation, with coordinates along the last axis.
+        method: method of RegularGridInterpolator, or `"splinef2d"` for RectBivariateSpline.
+        bounds_error: whether points outside raise ValueError.
+        fill_value: value outside, or None to extrapolate.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import interpolate
@@ -299,7 +327,17 @@ def interpn(
 
 
 class RectBivariateSpline:
-    """The spline through values on a rectangular grid (s=0), with FITPACK's methods.
+    """Spline through values on a rectangular grid, with FITPACK's methods.
+
+    Args:
+        x: increasing coordinates of the rows, of shape (m,).
+        y: increasing coordinates of the columns, of shape (n,).
+        z: values, of shape (m, n).
+        bbox: must hold only None: the box is that of the data.
+        kx: degree along the rows.
+        ky: degree along the columns.
+        s: must be 0: a smoothing spline has no derivative.
+        maxit: accepted as in SciPy; has no effect, because only smoothing iterates.
 
     >>> from ndgrad.scipy import interpolate
     >>> f = interpolate.RectBivariateSpline([0.0, 1.0], [0.0, 1.0], [[0.0, 1.0], [2.0, 3.0]], kx=1, ky=1)
@@ -326,6 +364,14 @@ class RectBivariateSpline:
             )
 
     def ev(self, xi: ArrayLike, yi: ArrayLike, dx: int = 0, dy: int = 0) -> Array:
+        """Return the values at single points. Points outside move to the border.
+
+        Args:
+            xi: first coordinates of the points.
+            yi: second coordinates of the points.
+            dx: order of the derivative along the first coordinate.
+            dy: order of the derivative along the second coordinate.
+        """
         u, v = (np.asarray(t) for t in np.broadcast_arrays(*operands(floating(xi), floating(yi))))
         shape = u.shape
         inside = [np.minimum(np.maximum(p.reshape((-1,)), g[0]), g[-1]) for p, g in ((u, self.x), (v, self.y))]

@@ -51,6 +51,13 @@ def increasing(x: ArrayLike, what: str) -> Array:
 class PPoly:
     """Polynomials between breakpoints: c[k, i] is the coefficient of (s - x[i])^(K - 1 - k) on the i-th piece.
 
+    Args:
+        c: coefficients, the highest power first, of shape (K, m, ...) for m pieces.
+        x: breakpoints, of shape (m + 1,).
+        extrapolate: True to extend the first and last polynomial, False for NaN outside, or `"periodic"`. None means
+            True.
+        axis: position of the axes K and m in `c`, and of the points in the result.
+
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.PPoly([[2.0, 1.0], [0.0, 2.0]], [0.0, 1.0, 2.0])([0.5, 1.5])
     array([1. , 2.5])
@@ -67,6 +74,15 @@ class PPoly:
 
     @classmethod
     def construct_fast(cls, c: ArrayLike, x: ArrayLike, extrapolate: bool | str | None = None, axis: int = 0) -> Self:
+        """Return the polynomials without checks. The axes K and m of `c` come first.
+
+        Args:
+            c: coefficients, of shape (K, m, ...).
+            x: breakpoints, of shape (m + 1,).
+            extrapolate: True to extend the first and last polynomial, False for NaN outside, or `"periodic"`. None
+                means True.
+            axis: position of the points in the result.
+        """
         made = object.__new__(cls)
         made.c, made.x, made.axis = floating(c), floating(x), axis
         made.extrapolate = True if extrapolate is None else extrapolate
@@ -117,15 +133,31 @@ class PPoly:
         return c
 
     def derivative(self, nu: int = 1) -> PPoly:
+        """Return a derivative as piecewise polynomials.
+
+        Args:
+            nu: order of the derivative.
+        """
         return PPoly.construct_fast(self._differentiate(nu), self.x, self.extrapolate, self.axis)
 
     def antiderivative(self, nu: int = 1) -> PPoly:
+        """Return a continuous antiderivative, which is zero at the first breakpoint.
+
+        Args:
+            nu: number of integrations.
+        """
         return PPoly.construct_fast(
             self._differentiate(-nu), self.x, self.extrapolate if self.extrapolate != "periodic" else False, self.axis
         )
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: bool | str | None = None) -> Array:
-        """Return the integral from a to b, differentiable in both ends too."""
+        """Return the integral from a to b, differentiable in both ends too.
+
+        Args:
+            a: lower limit.
+            b: upper limit.
+            extrapolate: `"periodic"` to repeat the polynomials. The default is the setting of the object.
+        """
         whole = PPoly.construct_fast(self._differentiate(-1), self.x, True, self.axis)
         beyond = self.extrapolate if extrapolate is None else extrapolate
         if beyond == "periodic":
@@ -140,6 +172,11 @@ class PPoly:
         return whole(b) - whole(a)
 
     def solve(self, *args: Any, **kwargs: Any) -> Array:
+        """Raise NotImplementedError: roots of piecewise polynomials have no rule here.
+
+        Args:
+            args, kwargs: arguments of SciPy's method.
+        """
         raise NotImplementedError(
             "solve() and roots() have no rule here. Use ndgrad.scipy.optimize.brentq on the polynomial. "
             "[nd-no-derivative]"
@@ -158,6 +195,14 @@ def _move_to_axis(made: Array, dims: int, axis: int) -> Array:
 
 class CubicHermiteSpline(PPoly):
     """Cubics with given values and slopes at breakpoints.
+
+    Args:
+        x: increasing sites, of shape (n,).
+        y: values at the sites.
+        dydx: slopes at the sites, of the shape of `y`.
+        axis: axis of `y` that belongs to the sites.
+        extrapolate: True to extend the first and last polynomial, False for NaN outside, or `"periodic"`. None means
+            True.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.CubicHermiteSpline([0.0, 1.0], [0.0, 1.0], [0.0, 0.0])(0.25)
@@ -232,7 +277,14 @@ def _end_slope(h0: Array, h1: Array, m0: Array, m1: Array) -> Array:
 
 
 class PchipInterpolator(CubicHermiteSpline):
-    """Monotone cubics: they have no extrema beyond those of the data.
+    """Monotone cubics through points, without extrema beyond those of the data.
+
+    Args:
+        x: increasing sites, of shape (n,).
+        y: values at the sites.
+        axis: axis of `y` that belongs to the sites.
+        extrapolate: True to extend the first and last polynomial, False for NaN outside, or `"periodic"`. None means
+            True.
 
     >>> from ndgrad.scipy.interpolate import PchipInterpolator
     >>> PchipInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])([0.5, 1.5])
@@ -250,7 +302,14 @@ class PchipInterpolator(CubicHermiteSpline):
 
 
 def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int | Sequence[int] = 0, axis: int = 0) -> Any:
-    """The values (or derivatives) at x of the monotone cubics through points.
+    """Return the values (or derivatives) at `x` of the monotone cubics through points.
+
+    Args:
+        xi: increasing sites.
+        yi: values at the sites.
+        x: points of evaluation.
+        der: order of the derivative, or a list of orders for a list of results.
+        axis: axis of `yi` that belongs to the sites.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.pchip_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], [0.5])
@@ -261,7 +320,14 @@ def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: int | Seq
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
-    """Akima's cubics: slopes weigh neighbouring differences by the variation on the other side.
+    """Akima's cubics, whose slopes weigh neighbouring differences by the variation on the other side.
+
+    Args:
+        x: increasing sites, of shape (n,).
+        y: values at the sites.
+        axis: axis of `y` that belongs to the sites.
+        method: `"akima"`, or `"makima"` for the variant without overshoot on flat pieces.
+        extrapolate: True to extend the first and last cubic, False or None for NaN outside, or `"periodic"`.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.Akima1DInterpolator([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 1.0, 0.0])(0.5).round(6)
@@ -297,7 +363,16 @@ class Akima1DInterpolator(CubicHermiteSpline):
 
 
 class CubicSpline(CubicHermiteSpline):
-    """Cubics with continuous second derivatives. `bc_type` as in SciPy; boundary values may carry derivatives.
+    """Cubics with continuous second derivatives.
+
+    Args:
+        x: increasing sites, of shape (n,).
+        y: values at the sites.
+        axis: axis of `y` that belongs to the sites.
+        bc_type: condition at both ends, or a pair of conditions: `"not-a-knot"`, `"clamped"`, `"natural"` or (order,
+            value) with order 1 or 2; or `"periodic"`. Values may carry derivatives.
+        extrapolate: True to extend the first and last cubic, False for NaN outside, or `"periodic"`. The default is
+            True, and `"periodic"` for periodic conditions.
 
     >>> from ndgrad.scipy.interpolate import CubicSpline
     >>> CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 8.0, 27.0])(1.5).round(6).item()

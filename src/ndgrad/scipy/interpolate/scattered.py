@@ -61,9 +61,20 @@ _SCALE_FREE = ("linear", "thin_plate_spline", "cubic", "quintic")
 
 
 class RBFInterpolator:
-    """A sum of radial functions and a polynomial through (or, with smoothing, near) data at scattered sites.
+    """Sum of radial functions and a polynomial through (or, with smoothing, near) data at scattered sites.
+    Differentiable in sites, data, points, smoothing and epsilon.
 
     Differentiable in sites, data, points, smoothing and epsilon.
+
+    Args:
+        y: sites, of shape (n, d).
+        d: data at the sites, of shape (n, ...).
+        neighbors: must be None: one system of all sites is solved.
+        smoothing: amount of smoothing, a number or one per site. 0 interpolates.
+        kernel: `"linear"`, `"thin_plate_spline"`, `"cubic"`, `"quintic"`, `"multiquadric"`, `"inverse_multiquadric"`,
+            `"inverse_quadratic"` or `"gaussian"`.
+        epsilon: factor of distances. Required for kernels that depend on a scale, the last four.
+        degree: degree of the polynomial, -1 for none. The default depends on the kernel.
 
     >>> from ndgrad.scipy import interpolate
     >>> f = interpolate.RBFInterpolator([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0], kernel="linear")
@@ -160,7 +171,13 @@ def _as_points(x: ArrayLike, *more: Any) -> Array:
 
 
 class LinearNDInterpolator:
-    """Linear interpolation in each simplex of a triangulation of the sites; NaN (`fill_value`) outside.
+    """Linear interpolation in each simplex of a triangulation of the sites.
+
+    Args:
+        points: sites, of shape (n, d).
+        values: data at the sites, of shape (n, ...).
+        fill_value: value outside of the convex hull.
+        rescale: whether coordinates are scaled to a unit cube first.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.LinearNDInterpolator([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.0, 2.0, 4.0])([[0.25, 0.25]])
@@ -198,7 +215,13 @@ class LinearNDInterpolator:
 
 
 class NearestNDInterpolator:
-    """The value at the nearest site: differentiable only in the values.
+    """Value at the nearest site, differentiable only in the values.
+
+    Args:
+        x: sites, of shape (n, d).
+        y: data at the sites, of shape (n, ...).
+        rescale: whether coordinates are scaled to a unit cube first.
+        tree_options: settings of `scipy.spatial.cKDTree`.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.NearestNDInterpolator([[0.0, 0.0], [1.0, 0.0]], [0.0, 2.0])([[0.75, 0.0]])
@@ -229,7 +252,15 @@ def griddata(
     points: ArrayLike, values: ArrayLike, xi: ArrayLike, method: str = "linear", fill_value: ArrayLike = numpy.nan,
     rescale: bool = False,
 ) -> Array:  # fmt: skip
-    """Scattered data at other points, by triangles or nearest neighbours.
+    """Interpolate scattered data at other points, by triangles or nearest neighbours.
+
+    Args:
+        points: sites, of shape (n, d).
+        values: data at the sites, of shape (n, ...).
+        xi: points of evaluation, with coordinates along the last axis.
+        method: `"linear"` or `"nearest"`, and in one dimension `"cubic"`.
+        fill_value: value outside of the convex hull. Has no effect for `"nearest"`.
+        rescale: whether coordinates are scaled to a unit cube first.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.griddata([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [0.0, 2.0, 4.0], [[0.25, 0.25]])
@@ -258,7 +289,15 @@ def griddata(
 
 
 class BarycentricInterpolator:
-    """The polynomial through points, in the barycentric form; differentiable in sites, values and points.
+    """Polynomial through points, in the barycentric form; differentiable in sites, values and points.
+
+    Args:
+        xi: distinct sites.
+        yi: values at the sites. They are required.
+        axis: axis of `yi` that belongs to the sites.
+        wi: barycentric weights. The default computes them from the sites.
+        rng: accepted as in SciPy; has no effect, because sites are not reordered.
+        random_state: accepted as in SciPy; has no effect, because sites are not reordered.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.BarycentricInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5)
@@ -310,7 +349,15 @@ class BarycentricInterpolator:
 def barycentric_interpolate(
     xi: ArrayLike, yi: ArrayLike, x: ArrayLike, axis: int = 0, *, der: ArrayLike = 0, rng: RandomState = None,
 ) -> Array:  # fmt: skip
-    """The values at x of the polynomial through points.
+    """Return the values at `x` of the polynomial through points.
+
+    Args:
+        xi: distinct sites.
+        yi: values at the sites.
+        x: points of evaluation.
+        axis: axis of `yi` that belongs to the sites.
+        der: must be 0. Differentiate by `ndgrad.func.grad` instead.
+        rng: accepted as in SciPy; has no effect, because sites are not reordered.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.barycentric_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5)
@@ -325,7 +372,12 @@ def barycentric_interpolate(
 
 
 class KroghInterpolator(BarycentricInterpolator):
-    """The polynomial through points. Repeated sites, which mean derivatives in SciPy, have no rule here.
+    """Polynomial through points. Repeated sites, which mean derivatives in SciPy, have no rule here.
+
+    Args:
+        xi: distinct sites.
+        yi: values at the sites.
+        axis: axis of `yi` that belongs to the sites.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.KroghInterpolator([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(1.5)
@@ -343,7 +395,14 @@ class KroghInterpolator(BarycentricInterpolator):
 
 
 def krogh_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: ArrayLike = 0, axis: int = 0) -> Array:
-    """The values at x of the polynomial through points.
+    """Return the values at `x` of the polynomial through points.
+
+    Args:
+        xi: distinct sites.
+        yi: values at the sites.
+        x: points of evaluation.
+        der: must be 0. Differentiate by `ndgrad.func.grad` instead.
+        axis: axis of `yi` that belongs to the sites.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.krogh_interpolate([0.0, 1.0, 2.0], [0.0, 1.0, 4.0], 1.5)
@@ -371,7 +430,11 @@ class _Polynomial:
 
 
 def lagrange(x: ArrayLike, w: ArrayLike) -> _Polynomial:
-    """The polynomial through points (x, w), by its coefficients `.c`; for more than about 20 points it is unstable.
+    """Return the polynomial through points (x, w), with its coefficients `.c`.
+
+    Args:
+        x: distinct sites. For more than about 20 the result is unstable.
+        w: values at the sites.
 
     >>> from ndgrad.scipy import interpolate
     >>> interpolate.lagrange([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])(3.0)

@@ -32,7 +32,12 @@ def _together(*matrices: Any) -> list[Array]:
 
 
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
-    """The x with a @ x + x @ b = q.
+    """Return the solution x of Sylvester's equation a @ x + x @ b = q.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: square matrix, of shape (..., m, m).
+        q: right side, of shape (..., n, m).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_sylvester([[2.0]], [[1.0]], [[6.0]])
@@ -45,7 +50,11 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Array:
 
 
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Array:
-    """The x with a @ x + x @ a^H = q.
+    """Return the solution x of the continuous Lyapunov equation a @ x + x @ a^H = q.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        q: right side, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_continuous_lyapunov([[-1.0, 0.0], [0.0, -2.0]], [[2.0, 0.0], [0.0, 4.0]])
@@ -62,7 +71,12 @@ solve_lyapunov = solve_continuous_lyapunov
 
 
 def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> Array:
-    """The x with a @ x @ a^H - x + q = 0.
+    """Return the solution x of the discrete Lyapunov equation a @ x @ a^H - x + q = 0.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        q: constant term, of shape (..., n, n).
+        method: `"direct"` or `"bilinear"`, as in SciPy; has no effect, because one method serves all sizes.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_discrete_lyapunov([[0.5]], [[3.0]])
@@ -105,7 +119,17 @@ def solve_continuous_are(
     a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None = None,
     balanced: bool = True,
 ) -> Array:  # fmt: skip
-    """The stabilising solution of the continuous algebraic Riccati equation; q and r are symmetric (Hermitian).
+    """Return the stabilising solution x of the continuous Riccati equation a^H x e + e^H x a - (e^H x b + s) r^-1 (b^H
+    x e + s^H) + q = 0.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: input matrix, of shape (..., n, m).
+        q: Hermitian cost of states, of shape (..., n, n).
+        r: Hermitian, invertible cost of inputs, of shape (..., m, m).
+        e: invertible matrix, of shape (..., n, n). The default is the identity.
+        s: cross term, of shape (..., n, m). The default is zero.
+        balanced: accepted as in SciPy; has no effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_continuous_are([[0.0]], [[1.0]], [[4.0]], [[1.0]])
@@ -119,7 +143,17 @@ def solve_discrete_are(
     a: ArrayLike, b: ArrayLike, q: ArrayLike, r: ArrayLike, e: ArrayLike | None = None, s: ArrayLike | None = None,
     balanced: bool = True,
 ) -> Array:  # fmt: skip
-    """The stabilising solution of the discrete algebraic Riccati equation; q and r are symmetric (Hermitian).
+    """Return the stabilising solution x of the discrete Riccati equation a^H x a - e^H x e - (a^H x b + s) (r + b^H x
+    b)^-1 (b^H x a + s^H) + q = 0.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: input matrix, of shape (..., n, m).
+        q: Hermitian cost of states, of shape (..., n, n).
+        r: Hermitian, invertible cost of inputs, of shape (..., m, m).
+        e: invertible matrix, of shape (..., n, n). The default is the identity.
+        s: cross term, of shape (..., n, m). The default is zero.
+        balanced: accepted as in SciPy; has no effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_discrete_are([[0.0]], [[1.0]], [[4.0]], [[1.0]])

@@ -25,7 +25,12 @@ __all__ = [
 
 
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
-    """L and U packed in one matrix, and the row exchanges, counted from 0.
+    """Return L and U packed in one matrix, and the row exchanges, counted from 0.
+
+    Args:
+        a: matrix, of shape (..., n, n).
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> packed, pivots = linalg.lu_factor([[4.0, 3.0], [2.0, 5.0]])
@@ -42,7 +47,14 @@ def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 def lu_solve(
     lu_and_piv: tuple[Any, Any], b: ArrayLike, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b (a.T @ x = b for trans=1, the conjugate transpose for 2) from lu_factor's results.
+    """Solve a system by the results of `lu_factor`.
+
+    Args:
+        lu_and_piv: results of `lu_factor`.
+        b: right side, of shape (n,) or (..., n, k).
+        trans: 0 for a @ x = b, 1 for the transpose of a, 2 for the conjugate transpose.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.lu_solve(linalg.lu_factor([[2.0, 0.0], [0.0, 4.0]]), [2.0, 4.0])
@@ -63,7 +75,14 @@ def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True,
     p_indices: bool = False,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """P, L and U with a = P @ L @ U; P has no derivative.
+    """Return P, L and U with a = P @ L @ U. P has no derivative.
+
+    Args:
+        a: matrix, of shape (..., m, n).
+        permute_l: whether to return P @ L and U only.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        p_indices: whether to return P as an array of row indices.
 
     >>> from ndgrad.scipy import linalg
     >>> p, l, u = linalg.lu([[4.0, 3.0], [2.0, 5.0]])
@@ -93,7 +112,13 @@ def _reads(a: Array, lower: bool) -> Array:
 
 
 def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The triangular factor: upper, a = u^H u, or with `lower` a = l l^H.
+    """Return the triangular factor of a positive definite matrix: upper, a = u^H u, or with `lower` a = l l^H.
+
+    Args:
+        a: Hermitian positive definite matrix, of shape (..., n, n). One triangle is read.
+        lower: whether the lower triangle is read and returned, instead of the upper one.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
@@ -107,7 +132,14 @@ def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True,
 ) -> tuple[Any, bool]:  # fmt: skip
-    """The factor and its triangle, for `cho_solve`. The other triangle is zero (SciPy leaves the old values).
+    """Return the Cholesky factor and its triangle, for `cho_solve`. The other triangle is zero (SciPy leaves the old
+    values).
+
+    Args:
+        a: Hermitian positive definite matrix, of shape (..., n, n). One triangle is read.
+        lower: whether the lower triangle is read and returned, instead of the upper one.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cho_solve(linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [6.0, 7.0])
@@ -119,7 +151,13 @@ def cho_factor(
 def cho_solve(
     c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b from cho_factor's results.
+    """Solve a system by the results of `cho_factor`.
+
+    Args:
+        c_and_lower: results of `cho_factor`.
+        b: right side, of shape (n,) or (..., n, k).
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cho_solve(linalg.cho_factor([[4.0, 2.0], [2.0, 5.0]]), [4.0, 2.0])
@@ -144,8 +182,14 @@ def _dense(ab: Array, l: int, u: int) -> Array:
 
 
 def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True) -> Array:
-    """The diagonals of the Cholesky factor from those of a Hermitian positive definite matrix; gradients are banded
+    """Return the diagonals of the Cholesky factor of a Hermitian positive definite band matrix. Gradients are banded
     too.
+
+    Args:
+        ab: diagonals of one triangle as rows, of shape (..., u + 1, n).
+        overwrite_ab: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        lower: whether the diagonals are those of the lower triangle.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cholesky_banded([[4.0, 5.0], [2.0, 0.0]], lower=True)
@@ -167,7 +211,13 @@ def cholesky_banded(ab: ArrayLike, overwrite_ab: bool = False, lower: bool = Fal
 def cho_solve_banded(
     cb_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b from cholesky_banded's factor.
+    """Solve a system by the factor of `cholesky_banded`.
+
+    Args:
+        cb_and_lower: result of `cholesky_banded`, and its `lower`.
+        b: right side, of shape (n,) or (..., n, k).
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> factor = linalg.cholesky_banded([[4.0, 5.0], [2.0, 0.0]], lower=True)
@@ -194,9 +244,17 @@ def qr(
     a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", pivoting: bool = False,
     check_finite: bool = True,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """Q and R, and with `pivoting` the order of columns, which has no derivative.
+    """Return Q and R with a = Q @ R, and with `pivoting` the order of columns, which has no derivative.
 
     For more rows than columns mode="full" completes Q by an arbitrary basis: a loss must not depend on these columns.
+
+    Args:
+        a: matrix, of shape (..., m, n).
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        lwork: accepted as in SciPy; has no effect.
+        mode: `"full"`, `"economic"`, or `"r"` for R alone. `"raw"` raises NotImplementedError.
+        pivoting: whether columns are exchanged so that the diagonal of R decreases.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> q, r = linalg.qr([[3.0, 1.0], [4.0, 2.0]])
@@ -235,7 +293,16 @@ def qr_multiply(
     a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
     overwrite_a: bool = False, overwrite_c: bool = False,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """c @ q (mode "right") or q @ c (mode "left") and R, for the q of a QR factorisation.
+    """Return c @ Q (mode "right") or Q @ c (mode "left"), and R, for a QR factorisation of a.
+
+    Args:
+        a: matrix, of shape (m, n).
+        c: factor of the product.
+        mode: `"left"` or `"right"`: the side of Q in the product.
+        pivoting: whether columns are exchanged; their order is then returned too.
+        conjugate: whether Q is conjugated.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_c: accepted as in SciPy; has no effect, because inputs are never overwritten.
 
     >>> from ndgrad.scipy import linalg
     >>> product, r = linalg.qr_multiply([[3.0, 1.0], [4.0, 2.0]], [[1.0, 0.0]])
@@ -254,7 +321,11 @@ def qr_multiply(
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
-    """u and p with a = u @ p (side "right") or a = p @ u ("left"): u unitary, p positive semidefinite.
+    """Return u and p with a = u @ p or a = p @ u: u unitary, p positive semidefinite.
+
+    Args:
+        a: matrix, of shape (..., m, n).
+        side: `"right"` for a = u @ p, `"left"` for a = p @ u.
 
     >>> from ndgrad.scipy import linalg
     >>> u, p = linalg.polar([[0.0, -2.0], [3.0, 0.0]])
@@ -274,7 +345,12 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
 
 
 def orthogonal_procrustes(A: ArrayLike, B: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
-    """The orthogonal matrix that maps A closest to B, and the sum of the singular values of A^H B.
+    """Return the orthogonal matrix that maps A closest to B, and the sum of the singular values of A^H B.
+
+    Args:
+        A: matrix, of shape (m, n).
+        B: matrix, of shape (m, n).
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> turn, scale = linalg.orthogonal_procrustes([[1.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [-1.0, 0.0]])

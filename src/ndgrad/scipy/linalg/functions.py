@@ -26,7 +26,10 @@ __all__ = [
 
 
 def expm(A: ArrayLike) -> Array:
-    """The matrix exponential, the sum of A^k / k!.
+    """Return the matrix exponential, the sum of A^k / k!.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.expm([[0.0, 1.0], [0.0, 0.0]])
@@ -47,7 +50,14 @@ def expm_frechet(
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, method: str | None = None, compute_expm: bool = True, check_finite: bool = True
 ) -> Any:
-    """The exponential, and its derivative along E.
+    """Return the matrix exponential, and its derivative along E.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
+        E: direction, of the shape of `A`.
+        method: accepted as in SciPy; has no effect, because one method serves all sizes.
+        compute_expm: whether the exponential is returned too, before the derivative.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> value, slope = linalg.expm_frechet([[0.0]], [[1.0]])
@@ -70,7 +80,13 @@ def _refuse_estimate(name: str, disp: bool | None) -> None:
 
 
 def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) -> Array:
-    """The principal square root; complex for a real matrix with a negative eigenvalue.
+    """Return the principal square root; complex for a real matrix with a negative eigenvalue.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
+        disp: False raises NotImplementedError, because the error of the result is not estimated. Other values have no
+            effect.
+        blocksize: accepted as in SciPy; has no effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]])
@@ -82,7 +98,12 @@ def sqrtm(A: ArrayLike, disp: bool | None = None, blocksize: int | None = None) 
 
 
 def logm(A: ArrayLike, disp: bool | None = None) -> Array:
-    """The principal logarithm; complex for a real matrix with a negative eigenvalue.
+    """Return the principal logarithm; complex for a real matrix with a negative eigenvalue.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
+        disp: False raises NotImplementedError, because the error of the result is not estimated. Other values have no
+            effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.logm([[1.0, 1.0], [0.0, 1.0]]).round(6)
@@ -94,7 +115,11 @@ def logm(A: ArrayLike, disp: bool | None = None) -> Array:
 
 
 def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Array:
-    """A to a power: by products for whole numbers, else exp(t log(A)), differentiable in t too.
+    """Return a power of a matrix: by products for whole numbers, else exp(t log(A)).
+
+    Args:
+        A: square matrix, of shape (..., n, n).
+        t: exponent, which may carry a derivative.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.fractional_matrix_power([[4.0, 0.0], [0.0, 9.0]], 0.5).round(6)
@@ -128,7 +153,10 @@ def _exp_i(a: Array) -> Array:
 
 
 def cosm(A: ArrayLike) -> Array:
-    """The matrix cosine.
+    """Return the matrix cosine.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.cosm([[0.0, 1.0], [0.0, 0.0]])
@@ -140,7 +168,10 @@ def cosm(A: ArrayLike) -> Array:
 
 
 def sinm(A: ArrayLike) -> Array:
-    """The matrix sine.
+    """Return the matrix sine.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.sinm([[0.0, 1.0], [0.0, 0.0]])
@@ -152,7 +183,10 @@ def sinm(A: ArrayLike) -> Array:
 
 
 def tanm(A: ArrayLike) -> Array:
-    """The matrix tangent, cosm(A)^-1 sinm(A).
+    """Return the matrix tangent, cosm(A)^-1 sinm(A).
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.tanm([[0.0, 1.0], [0.0, 0.0]])
@@ -163,7 +197,10 @@ def tanm(A: ArrayLike) -> Array:
 
 
 def coshm(A: ArrayLike) -> Array:
-    """The hyperbolic matrix cosine.
+    """Return the hyperbolic matrix cosine.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.coshm([[0.0, 1.0], [0.0, 0.0]])
@@ -175,7 +212,10 @@ def coshm(A: ArrayLike) -> Array:
 
 
 def sinhm(A: ArrayLike) -> Array:
-    """The hyperbolic matrix sine.
+    """Return the hyperbolic matrix sine.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.sinhm([[0.0, 1.0], [0.0, 0.0]])
@@ -187,7 +227,10 @@ def sinhm(A: ArrayLike) -> Array:
 
 
 def tanhm(A: ArrayLike) -> Array:
-    """The hyperbolic matrix tangent, coshm(A)^-1 sinhm(A).
+    """Return the hyperbolic matrix tangent, coshm(A)^-1 sinhm(A).
+
+    Args:
+        A: square matrix, of shape (..., n, n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.tanhm([[0.0, 1.0], [0.0, 0.0]])
@@ -198,7 +241,12 @@ def tanhm(A: ArrayLike) -> Array:
 
 
 def signm(A: ArrayLike, disp: bool | None = None) -> Array:
-    """The sign function: 1 on eigenvalues with positive real part, -1 on the others, by A (A A)^(-1/2).
+    """Return the matrix sign function: 1 on eigenvalues with positive real part, -1 on the others, by A (A A)^(-1/2).
+
+    Args:
+        A: square matrix, of shape (..., n, n).
+        disp: False raises NotImplementedError, because the error of the result is not estimated. Other values have no
+            effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.signm([[3.0, 0.0], [0.0, -2.0]]).round(6) + 0.0
@@ -211,9 +259,15 @@ def signm(A: ArrayLike, disp: bool | None = None) -> Array:
 
 
 def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
-    """A function of a diagonalisable matrix, by eigenvectors; `func` takes the eigenvalues as a complex Array.
+    """Return a function of a diagonalisable matrix, by its eigenvectors.
 
     Eigenvalues must be distinct for a derivative; expm, logm, sqrtm and the other functions do not require this.
+
+    Args:
+        A: square matrix, of shape (..., n, n).
+        func: function of the eigenvalues, which it gets as a complex Array.
+        disp: False raises NotImplementedError, because the error of the result is not estimated. Other values have no
+            effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.funm([[4.0, 0.0], [0.0, 9.0]], lambda w: w**2)

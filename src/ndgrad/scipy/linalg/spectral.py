@@ -51,7 +51,17 @@ def eig(
     a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: bool = True, overwrite_a: bool = False,
     overwrite_b: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False,
 ) -> Any:  # fmt: skip
-    """Eigenvalues and right (and left) eigenvectors of norm one. For a pair of matrices, b must be invertible.
+    """Return the eigenvalues and right (and left) eigenvectors of norm one of a square matrix or of a pair of matrices.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: second matrix of a @ v = w b @ v. It must be invertible.
+        left: whether left eigenvectors are returned, before the right ones.
+        right: whether right eigenvectors are returned.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        homogeneous_eigvals: must be False: pairs that stand for quotients have no rule.
 
     >>> from ndgrad.scipy import linalg
     >>> w, v = linalg.eig([[2.0, 0.0], [0.0, 3.0]])
@@ -83,7 +93,14 @@ def eigvals(
     a: ArrayLike, b: ArrayLike | None = None, overwrite_a: bool = False, check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Array:  # fmt: skip
-    """The eigenvalues of a square matrix, or of a pair (a, b), complex and in no order.
+    """Return the eigenvalues of a square matrix, or of a pair (a, b), complex and in no order.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: second matrix of a @ v = w b @ v. It must be invertible.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        homogeneous_eigvals: must be False: pairs that stand for quotients have no rule.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvals([[0.0, 1.0], [-1.0, 0.0]])
@@ -131,9 +148,20 @@ def eigh(
     subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None,
     driver: str | None = None,
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of a Hermitian matrix, or of a @ v = w b @ v with positive definite b.
+    """Return the eigenvalues and eigenvectors of a Hermitian matrix, or of a @ v = w b @ v with positive definite b.
 
-    type=2 means a @ b @ v = w v, and type=3 b @ a @ v = w v.
+    Args:
+        a: Hermitian matrix, of shape (..., n, n).
+        b: Hermitian positive definite matrix. The default is the identity.
+        lower: whether the lower triangles are read, instead of the upper ones.
+        eigvals_only: whether eigenvectors are left out.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        type: equation of a pair: 1 for a @ v = w b @ v, 2 for a @ b @ v = w v, 3 for b @ a @ v = w v.
+        check_finite: whether infinities and NaN raise ValueError.
+        subset_by_index: first and last index of the wanted eigenvalues, counted from the smallest.
+        subset_by_value: interval (low, high] of the wanted eigenvalues.
+        driver: accepted as in SciPy; has no effect, because NumPy chooses the routine.
 
     >>> from ndgrad.scipy import linalg
     >>> w, v = linalg.eigh([[2.0, 1.0], [1.0, 2.0]])
@@ -177,7 +205,19 @@ def eigvalsh(
     overwrite_b: bool = False, type: int = 1, check_finite: bool = True, subset_by_index: Sequence[int] | None = None,
     subset_by_value: Sequence[float] | None = None, driver: str | None = None,
 ) -> Array:  # fmt: skip
-    """The eigenvalues of a Hermitian matrix, in increasing order; parameters as for `eigh`.
+    """Return the eigenvalues of a Hermitian matrix, in increasing order.
+
+    Args:
+        a: Hermitian matrix, of shape (..., n, n).
+        b: Hermitian positive definite matrix. The default is the identity.
+        lower: whether the lower triangles are read, instead of the upper ones.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        type: equation of a pair: 1 for a @ v = w b @ v, 2 for a @ b @ v = w v, 3 for b @ a @ v = w v.
+        check_finite: whether infinities and NaN raise ValueError.
+        subset_by_index: first and last index of the wanted eigenvalues, counted from the smallest.
+        subset_by_value: interval (low, high] of the wanted eigenvalues.
+        driver: accepted as in SciPy; has no effect, because NumPy chooses the routine.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvalsh([[2.0, 1.0], [1.0, 2.0]])
@@ -215,7 +255,17 @@ def eig_banded(
     a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False,
     select: str | int = "a", select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of a Hermitian band matrix, computed from the full matrix.
+    """Return the eigenvalues and eigenvectors of a Hermitian band matrix, computed from the full matrix.
+
+    Args:
+        a_band: diagonals of one triangle as rows, of shape (u + 1, n).
+        lower: whether the diagonals are those of the lower triangle.
+        eigvals_only: whether eigenvectors are left out.
+        overwrite_a_band: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        select: `"a"` for all eigenvalues, `"v"` for those of an interval, `"i"` for those with certain indices.
+        select_range: ends of the interval (low, high], or first and last index.
+        max_ev: accepted as in SciPy; has no effect.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> w, v = linalg.eig_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
@@ -232,7 +282,15 @@ def eigvals_banded(
     a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str | int = "a",
     select_range: Sequence[float] | None = None, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The eigenvalues of a Hermitian band matrix, in increasing order.
+    """Return the eigenvalues of a Hermitian band matrix, in increasing order.
+
+    Args:
+        a_band: diagonals of one triangle as rows, of shape (u + 1, n).
+        lower: whether the diagonals are those of the lower triangle.
+        overwrite_a_band: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        select: `"a"` for all eigenvalues, `"v"` for those of an interval, `"i"` for those with certain indices.
+        select_range: ends of the interval (low, high], or first and last index.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvals_banded([[2.0, 2.0], [1.0, 0.0]], lower=True)
@@ -260,7 +318,17 @@ def eigh_tridiagonal(
     select_range: Sequence[float] | None = None, check_finite: bool = True, tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> Any:  # fmt: skip
-    """Eigenvalues and eigenvectors of the symmetric matrix with diagonals d and e, computed from the full matrix.
+    """Return the eigenvalues and eigenvectors of a symmetric tridiagonal matrix, computed from the full matrix.
+
+    Args:
+        d: diagonal, of shape (n,).
+        e: first off-diagonal, of shape (n - 1,).
+        eigvals_only: whether eigenvectors are left out.
+        select: `"a"` for all eigenvalues, `"v"` for those of an interval, `"i"` for those with certain indices.
+        select_range: ends of the interval (low, high], or first and last index.
+        check_finite: whether infinities and NaN raise ValueError.
+        tol: accepted as in SciPy; has no effect.
+        lapack_driver: accepted as in SciPy; has no effect, because NumPy chooses the routine.
 
     >>> from ndgrad.scipy import linalg
     >>> w, v = linalg.eigh_tridiagonal([2.0, 2.0], [1.0])
@@ -276,7 +344,16 @@ def eigvalsh_tridiagonal(
     d: ArrayLike, e: ArrayLike, select: str | int = "a", select_range: Sequence[float] | None = None,
     check_finite: bool = True, tol: float = 0.0, lapack_driver: str = "auto",
 ) -> Array:  # fmt: skip
-    """The eigenvalues of the symmetric matrix with diagonals d and e, in increasing order.
+    """Return the eigenvalues of a symmetric tridiagonal matrix, in increasing order.
+
+    Args:
+        d: diagonal, of shape (n,).
+        e: first off-diagonal, of shape (n - 1,).
+        select: `"a"` for all eigenvalues, `"v"` for those of an interval, `"i"` for those with certain indices.
+        select_range: ends of the interval (low, high], or first and last index.
+        check_finite: whether infinities and NaN raise ValueError.
+        tol: accepted as in SciPy; has no effect.
+        lapack_driver: accepted as in SciPy; has no effect, because NumPy chooses the routine.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.eigvalsh_tridiagonal([2.0, 2.0], [1.0])
@@ -304,7 +381,15 @@ def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
     check_finite: bool = True, lapack_driver: str = "gesdd",
 ) -> Any:  # fmt: skip
-    """The singular value decomposition u, s, vh with a = u * s @ vh; s alone with compute_uv=False.
+    """Return the singular value decomposition u, s, vh with a = u * s @ vh.
+
+    Args:
+        a: matrix, of shape (..., m, n).
+        full_matrices: whether u and vh are square.
+        compute_uv: whether u and vh are returned. The result is s alone otherwise.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        lapack_driver: accepted as in SciPy; has no effect, because NumPy chooses the routine.
 
     >>> from ndgrad.scipy import linalg
     >>> u, s, vh = linalg.svd([[3.0, 0.0], [0.0, 4.0]])
@@ -316,7 +401,12 @@ def svd(
 
 
 def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The singular values in decreasing order.
+    """Return the singular values in decreasing order.
+
+    Args:
+        a: matrix, of shape (..., m, n).
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.svdvals([[3.0, 0.0], [0.0, 4.0]])
@@ -326,7 +416,11 @@ def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) 
 
 
 def subspace_angles(A: ArrayLike, B: ArrayLike) -> Array:
-    """The angles between the column spaces of two matrices, the largest first; both must have full column rank.
+    """Return the angles between the column spaces of two matrices in radians, the largest first.
+
+    Args:
+        A: matrix of full column rank, of shape (n, p).
+        B: matrix of full column rank, of shape (n, q).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.subspace_angles([[1.0], [0.0]], [[1.0], [1.0]])

@@ -31,7 +31,11 @@ def _take_last(values: Array, index: NDArray[Any]) -> Array:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with constant diagonals of a first column and row (the column's conjugate, if no row is given).
+    """Return the matrix with constant diagonals that has a given first column and row.
+
+    Args:
+        c: first column, of shape (..., m).
+        r: first row, of shape (..., n), whose first element is not read. The default is the conjugate of `c`.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.toeplitz([1, 2, 3], [1, 4, 5])
@@ -52,7 +56,11 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with constant antidiagonals of a first column and a last row (zeros, if none is given).
+    """Return the matrix with constant antidiagonals that has a given first column and last row.
+
+    Args:
+        c: first column, of shape (..., m).
+        r: last row, of shape (..., n), whose first element is not read. The default is zero.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.hankel([1, 2, 3])
@@ -67,7 +75,10 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def circulant(c: ArrayLike) -> Array:
-    """The matrix in which each column is the previous one, shifted cyclically by one.
+    """Return the matrix in which each column is the previous one, shifted cyclically by one.
+
+    Args:
+        c: first column, of shape (..., n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.circulant([1, 2, 3])
@@ -81,7 +92,13 @@ def circulant(c: ArrayLike) -> Array:
 
 
 def companion(a: ArrayLike) -> Array:
-    """The matrix whose characteristic polynomial has the given coefficients, the highest first.
+    """Return the matrix whose characteristic polynomial has the given coefficients.
+
+    Args:
+        a: coefficients, the highest power first, of shape (..., n).
+
+    Returns:
+        An array of shape (..., n - 1, n - 1).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.companion([1.0, -3.0, 2.0])
@@ -100,7 +117,11 @@ def companion(a: ArrayLike) -> Array:
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
-    """The matrix with fecundities in the first row and survival below the diagonal.
+    """Return the matrix of a population model: fecundities in the first row, survival below the diagonal.
+
+    Args:
+        f: fecundities, of shape (..., n).
+        s: rates of survival, of shape (..., n - 1).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.leslie([0.1, 2.0], [0.5])
@@ -116,7 +137,10 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
 
 
 def fiedler(a: ArrayLike) -> Array:
-    """The distances |a[i] - a[j]|.
+    """Return the symmetric matrix of distances |a[i] - a[j]|.
+
+    Args:
+        a: numbers, of shape (..., n).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.fiedler([1.0, 4.0])
@@ -128,7 +152,10 @@ def fiedler(a: ArrayLike) -> Array:
 
 
 def fiedler_companion(a: ArrayLike) -> Array:
-    """Another companion matrix, of five diagonals.
+    """Return a companion matrix of five diagonals.
+
+    Args:
+        a: coefficients of a polynomial, the highest power first, of shape (n,).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.fiedler_companion([1.0, -3.0, 2.0])
@@ -154,7 +181,12 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
-    """The matrix C with C @ v == convolve(a, v, mode) for vectors v of length n.
+    """Return the matrix C with C @ v == convolve(a, v, mode) for vectors v of length n.
+
+    Args:
+        a: numbers to convolve with, of shape (..., m).
+        n: length of the vectors.
+        mode: `"full"`, `"same"` or `"valid"`: part of the convolution.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.convolution_matrix([1.0, 2.0], 2)
@@ -181,7 +213,12 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
 
 
 def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
-    """The M x N matrix with singular values on its diagonal.
+    """Return the M x N matrix with singular values on its diagonal.
+
+    Args:
+        s: singular values, as many as M or N.
+        M: number of rows.
+        N: number of columns.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.diagsvd([3.0, 2.0], 2, 3)
@@ -198,7 +235,10 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Array:
 
 
 def block_diag(*arrs: Any) -> Array:
-    """The matrix with the given blocks along the diagonal, zeros elsewhere.
+    """Return the matrix with the given blocks along the diagonal, and zeros elsewhere.
+
+    Args:
+        *arrs: blocks, of shape (..., m, n). Fewer dimensions mean one row.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.block_diag([[1.0]], [[2.0, 3.0]])
@@ -218,7 +258,11 @@ def block_diag(*arrs: Any) -> Array:
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
-    """Kronecker's product. (SciPy now leaves it to NumPy.)
+    """Return Kronecker's product. (SciPy now leaves it to NumPy.)
+
+    Args:
+        a: first factor.
+        b: second factor.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.kron([[1.0, 2.0]], [[1.0], [3.0]])
@@ -229,7 +273,14 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def khatri_rao(a: ArrayLike, b: ArrayLike) -> Array:
-    """Kronecker's product of the columns.
+    """Return Kronecker's product of the columns.
+
+    Args:
+        a: matrix, of shape (..., m, k).
+        b: matrix, of shape (..., n, k).
+
+    Returns:
+        An array of shape (..., m n, k).
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.khatri_rao([[1.0, 2.0]], [[1.0, 1.0], [3.0, 4.0]])

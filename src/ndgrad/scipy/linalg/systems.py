@@ -96,8 +96,22 @@ def solve(
     a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
     check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b. With `assume_a`, only the entries that SciPy reads of such a matrix are read and have a
-    gradient.
+    """Solve a system of linear equations a @ x = b.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: right side, of shape (n,) or (..., n, k).
+        lower: whether a symmetric or Hermitian matrix is read from its lower triangle.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        assume_a: structure of the matrix: `"general"`, `"symmetric"`, `"hermitian"`, `"positive definite"`,
+            `"diagonal"`, `"tridiagonal"`, `"banded"`, `"upper triangular"` or `"lower triangular"`. Only entries that
+            such a matrix determines are read and have a gradient.
+        transposed: whether to solve a.T @ x = b instead.
+
+    Raises:
+        LinAlgError: if the matrix is singular.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve([[2.0, 0.0], [9.0, 4.0]], [2.0, 4.0], assume_a="pos")
@@ -117,7 +131,19 @@ def solve_triangular(
     a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
     overwrite_b: bool = False, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b for a triangular a; the other triangle is never read.
+    """Solve a triangular system a @ x = b. The other triangle is never read.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        b: right side, of shape (n,) or (..., n, k).
+        trans: 0 or `"N"` for a, 1 or `"T"` for its transpose, 2 or `"C"` for the conjugate transpose.
+        lower: whether the matrix is lower triangular.
+        unit_diagonal: whether the diagonal counts as ones.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+
+    Raises:
+        LinAlgError: if an element of the diagonal is zero.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_triangular([[2.0, 1.0], [0.0, 4.0]], [4.0, 8.0])
@@ -147,7 +173,16 @@ def inv(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None,
     lower: bool = False,
 ) -> Array:  # fmt: skip
-    """The inverse of a square matrix.
+    """Return the inverse of a square matrix.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        assume_a: structure of the matrix: `"general"`, `"symmetric"`, `"hermitian"`, `"positive definite"`,
+            `"diagonal"`, `"tridiagonal"`, `"banded"`, `"upper triangular"` or `"lower triangular"`. Only entries that
+            such a matrix determines are read and have a gradient.
+        lower: whether a symmetric or Hermitian matrix is read from its lower triangle.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.inv([[2.0, 0.0], [0.0, 4.0]])
@@ -158,7 +193,12 @@ def inv(
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The determinant of a square matrix.
+    """Return the determinant of a square matrix.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.det([[2.0, 1.0], [0.0, 3.0]])
@@ -170,7 +210,14 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 def norm(
     a: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False, check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The norm of a vector or matrix, by default that of its elements as one vector; `ord` as in NumPy.
+    """Return the norm of a vector or matrix. The default is that of its elements as one vector.
+
+    Args:
+        a: array of any shape.
+        ord: order of the norm, as in `ndgrad.numpy.linalg.norm`.
+        axis: axis of vectors, or two axes of matrices. The default is all axes.
+        keepdims: whether reduced axes stay, with size 1.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.norm([3.0, 4.0]).item()
@@ -200,7 +247,15 @@ def pinv(
     a: ArrayLike, *, atol: float | None = None, rtol: float | None = None, return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """The pseudoinverse; the rank, if requested, has no derivative.
+    """Return the pseudoinverse of a matrix.
+
+    Args:
+        a: matrix, of shape (..., m, n).
+        atol: absolute bound of singular values that count as zero. The default is 0.
+        rtol: bound, relative to the largest, of singular values that count as zero. The default is the larger side
+            times the machine epsilon.
+        return_rank: whether the rank is returned too. It has no derivative.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.pinv([[2.0, 0.0], [0.0, 0.0]])
@@ -214,7 +269,16 @@ def pinvh(
     a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True, return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    """The pseudoinverse of a Hermitian matrix; only one triangle is read.
+    """Return the pseudoinverse of a Hermitian matrix, of which one triangle is read.
+
+    Args:
+        a: square matrix, of shape (..., n, n).
+        atol: absolute bound of singular values that count as zero. The default is 0.
+        rtol: bound, relative to the largest, of singular values that count as zero. The default is the larger side
+            times the machine epsilon.
+        lower: whether the lower triangle is read.
+        return_rank: whether the rank is returned too. It has no derivative.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.pinvh([[2.0, 0.0], [0.0, 0.0]])
@@ -240,7 +304,19 @@ def lstsq(
     a: ArrayLike, b: ArrayLike, cond: float | None = None, overwrite_a: bool = False, overwrite_b: bool = False,
     check_finite: bool = True, lapack_driver: str | None = None,
 ) -> tuple[Array, Array, int, Array | None]:  # fmt: skip
-    """Least squares solutions, residues, the rank and the singular values; all but the rank are differentiable.
+    """Solve a system of linear equations in the least squares sense.
+
+    Args:
+        a: matrix, of shape (m, n).
+        b: right side, of shape (m,) or (m, k).
+        cond: singular values below `cond` times the largest count as zero. The default is the machine epsilon.
+        overwrite_a: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
+        lapack_driver: `"gelsy"` leaves out the singular values. Others have no effect.
+
+    Returns:
+        Solutions, residues, the rank and the singular values. All but the rank are differentiable.
 
     >>> from ndgrad.scipy import linalg
     >>> x, residues, rank, s = linalg.lstsq([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]], [1.0, 3.0, 5.0])
@@ -262,7 +338,15 @@ def solve_banded(
     l_and_u: tuple[int, int], ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b for a matrix given by its diagonals, ab[u + i - j, j] == a[i, j]; gradients are banded too.
+    """Solve a system with a band matrix, given by its diagonals: ab[u + i - j, j] == a[i, j]. Gradients are banded too.
+
+    Args:
+        l_and_u: numbers of diagonals below and above the main one.
+        ab: diagonals as rows, of shape (..., l + u + 1, n).
+        b: right side, of shape (n,) or (..., n, k).
+        overwrite_ab: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_banded((0, 1), [[0.0, 1.0], [2.0, 4.0]], [4.0, 8.0])
@@ -297,7 +381,15 @@ def solveh_banded(
     ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False,
     check_finite: bool = True,
 ) -> Array:  # fmt: skip
-    """The x with a @ x = b for a Hermitian positive definite matrix, given by the diagonals of one triangle.
+    """Solve a system with a Hermitian positive definite band matrix, given by the diagonals of one triangle.
+
+    Args:
+        ab: diagonals as rows, of shape (..., u + 1, n).
+        b: right side, of shape (n,) or (..., n, k).
+        overwrite_ab: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        lower: whether the diagonals are those of the lower triangle.
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solveh_banded([[4.0, 5.0], [2.0, 0.0]], [6.0, 7.0], lower=True)
@@ -331,9 +423,15 @@ def _column_and_row(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[A
 
 
 def solve_toeplitz(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True) -> Array:
-    """The x with T x = b for the Toeplitz matrix of a first column and row (whose first number is not read).
+    """Solve a system with the Toeplitz matrix of a first column and row.
 
     Neither the matrix nor its gradient is formed: memory is that of c, r and b, and backward takes the time of a solve.
+
+    Args:
+        c_or_cr: first column, of shape (n,), or a pair of first column and row. The first element of the row is not
+            read.
+        b: right side, of shape (n,) or (..., n, k).
+        check_finite: whether infinities and NaN raise ValueError.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_toeplitz([2.0, 1.0], [3.0, 3.0])
@@ -368,7 +466,13 @@ def matmul_toeplitz(
     c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], x: ArrayLike, check_finite: bool = False,
     workers: int | None = None,
 ) -> Array:  # fmt: skip
-    """The product of a Toeplitz matrix and x, by Fourier transforms (a small one directly).
+    """Return the product of a Toeplitz matrix and x, by Fourier transforms (a small one directly).
+
+    Args:
+        c_or_cr: first column, or a pair of first column and row. The first element of the row is not read.
+        x: vector or matrix to multiply, of shape (n,) or (n, k).
+        check_finite: whether infinities and NaN raise ValueError.
+        workers: accepted as in SciPy; has no effect.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.matmul_toeplitz([2.0, 1.0], [1.0, 0.0])
@@ -386,7 +490,17 @@ def solve_circulant(
     c: ArrayLike, b: ArrayLike, singular: str = "raise", tol: float | None = None, caxis: int = -1, baxis: int = 0,
     outaxis: int = 0,
 ) -> Array:  # fmt: skip
-    """The x with C x = b for the circulant matrix of a column, by Fourier transforms.
+    """Solve a system with the circulant matrix of a first column, by Fourier transforms.
+
+    Args:
+        c: first column.
+        b: right side.
+        singular: `"raise"`, or `"lstsq"` to leave out frequencies with (almost) zero spectrum.
+        tol: bound of the spectrum that counts as zero. The default is the size times the machine epsilon times the
+            largest.
+        caxis: axis of `c` along which the column lies.
+        baxis: axis of `b` along which the right side lies.
+        outaxis: axis of the result along which the solution lies.
 
     >>> from ndgrad.scipy import linalg
     >>> linalg.solve_circulant([2.0, 1.0], [3.0, 3.0])

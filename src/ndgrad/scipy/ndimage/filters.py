@@ -71,6 +71,16 @@ def correlate1d(
 ) -> Array:  # fmt: skip
     """The correlation along an axis.
 
+    Args:
+        input: image of any number of axes.
+        weights: filter, of shape (n,).
+        axis: axis of the filter.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.correlate1d([2.0, 8.0, 0.0, 4.0], weights=[1.0, 3.0])
     array([ 8., 26.,  8., 12.])
@@ -84,6 +94,16 @@ def convolve1d(
     cval: ArrayLike = 0.0, origin: int = 0,
 ) -> Array:  # fmt: skip
     """The convolution along an axis, differentiable in both.
+
+    Args:
+        input: image of any number of axes.
+        weights: filter, of shape (n,). It is reversed.
+        axis: axis of the filter.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.convolve1d([2.0, 8.0, 0.0, 4.0], weights=[1.0, 3.0])
@@ -132,6 +152,16 @@ def correlate(
 ) -> Array:  # fmt: skip
     """The correlation with weights of as many axes, differentiable in both.
 
+    Args:
+        input: image of any number of axes.
+        weights: filter, with as many axes as `axes`.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.correlate([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]])
     array([[2., 3.],
@@ -146,6 +176,16 @@ def convolve(
     origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The convolution with weights of as many axes, differentiable in both.
+
+    Args:
+        input: image of any number of axes.
+        weights: filter, with as many axes as `axes`. It is reversed.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.convolve([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]])
@@ -162,6 +202,16 @@ def uniform_filter1d(
 ) -> Array:  # fmt: skip
     """The mean of neighbours along an axis.
 
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        axis: axis of the filter.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.uniform_filter1d([3.0, 0.0, 6.0], size=3)
     array([2., 3., 4.])
@@ -175,6 +225,16 @@ def uniform_filter(
     origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The mean of the pixels in a box around each.
+
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.uniform_filter([3.0, 0.0, 6.0], size=3)
@@ -230,6 +290,18 @@ def gaussian_filter1d(
     """A Gaussian along an axis, or with `order` its derivative; differentiable in sigma (except through the integer
     radius).
 
+    Args:
+        input: image of any number of axes.
+        sigma: standard deviation of the Gaussian in pixels; several axes may have one each.
+        axis: axis of the filter.
+        order: order of the derivative; 0 smooths. Several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        truncate: radius of the filter in standard deviations.
+        radius: radius of the filter in pixels, instead of `truncate`; several axes may have one each.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.gaussian_filter1d([0.0, 1.0, 0.0], sigma=0.5)
     array([0.10671464, 0.78657073, 0.10671464])
@@ -244,6 +316,18 @@ def gaussian_filter(
 ) -> Array:  # fmt: skip
     """The image smoothed by a Gaussian of width `sigma`, or with `order` a derivative of it; differentiable in sigma
     too.
+
+    Args:
+        input: image of any number of axes.
+        sigma: standard deviation of the Gaussian in pixels; several axes may have one each.
+        order: order of the derivative; 0 smooths. Several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        truncate: radius of the filter in standard deviations.
+        radius: radius of the filter in pixels, instead of `truncate`; several axes may have one each.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.gaussian_filter([[0.0, 0.0], [0.0, 4.0]], sigma=0.5)
@@ -281,6 +365,17 @@ def gaussian_laplace(
 ) -> Array:  # fmt: skip
     """The sum of second derivatives of a Gaussian.
 
+    Args:
+        input: image of any number of axes.
+        sigma: standard deviation of the Gaussian in pixels; several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        axes: axes of the filter. None means all.
+        truncate: radius of the filter in standard deviations.
+        radius: radius of the filter in pixels, instead of `truncate`; several axes may have one each.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.gaussian_laplace([0.0, 1.0, 0.0], sigma=1.0)
     array([ 0.16398084, -0.32803368,  0.16398084])
@@ -294,6 +389,17 @@ def gaussian_gradient_magnitude(
     axes: Axes = None, truncate: float = 4.0, radius: Whole | None = None,
 ) -> Array:  # fmt: skip
     """The length of the gradient of a Gaussian of the image.
+
+    Args:
+        input: image of any number of axes.
+        sigma: standard deviation of the Gaussian in pixels; several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        axes: axes of the filter. None means all.
+        truncate: radius of the filter in standard deviations.
+        radius: radius of the filter in pixels, instead of `truncate`; several axes may have one each.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.gaussian_gradient_magnitude([0.0, 1.0, 3.0], sigma=1.0)
@@ -320,6 +426,14 @@ def _edges(t: Array, axis: int, mode: Modes, cval: ArrayLike, smooth: list[float
 def sobel(input: Array, axis: int = -1, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0) -> Array:
     """Sobel's derivative along an axis, smoothed along the others.
 
+    Args:
+        input: image of any number of axes.
+        axis: axis of the derivative.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.sobel([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
     array([[4., 8., 4.],
@@ -334,6 +448,14 @@ def prewitt(
 ) -> Array:  # fmt: skip
     """Prewitt's derivative along an axis, smoothed along the others.
 
+    Args:
+        input: image of any number of axes.
+        axis: axis of the derivative.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.prewitt([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]])
     array([[3., 6., 3.],
@@ -347,6 +469,14 @@ def laplace(
     input: Array, output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The sum of second differences along the axes.
+
+    Args:
+        input: image of any number of axes.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.laplace([0.0, 0.0, 1.0, 0.0, 0.0])
@@ -381,6 +511,17 @@ def generic_laplace(
     """The sum of second derivatives, computed by `derivative2(input, axis, output, mode, cval, ...)` with `output`
     None.
 
+    Args:
+        input: image of any number of axes.
+        derivative2: function that returns the second derivative along an axis. Its `output` is None.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        extra_arguments: further positional arguments of the function.
+        extra_keywords: further keyword arguments of the function.
+        axes: axes of the filter. None means all.
+
     >>> from ndgrad.scipy import ndimage
     >>> second = lambda t, axis, output, mode, cval: ndimage.correlate1d(t, [1.0, -2.0, 1.0], axis, output, mode, cval)
     >>> ndimage.generic_laplace([0.0, 1.0, 0.0], second)
@@ -395,6 +536,17 @@ def generic_gradient_magnitude(
     extra_arguments: tuple[Any, ...] = (), extra_keywords: dict[str, Any] | None = None, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The length of the gradient, computed by `derivative(input, axis, output, mode, cval, ...)` with `output` None.
+
+    Args:
+        input: image of any number of axes.
+        derivative: function that returns the derivative along an axis. Its `output` is None.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        extra_arguments: further positional arguments of the function.
+        extra_keywords: further keyword arguments of the function.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.generic_gradient_magnitude([0.0, 1.0, 3.0], ndimage.sobel)
@@ -446,6 +598,17 @@ def maximum_filter(
 ) -> Array:  # fmt: skip
     """The largest pixel in a box or footprint around each; equal maxima share the gradient.
 
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        footprint: boolean array that marks the pixels of the window, instead of `size`.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.maximum_filter([0.0, 5.0, 2.0, 2.0], size=3)
     array([5., 5., 5., 2.])
@@ -459,6 +622,17 @@ def minimum_filter(
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The smallest pixel in a box or footprint around each; equal minima share the gradient.
+
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        footprint: boolean array that marks the pixels of the window, instead of `size`.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.minimum_filter([0.0, 5.0, 2.0, 2.0], size=3)
@@ -474,6 +648,16 @@ def maximum_filter1d(
 ) -> Array:  # fmt: skip
     """The largest pixel in a window along an axis.
 
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        axis: axis of the filter.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.maximum_filter1d([0.0, 5.0, 2.0, 2.0], size=3)
     array([5., 5., 5., 2.])
@@ -487,6 +671,16 @@ def minimum_filter1d(
     origin: int = 0,
 ) -> Array:  # fmt: skip
     """The smallest pixel in a window along an axis.
+
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        axis: axis of the filter.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.minimum_filter1d([0.0, 5.0, 2.0, 2.0], size=3)
@@ -510,6 +704,18 @@ def rank_filter(
 ) -> Array:  # fmt: skip
     """The pixel of the given rank (0 is the smallest, -1 the largest) in a box or footprint around each.
 
+    Args:
+        input: image of any number of axes.
+        rank: position of the wanted pixel among the sorted ones. Negative positions count from the largest.
+        size: size of the window in pixels; several axes may have one each.
+        footprint: boolean array that marks the pixels of the window, instead of `size`.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.rank_filter([0.0, 5.0, 2.0, 2.0], rank=1, size=3)
     array([0., 2., 2., 2.])
@@ -523,6 +729,17 @@ def median_filter(
     mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The median of the pixels in a box or footprint around each; the gradient goes to the median pixel.
+
+    Args:
+        input: image of any number of axes.
+        size: size of the window in pixels; several axes may have one each.
+        footprint: boolean array that marks the pixels of the window, instead of `size`.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.median_filter([0.0, 5.0, 2.0, 2.0], size=3)
@@ -538,6 +755,18 @@ def percentile_filter(
     output: Output = None, mode: Modes = "reflect", cval: ArrayLike = 0.0, origin: Whole = 0, *, axes: Axes = None,
 ) -> Array:  # fmt: skip
     """The given percentile, as one of the pixels in a box or footprint around each.
+
+    Args:
+        input: image of any number of axes.
+        percentile: percentile from 0 to 100. Negative ones count from 100.
+        size: size of the window in pixels; several axes may have one each.
+        footprint: boolean array that marks the pixels of the window, instead of `size`.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.percentile_filter([0.0, 5.0, 2.0, 2.0], percentile=50, size=3)
@@ -608,6 +837,18 @@ def _morphology(name: str, doc: str, example: str, compute: Callable[[Array, _St
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{doc}
+
+    Args:
+        input: image of any number of axes.
+        size: size of the flat structure in pixels; several axes may have one each.
+        footprint: boolean array that marks the pixels of the flat structure, instead of `size`.
+        structure: heights of the structure, one per pixel of the window.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"reflect"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`; several axes
+            may have one each.
+        cval: value beyond the borders in mode `"constant"`.
+        origin: shift of the window; several axes may have one each. 0 centres it.
+        axes: axes of the filter. None means all.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.{name}([0.0, 5.0, 2.0, 2.0, 9.0, 3.0], size=3)

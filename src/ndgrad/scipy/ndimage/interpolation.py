@@ -68,6 +68,14 @@ def _filter_axis(t: Array, order: int, axis: int, mode: str) -> Array:
 def spline_filter1d(input: Array, order: int = 3, axis: int = -1, output: Output = None, mode: str = "mirror") -> Array:
     """Coefficients of the spline through the pixels along an axis.
 
+    Args:
+        input: image of any number of axes.
+        order: order of the spline, 0 to 5.
+        axis: axis of the filter.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.spline_filter1d([0.0, 6.0, 0.0], order=2)
     array([-3.,  9., -3.])
@@ -78,6 +86,13 @@ def spline_filter1d(input: Array, order: int = 3, axis: int = -1, output: Output
 @wrap_image_function
 def spline_filter(input: Array, order: int = 3, output: Output = None, mode: str = "mirror") -> Array:
     """Coefficients of the spline through the pixels, along all axes.
+
+    Args:
+        input: image of any number of axes.
+        order: order of the spline, 0 to 5.
+        output: array that receives the result, or the dtype of the result.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.spline_filter([0.0, 6.0, 0.0], order=2)
@@ -193,6 +208,20 @@ def map_coordinates(
 ) -> Array:  # fmt: skip
     """The image at positions (one row of coordinates per axis), differentiable in the image and in the positions.
 
+    Args:
+        input: image of any number of axes.
+        coordinates: positions, of shape (input.ndim, ...).
+        output: array that receives the result, or the dtype of the result.
+        order: order of the spline, 0 to 5.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+        cval: value beyond the borders in the modes `"constant"` and `"grid-constant"`.
+        prefilter: whether coefficients of the spline are computed from the image. False means that `input` holds
+            coefficients.
+
+    Returns:
+        An array of the shape `coordinates.shape[1:]`.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.map_coordinates([[0.0, 1.0], [2.0, 3.0]], [[0.5], [0.25]], order=1)
     array([1.25])
@@ -239,6 +268,19 @@ def affine_transform(
 ) -> Array:  # fmt: skip
     """The image at matrix @ position + offset, differentiable in all three.
 
+    Args:
+        input: image of any number of axes.
+        matrix: matrix of shape (n, n), or (n + 1, n + 1) or (n, n + 1) with the offset, or its diagonal of shape (n,).
+        offset: offset, a number or one per axis.
+        output_shape: shape of the result. The default is that of `input`.
+        output: array that receives the result, or the dtype of the result.
+        order: order of the spline, 0 to 5.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+        cval: value beyond the borders in the modes `"constant"` and `"grid-constant"`.
+        prefilter: whether coefficients of the spline are computed from the image. False means that `input` holds
+            coefficients.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.affine_transform([0.0, 1.0, 2.0, 3.0], [0.5], offset=1.0, order=1)
     array([1. , 1.5, 2. , 2.5])
@@ -255,6 +297,17 @@ def shift(
 ) -> Array:  # fmt: skip
     """The image moved by a number of pixels along each axis, which may carry a derivative.
 
+    Args:
+        input: image of any number of axes.
+        shift: distance in pixels; several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        order: order of the spline, 0 to 5.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+        cval: value beyond the borders in the modes `"constant"` and `"grid-constant"`.
+        prefilter: whether coefficients of the spline are computed from the image. False means that `input` holds
+            coefficients.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.shift([0.0, 1.0, 2.0, 3.0], 0.5, order=1)
     array([0. , 0.5, 1.5, 2.5])
@@ -270,6 +323,18 @@ def zoom(
     prefilter: bool = True, *, grid_mode: bool = False,
 ) -> Array:  # fmt: skip
     """The image with more or fewer pixels; the number of pixels is whole, so there is no derivative in the factor.
+
+    Args:
+        input: image of any number of axes.
+        zoom: factor; several axes may have one each.
+        output: array that receives the result, or the dtype of the result.
+        order: order of the spline, 0 to 5.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+        cval: value beyond the borders in the modes `"constant"` and `"grid-constant"`.
+        prefilter: whether coefficients of the spline are computed from the image. False means that `input` holds
+            coefficients.
+        grid_mode: whether the ends of the image are the outer sides of its pixels, instead of their centres.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.zoom([0.0, 2.0, 4.0], 5 / 3, order=1)
@@ -293,6 +358,19 @@ def rotate(
     order: int = 3, mode: str = "constant", cval: ArrayLike = 0.0, prefilter: bool = True,
 ) -> Array:  # fmt: skip
     """The image turned in the plane of two axes by an angle in degrees, which may carry a derivative.
+
+    Args:
+        input: image of any number of axes.
+        angle: angle in degrees.
+        axes: two axes that span the plane of the rotation.
+        reshape: whether the result is large enough for the whole rotated image.
+        output: array that receives the result, or the dtype of the result.
+        order: order of the spline, 0 to 5.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+        cval: value beyond the borders in the modes `"constant"` and `"grid-constant"`.
+        prefilter: whether coefficients of the spline are computed from the image. False means that `input` holds
+            coefficients.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.rotate([[1.0, 2.0], [3.0, 4.0]], 90.0, order=1).round(6)
@@ -358,6 +436,20 @@ def geometric_transform(
     """The image at mapping(position) for every position of the result.
 
     The mapping is called once, with arrays of all positions instead of numbers; it must use NumPy's functions.
+
+    Args:
+        input: image of any number of axes.
+        mapping: function from positions in the result to positions in the image, each a tuple of arrays, one per axis.
+        output_shape: shape of the result. The default is that of `input`.
+        output: array that receives the result, or the dtype of the result.
+        order: order of the spline, 0 to 5.
+        mode: values beyond the borders: `"constant"`, `"grid-constant"`, `"nearest"`, `"reflect"` (or `"grid-mirror"`),
+            `"mirror"`, `"wrap"` or `"grid-wrap"`.
+        cval: value beyond the borders in the modes `"constant"` and `"grid-constant"`.
+        prefilter: whether coefficients of the spline are computed from the image. False means that `input` holds
+            coefficients.
+        extra_arguments: further positional arguments of `mapping`.
+        extra_keywords: further keyword arguments of `mapping`.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.geometric_transform([0.0, 1.0, 2.0, 3.0], lambda at: (at[0] * 0.5,), order=1)

@@ -44,6 +44,11 @@ def _parts(
 def sum_labels(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The sum of the pixels, of those of one label, or of each of several labels.
 
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.sum_labels([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
     array([3., 7.])
@@ -57,6 +62,11 @@ sum = sum_labels
 def mean(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The mean of the pixels, of those of one label, or of each of several labels.
 
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.mean([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
     array([1.5, 3.5])
@@ -66,6 +76,11 @@ def mean(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike
 
 def variance(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The variance of the pixels, of those of one label, or of each of several labels.
+
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.variance([1.0, 3.0, 3.0, 7.0], [1, 1, 2, 2], [1, 2])
@@ -77,6 +92,11 @@ def variance(input: ArrayLike, labels: ArrayLike | None = None, index: npt.Array
 def standard_deviation(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The standard deviation of the pixels, of those of one label, or of each of several labels.
 
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.standard_deviation([1.0, 3.0, 3.0, 7.0], [1, 1, 2, 2], [1, 2])
     array([1., 2.])
@@ -86,6 +106,11 @@ def standard_deviation(input: ArrayLike, labels: ArrayLike | None = None, index:
 
 def minimum(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The smallest of the pixels, of those of one label, or of each of several labels.
+
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.minimum([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
@@ -97,6 +122,11 @@ def minimum(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayL
 def maximum(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The largest of the pixels, of those of one label, or of each of several labels.
 
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.maximum([1.0, 2.0, 3.0, 4.0], [1, 1, 2, 2], [1, 2])
     array([2., 4.])
@@ -106,6 +136,11 @@ def maximum(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayL
 
 def median(input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None) -> Array:
     """The median of the pixels, of those of one label, or of each of several labels.
+
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.median([1.0, 2.0, 3.0, 5.0], [1, 1, 2, 2], [1, 2])
@@ -118,6 +153,11 @@ def center_of_mass(
     input: ArrayLike, labels: ArrayLike | None = None, index: npt.ArrayLike | None = None,
 ) -> tuple[Array, ...] | list[tuple[Array, ...]]:  # fmt: skip
     """Mean positions weighted by the pixels: a tuple, or a list of tuples for several labels.
+
+    Args:
+        input: image of any number of axes.
+        labels: integer array that gives each pixel a label. None puts all pixels together.
+        index: label, or array of labels, to be measured. None means all pixels with a positive label.
 
     >>> from ndgrad.scipy import ndimage
     >>> [place.item() for place in ndimage.center_of_mass([[0.0, 1.0], [0.0, 3.0]])]
@@ -156,6 +196,13 @@ def fourier_gaussian(
 ) -> Array:  # fmt: skip
     """A spectrum times the spectrum of a Gaussian, differentiable in its width.
 
+    Args:
+        input: spectrum.
+        sigma: standard deviation of the Gaussian in pixels; several axes may have one each.
+        n: length of the real axis if `input` comes from `rfft`; -1 if it comes from `fft`.
+        axis: axis of the real transform.
+        output: array that receives the result, or the dtype of the result.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.fourier_gaussian([1.0, 1.0], sigma=0.5)
     array([1.        , 0.29121293])
@@ -169,6 +216,13 @@ def fourier_shift(
 ) -> Array:  # fmt: skip
     """A spectrum with the phases of a shift, differentiable in it.
 
+    Args:
+        input: spectrum.
+        shift: distance in pixels; several axes may have one each.
+        n: length of the real axis if `input` comes from `rfft`; -1 if it comes from `fft`.
+        axis: axis of the real transform.
+        output: array that receives the result, or the dtype of the result.
+
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.fourier_shift([1.0, 1.0, 1.0, 1.0], shift=1.0).round(6) + 0.0
     array([ 1.+0.j,  0.-1.j, -1.+0.j,  0.+1.j])
@@ -181,6 +235,13 @@ def fourier_uniform(
     input: ArrayLike, size: ArrayLike, n: int = -1, axis: int = -1, output: Array | NDArray[Any] | Dtype | None = None,
 ) -> Array:  # fmt: skip
     """A spectrum times the spectrum of a box.
+
+    Args:
+        input: spectrum.
+        size: size of the box in pixels; several axes may have one each.
+        n: length of the real axis if `input` comes from `rfft`; -1 if it comes from `fft`.
+        axis: axis of the real transform.
+        output: array that receives the result, or the dtype of the result.
 
     >>> from ndgrad.scipy import ndimage
     >>> ndimage.fourier_uniform([1.0, 1.0], size=1.0).round(6)

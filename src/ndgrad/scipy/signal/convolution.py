@@ -95,6 +95,12 @@ def _convolve_by_transform(x: Array, y: Array, axes: tuple[int, ...]) -> Array:
 def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
     """The convolution of two arrays, differentiable in both.
 
+    Args:
+        in1: first array.
+        in2: second array, of as many dimensions.
+        mode: part of the result: `"full"`, `"same"` (the size of `in1`) or `"valid"` (no padding).
+        method: `"direct"`, `"fft"`, or `"auto"` to choose by the sizes.
+
     >>> from ndgrad.scipy import signal
     >>> signal.convolve([1.0, 2.0, 3.0], [1.0, 1.0], mode="same")
     array([1., 3., 5.])
@@ -119,6 +125,12 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
 def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Array:
     """The cross-correlation of two arrays; if complex, the second is conjugated.
 
+    Args:
+        in1: first array.
+        in2: second array, of as many dimensions.
+        mode: part of the result: `"full"`, `"same"` (the size of `in1`) or `"valid"` (no padding).
+        method: `"direct"`, `"fft"`, or `"auto"` to choose by the sizes.
+
     >>> from ndgrad.scipy import signal
     >>> signal.correlate([1.0, 2.0, 3.0], [0.0, 1.0], mode="same")
     array([1., 2., 3.])
@@ -132,6 +144,12 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
 
 def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes = None) -> Array:
     """The convolution along axes, by Fourier transforms; other axes broadcast.
+
+    Args:
+        in1: first array.
+        in2: second array, of as many dimensions.
+        mode: part of the result: `"full"`, `"same"` (the size of `in1`) or `"valid"` (no padding).
+        axes: axes of the convolution. None means all.
 
     >>> from ndgrad.scipy import signal
     >>> signal.fftconvolve([1.0, 2.0, 3.0], [1.0, 1.0]).round(6)
@@ -180,6 +198,13 @@ def convolve2d(
 ) -> Array:  # fmt: skip
     """The convolution of two matrices; `boundary` extends the first beyond its borders.
 
+    Args:
+        in1: first array.
+        in2: second array, of as many dimensions.
+        mode: part of the result: `"full"`, `"same"` (the size of `in1`) or `"valid"` (no padding).
+        boundary: values beyond the borders: `"fill"`, `"wrap"` or `"symm"`.
+        fillvalue: value beyond the borders for `"fill"`.
+
     >>> from ndgrad.scipy import signal
     >>> signal.convolve2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="same", boundary="symm")
     array([[2., 3.],
@@ -195,6 +220,13 @@ def correlate2d(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: ArrayLike = 0,
 ) -> Array:  # fmt: skip
     """The cross-correlation of two matrices; `boundary` extends the first beyond its borders.
+
+    Args:
+        in1: first array.
+        in2: second array, of as many dimensions.
+        mode: part of the result: `"full"`, `"same"` (the size of `in1`) or `"valid"` (no padding).
+        boundary: values beyond the borders: `"fill"`, `"wrap"` or `"symm"`.
+        fillvalue: value beyond the borders for `"fill"`.
 
     >>> from ndgrad.scipy import signal
     >>> signal.correlate2d([[1.0, 2.0], [3.0, 4.0]], [[1.0, 1.0]], mode="same")
@@ -216,6 +248,10 @@ def correlate2d(
 
 def deconvolve(signal: ArrayLike, divisor: ArrayLike) -> tuple[Array, Array]:
     """Quotient and remainder, so that signal = convolve(divisor, quotient) + remainder.
+
+    Args:
+        signal: signal, of shape (n,).
+        divisor: filter to divide by, of shape (m,).
 
     >>> from ndgrad.scipy import signal
     >>> signal.deconvolve([1.0, 3.0, 5.0, 3.0], [1.0, 1.0])

@@ -83,6 +83,17 @@ def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: Arr
 def lfilter(b: ArrayLike, a: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None) -> Any:
     """Apply the filter b/a to a signal; with the state `zi`, also return the state after the last sample.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        x: signal.
+        axis: axis of the signal.
+        zi: state before the first sample, with one element less than the longer of b and a along `axis`. None means
+            zero.
+
+    Returns:
+        The filtered signal, and with `zi` the state after the last sample.
+
     >>> from ndgrad.scipy import signal
     >>> signal.lfilter([1.0], [1.0, -0.5], [1.0, 0.0, 0.0])
     array([1.  , 0.5 , 0.25])
@@ -122,6 +133,10 @@ def leading_zeros(a: Array) -> int:
 def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
     """The state for which a step's response is steady from the start.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+
     >>> from ndgrad.scipy import signal
     >>> signal.lfilter_zi([1.0], [1.0, -0.5])
     array([1.])
@@ -134,6 +149,12 @@ def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Array:
 
 def lfiltic(b: ArrayLike, a: ArrayLike, y: ArrayLike, x: ArrayLike | None = None) -> Array:
     """The state after earlier outputs and inputs, the newest first.
+
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        y: earlier outputs, the newest first.
+        x: earlier inputs, the newest first. The default is zero.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lfiltic([1.0], [1.0, -0.5], y=[4.0])
@@ -187,6 +208,16 @@ def filtfilt(
 ) -> Array:  # fmt: skip
     """Apply the filter forwards and backwards, for zero phase.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        x: signal.
+        axis: axis of the signal.
+        padtype: extension at the ends: `"odd"`, `"even"`, `"constant"` or None.
+        padlen: number of samples of the extension. The default is three times the length of the filter.
+        method: `"pad"`. `"gust"` raises NotImplementedError, because it has no derivative.
+        irlen: accepted as in SciPy; has no effect, because it belongs to the method `"gust"`.
+
     >>> from ndgrad.scipy import signal
     >>> signal.filtfilt([0.5, 0.5], [1.0], [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 9.0, 9.0])
     array([0.  , 1.  , 2.  , 3.25, 5.25, 7.5 , 8.75, 9.  ])
@@ -223,6 +254,15 @@ def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, *, zi: ArrayLike) -> t
 def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None = None) -> Any:
     """Apply second order sections to a signal, one after the other; a state has the shape (n_sections, ..., 2).
 
+    Args:
+        sos: second order sections, of shape (n_sections, 6), each with b0, b1, b2, a0, a1, a2.
+        x: signal.
+        axis: axis of the signal.
+        zi: states before the first sample, of shape (n_sections, ..., 2). None means zero.
+
+    Returns:
+        The filtered signal, and with `zi` the states after the last sample.
+
     >>> from ndgrad.scipy import signal
     >>> signal.sosfilt([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]], [1.0, 0.0, 0.0])
     array([1.  , 0.5 , 0.25])
@@ -247,6 +287,9 @@ def sosfilt(sos: ArrayLike, x: ArrayLike, axis: int = -1, zi: ArrayLike | None =
 def sosfilt_zi(sos: ArrayLike) -> Array:
     """The states of the sections for which a step's response is steady from the start.
 
+    Args:
+        sos: second order sections, of shape (n_sections, 6), each with b0, b1, b2, a0, a1, a2.
+
     >>> from ndgrad.scipy import signal
     >>> signal.sosfilt_zi([[1.0, 0.0, 0.0, 1.0, -0.5, 0.0]])
     array([[1., 0.]])
@@ -265,6 +308,13 @@ def sosfiltfilt(
     sos: ArrayLike, x: ArrayLike, axis: int = -1, padtype: str | None = "odd", padlen: int | None = None,
 ) -> Array:  # fmt: skip
     """Apply second order sections to a signal forwards and backwards, for zero phase.
+
+    Args:
+        sos: second order sections, of shape (n_sections, 6), each with b0, b1, b2, a0, a1, a2.
+        x: signal.
+        axis: axis of the signal.
+        padtype: extension at the ends: `"odd"`, `"even"`, `"constant"` or None.
+        padlen: number of samples of the extension. The default is three times the length of the filter.
 
     >>> from ndgrad.scipy import signal
     >>> signal.sosfiltfilt([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]], [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 9.0, 9.0])
@@ -313,6 +363,15 @@ def upfirdn(
     """Insert zeros between the samples, apply a moving average, and take every `down`-th sample; differentiable in h
     and x.
 
+    Args:
+        h: coefficients of the filter, of shape (n,).
+        x: signal.
+        up: number of samples for each one of the input, before the filter.
+        down: distance of the samples that are kept after the filter.
+        axis: axis of the signal.
+        mode: values beyond the ends: `"constant"`, `"zero"`, or another mode of SciPy.
+        cval: value beyond the ends in mode `"constant"`.
+
     >>> from ndgrad.scipy import signal
     >>> signal.upfirdn([1.0, 1.0], [1.0, 2.0], up=2)
     array([1., 1., 2., 2.])
@@ -344,6 +403,16 @@ def resample_poly(
 ) -> Array:  # fmt: skip
     """Resample to another rate, by a moving average over the signal with inserted zeros; `window` may be the
     coefficients.
+
+    Args:
+        x: signal.
+        up: factor of the rate.
+        down: divisor of the rate.
+        axis: axis of the signal.
+        window: window for the design of the filter, or its coefficients.
+        padtype: values beyond the ends: `"constant"`, `"mean"`, `"median"`, `"maximum"`, `"minimum"`, or a mode of
+            `upfirdn`.
+        cval: value beyond the ends for `"constant"`. The default is 0.
 
     >>> from ndgrad.scipy import signal
     >>> signal.resample_poly([1.0, 2.0, 3.0, 4.0], 1, 2).shape
@@ -392,6 +461,14 @@ def decimate(
     x: ArrayLike, q: int, n: int | None = None, ftype: str | object = "iir", axis: int = -1, zero_phase: bool = True,
 ) -> Array:  # fmt: skip
     """Every q-th sample of the signal after an anti-aliasing filter.
+
+    Args:
+        x: signal.
+        q: distance of the samples that are kept.
+        n: order of the filter. The default is 8 for `"iir"`, and 20 q for `"fir"`.
+        ftype: `"iir"` for a Chebyshev filter, or `"fir"` for a Hamming window.
+        axis: axis of the signal.
+        zero_phase: whether the phase of the filter is undone.
 
     >>> from ndgrad.scipy import signal
     >>> signal.decimate(list(range(40)), 4).shape

@@ -50,6 +50,15 @@ def freqz(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Frequencies, and the response of the filter b/a there; differentiable in b, a and in given frequencies.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        worN: frequencies, or their number. None means the default number.
+        whole: whether frequencies go round the whole circle, instead of half of it.
+        plot: function that is called with frequencies and response.
+        fs: sampling rate. The default measures frequencies in radians per sample.
+        include_nyquist: whether the last frequency is the Nyquist frequency.
+
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqz([0.5, 0.5], worN=[0.0, 1.0])
     >>> abs(h)
@@ -71,6 +80,12 @@ def freqz_sos(
     sos: ArrayLike, worN: ArrayLike | None = 512, whole: bool = False, fs: float = 2 * math.pi,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Frequencies, and the response of second order sections there.
+
+    Args:
+        sos: second order sections, of shape (n_sections, 6).
+        worN: frequencies, or their number. None means the default number.
+        whole: whether frequencies go round the whole circle, instead of half of it.
+        fs: sampling rate. The default measures frequencies in radians per sample.
 
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqz_sos([[0.5, 0.5, 0.0, 1.0, 0.0, 0.0]], worN=[0.0, 1.0])
@@ -95,6 +110,14 @@ def freqz_zpk(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Frequencies, and the response there of the filter with given zeros, poles and gain.
 
+    Args:
+        z: zeros.
+        p: poles.
+        k: gain.
+        worN: frequencies, or their number. None means the default number.
+        whole: whether frequencies go round the whole circle, instead of half of it.
+        fs: sampling rate. The default measures frequencies in radians per sample.
+
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqz_zpk([-1.0], [0.0], 0.5, worN=[0.0, 1.0])
     >>> abs(h)
@@ -111,6 +134,12 @@ def freqs(
     b: ArrayLike, a: ArrayLike, worN: ArrayLike | None = 200, plot: Callable[..., Any] | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     """The response of an analog filter at angular frequencies; frequencies chosen by SciPy are constants.
+
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        worN: frequencies, or their number. None means the default number.
+        plot: function that is called with frequencies and response.
 
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqs([1.0], [1.0, 1.0], worN=[0.0, 1.0])
@@ -134,6 +163,12 @@ def freqs(
 
 def freqs_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, worN: ArrayLike | None = 200) -> tuple[Array, Array]:
     """The response of an analog filter from its zeros, poles and gain.
+
+    Args:
+        z: zeros.
+        p: poles.
+        k: gain.
+        worN: frequencies, or their number. None means the default number.
 
     >>> from ndgrad.scipy import signal
     >>> w, h = signal.freqs_zpk([], [-1.0], 1.0, worN=[0.0, 1.0])
@@ -159,6 +194,15 @@ def group_delay(
     system: tuple[Any, Any], w: ArrayLike = 512, whole: bool = False, fs: float = 2 * math.pi,
 ) -> tuple[Array, Array]:  # fmt: skip
     """The delay in samples of a filter (b, a), -d(phase)/dw, computed from the filter times its index.
+
+    Args:
+        system: coefficients (b, a).
+        w: frequencies, or their number.
+        whole: whether frequencies go round the whole circle, instead of half of it.
+        fs: sampling rate. The default measures frequencies in radians per sample.
+
+    Returns:
+        The frequencies, and the delay at them in samples.
 
     >>> from ndgrad.scipy import signal
     >>> w, delay = signal.group_delay(([0.5, 0.5], [1.0]), w=[0.5, 1.0])
@@ -199,6 +243,11 @@ def _expand_roots(roots: Array) -> Array:
 def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
     """Coefficients of the polynomials from zeros, poles and gain; complex if complex zeros or poles carry a derivative.
 
+    Args:
+        z: zeros.
+        p: poles.
+        k: gain.
+
     >>> from ndgrad.scipy import signal
     >>> signal.zpk2tf([-1.0], [0.5], 2.0)
     (array([2., 2.]), array([ 1. , -0.5]))
@@ -209,6 +258,10 @@ def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
 
 def normalize(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array]:
     """Both polynomials divided by the leading nonzero coefficient of the denominator.
+
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
 
     >>> from ndgrad.scipy import signal
     >>> signal.normalize([2.0], [4.0, 2.0])
@@ -229,6 +282,10 @@ def normalize(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array]:
 def tf2zpk(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, Array]:
     """Zeros, poles and gain from the polynomials, whose roots must be simple for a derivative.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+
     >>> from ndgrad.scipy import signal
     >>> zeros, poles, gain = signal.tf2zpk([1.0, -1.0], [1.0, -0.5])
     >>> zeros, poles, gain
@@ -242,6 +299,9 @@ def tf2zpk(b: ArrayLike, a: ArrayLike) -> tuple[Array, Array, Array]:
 
 def sos2tf(sos: ArrayLike) -> tuple[Array, Array]:
     """The polynomials of second order sections, multiplied out.
+
+    Args:
+        sos: second order sections, of shape (n_sections, 6).
 
     >>> from ndgrad.scipy import signal
     >>> signal.sos2tf([[1.0, 1.0, 0.0, 1.0, -0.5, 0.0]])
@@ -290,6 +350,11 @@ def _substitute(b: ArrayLike, a: ArrayLike, numerator: Array, denominator: Array
 def bilinear(b: ArrayLike, a: ArrayLike, fs: ArrayLike = 1.0) -> tuple[Array, Array]:
     """A digital filter from an analog one, by s = 2 fs (z - 1) / (z + 1).
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        fs: sampling rate.
+
     >>> from ndgrad.scipy import signal
     >>> signal.bilinear([1.0], [1.0, 1.0], fs=0.5)
     (array([0.5, 0.5]), array([1., 0.]))
@@ -301,6 +366,12 @@ def bilinear(b: ArrayLike, a: ArrayLike, fs: ArrayLike = 1.0) -> tuple[Array, Ar
 
 def bilinear_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, fs: ArrayLike) -> tuple[Array, Array, Array]:
     """A digital filter from an analog one, by zeros, poles and gain.
+
+    Args:
+        z: zeros.
+        p: poles.
+        k: gain.
+        fs: sampling rate.
 
     >>> from ndgrad.scipy import signal
     >>> signal.bilinear_zpk([-3.0], [-1.0], 1.0, fs=0.5)
@@ -319,6 +390,11 @@ def bilinear_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, fs: ArrayLike) -> tup
 def lp2lp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array]:
     """A lowpass filter with another cutoff, by s -> s / wo.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        wo: cutoff or middle frequency of the result.
+
     >>> from ndgrad.scipy import signal
     >>> signal.lp2lp([1.0], [1.0, 1.0], wo=2.0)
     (array([2.]), array([1., 2.]))
@@ -328,6 +404,12 @@ def lp2lp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array
 
 def lp2lp_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array, Array]:
     """A lowpass filter with another cutoff, by zeros, poles and gain.
+
+    Args:
+        z: zeros.
+        p: poles.
+        k: gain.
+        wo: cutoff or middle frequency of the result.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lp2lp_zpk([-3.0], [-1.0], 1.0, wo=2.0)
@@ -340,6 +422,11 @@ def lp2lp_zpk(z: ArrayLike, p: ArrayLike, k: ArrayLike, wo: ArrayLike = 1.0) -> 
 def lp2hp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array]:
     """A highpass filter, by s -> wo / s.
 
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        wo: cutoff or middle frequency of the result.
+
     >>> from ndgrad.scipy import signal
     >>> signal.lp2hp([1.0], [1.0, 1.0], wo=2.0)
     (array([1., 0.]), array([1., 2.]))
@@ -349,6 +436,12 @@ def lp2hp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0) -> tuple[Array, Array
 
 def lp2bp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) -> tuple[Array, Array]:
     """A bandpass filter, by s -> (s^2 + wo^2) / (bw s).
+
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        wo: cutoff or middle frequency of the result.
+        bw: width of the band.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lp2bp([1.0], [1.0, 1.0], wo=2.0, bw=1.0)
@@ -362,6 +455,12 @@ def lp2bp(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) 
 
 def lp2bs(b: ArrayLike, a: ArrayLike, wo: ArrayLike = 1.0, bw: ArrayLike = 1.0) -> tuple[Array, Array]:
     """A bandstop filter, by s -> bw s / (s^2 + wo^2).
+
+    Args:
+        b: coefficients of the numerator.
+        a: coefficients of the denominator.
+        wo: cutoff or middle frequency of the result.
+        bw: width of the band.
 
     >>> from ndgrad.scipy import signal
     >>> signal.lp2bs([1.0], [1.0, 1.0], wo=2.0, bw=1.0)

@@ -36,6 +36,16 @@ def savgol_filter(
     """Each sample from a polynomial through its neighbours; in mode "interp" the ends come from
     the first and last window.
 
+    Args:
+        x: signal.
+        window_length: number of samples of a window.
+        polyorder: degree of the polynomial, less than `window_length`.
+        deriv: order of the derivative of the polynomial.
+        delta: distance between samples, for derivatives.
+        axis: axis of the signal.
+        mode: values at the ends: `"interp"`, `"mirror"`, `"constant"`, `"nearest"` or `"wrap"`.
+        cval: value beyond the ends in mode `"constant"`.
+
     >>> from ndgrad.scipy import signal
     >>> signal.savgol_filter([0.0, 1.0, 4.0, 9.0, 16.0], 3, 2).round(6) + 0.0
     array([ 0.,  1.,  4.,  9., 16.])
@@ -74,6 +84,13 @@ def detrend(
     data: ArrayLike, axis: int = -1, type: str = "linear", bp: npt.ArrayLike = 0, overwrite_data: bool = False,
 ) -> Array:  # fmt: skip
     """The signal minus its mean, or minus the best straight lines between breakpoints.
+
+    Args:
+        data: signal.
+        axis: axis of the signal.
+        type: `"linear"` to remove straight lines, or `"constant"` to remove the mean.
+        bp: breakpoints between straight lines.
+        overwrite_data: accepted as in SciPy; has no effect, because inputs are never overwritten.
 
     >>> from ndgrad.scipy import signal
     >>> signal.detrend([0.0, 2.0, 4.0, 7.0], type="constant")
@@ -114,6 +131,11 @@ def _one_sided(n: int, middle: float = 1.0) -> NDArray[Any]:
 def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
     """The analytic signal: the signal and i times its Hilbert transform.
 
+    Args:
+        x: real signal.
+        N: number of samples of the transform. The default is that of the signal.
+        axis: axis of the signal.
+
     >>> from ndgrad.scipy import signal
     >>> signal.hilbert([1.0, 0.0, -1.0, 0.0])
     array([ 1.+0.j,  0.+1.j, -1.+0.j,  0.-1.j])
@@ -132,6 +154,11 @@ def hilbert(x: ArrayLike, N: int | None = None, axis: int = -1) -> Array:
 
 def hilbert2(x: ArrayLike, N: Shape | None = None, axes: Sequence[int] = (-2, -1)) -> Array:
     """The analytic signal of images, without the middle frequency of an even number of pixels, as in SciPy.
+
+    Args:
+        x: real image.
+        N: number of pixels of the transform along both axes. The default is that of the image.
+        axes: two axes of the image.
 
     >>> from ndgrad.scipy import signal
     >>> signal.hilbert2([[1.0, -1.0, 2.0], [0.0, 2.0, 1.0]]).shape
@@ -167,6 +194,14 @@ def resample(
     window: ArrayLike | str | tuple[Any, ...] | Callable[[Any], Any] | None = None, domain: str = "time",
 ) -> Any:  # fmt: skip
     """Resample to another number of samples, by cutting or padding the spectrum.
+
+    Args:
+        x: signal, or its spectrum for `domain="freq"`.
+        num: number of samples of the result.
+        t: times of the samples. With it, the times of the result are returned too.
+        axis: axis of the signal.
+        window: weights of the spectrum: an array, a function of frequencies, or a window's name.
+        domain: `"time"` or `"freq"`: domain of `x`.
 
     >>> from ndgrad.scipy import signal
     >>> signal.resample([1.0, 0.0, -1.0, 0.0], 8).round(6) + 0.0
@@ -219,6 +254,10 @@ def resample(
 def medfilt(volume: ArrayLike, kernel_size: Shape | None = None) -> Array:
     """The median of each neighbourhood, zeros beyond the borders; the gradient goes to the median sample.
 
+    Args:
+        volume: signal of any number of dimensions.
+        kernel_size: odd size of the neighbourhood; several dimensions may have one each. The default is 3.
+
     >>> from ndgrad.scipy import signal
     >>> signal.medfilt([2.0, 9.0, 4.0, 1.0, 3.0], 3)
     array([2., 4., 4., 3., 1.])
@@ -232,6 +271,10 @@ def medfilt(volume: ArrayLike, kernel_size: Shape | None = None) -> Array:
 
 def medfilt2d(input: ArrayLike, kernel_size: Shape | None = 3) -> Array:
     """The median of each neighbourhood of an image; see `medfilt`.
+
+    Args:
+        input: image.
+        kernel_size: odd size of the neighbourhood; both dimensions may have one each.
 
     >>> from ndgrad.scipy import signal
     >>> signal.medfilt2d([[2.0, 9.0, 4.0], [1.0, 3.0, 5.0], [2.0, 2.0, 8.0]])
@@ -252,6 +295,11 @@ def _sizes(kernel_size: Shape | None, ndim: int) -> tuple[int, ...]:
 
 def wiener(im: ArrayLike, mysize: Shape | None = None, noise: ArrayLike | None = None) -> Array:
     """Smoothing that is stronger if the local variance is closer to that of the noise.
+
+    Args:
+        im: signal or image.
+        mysize: size of the neighbourhood; several dimensions may have one each. The default is 3.
+        noise: power of the noise. The default is the mean of the local variances.
 
     >>> from ndgrad.scipy import signal
     >>> signal.wiener([1.0, 1.0, 5.0, 1.0, 1.0], 3).round(6)

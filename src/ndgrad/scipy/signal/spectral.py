@@ -131,6 +131,20 @@ def csd(
 ) -> tuple[Array, Array]:  # fmt: skip
     """The cross spectral density by Welch's method.
 
+    Args:
+        x: signal.
+        y: second signal.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nperseg: samples per segment. The default is 256, or the length of the signal if that is shorter.
+        noverlap: samples that neighbouring segments share. The default is half a segment.
+        nfft: length of the Fourier transform. The default is the segment's length.
+        detrend: `"constant"`, `"linear"`, a function of segments, or False for none.
+        return_onesided: whether only frequencies from 0 up are returned for a real signal.
+        scaling: `"density"` for power per frequency, or `"spectrum"` for power.
+        axis: axis of the signal.
+        average: `"mean"` or `"median"` of the segments.
+
     >>> from ndgrad.scipy import signal
     >>> f, power = signal.csd([1.0, 0.0, -1.0, 0.0] * 4, [0.0, 1.0, 0.0, -1.0] * 4, nperseg=8)
     >>> f[abs(power).argmax()].item()
@@ -176,6 +190,19 @@ def welch(
     """The power spectral density by Welch's method, differentiable in the signal, in `fs` and in a
     window given as an Array.
 
+    Args:
+        x: signal.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nperseg: samples per segment. The default is 256, or the length of the signal if that is shorter.
+        noverlap: samples that neighbouring segments share. The default is half a segment.
+        nfft: length of the Fourier transform. The default is the segment's length.
+        detrend: `"constant"`, `"linear"`, a function of segments, or False for none.
+        return_onesided: whether only frequencies from 0 up are returned for a real signal.
+        scaling: `"density"` for power per frequency, or `"spectrum"` for power.
+        axis: axis of the signal.
+        average: `"mean"` or `"median"` of the segments.
+
     >>> from ndgrad.scipy import signal
     >>> f, power = signal.welch([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
     >>> f[power.argmax()].item()
@@ -190,6 +217,16 @@ def periodogram(
     axis: int = -1,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Frequencies, and the power of a signal at them.
+
+    Args:
+        x: signal.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nfft: length of the Fourier transform. A shorter one cuts the signal.
+        detrend: `"constant"`, `"linear"`, a function of segments, or False for none.
+        return_onesided: whether only frequencies from 0 up are returned for a real signal.
+        scaling: `"density"` for power per frequency, or `"spectrum"` for power.
+        axis: axis of the signal.
 
     >>> from ndgrad.scipy import signal
     >>> f, power = signal.periodogram([1.0, 0.0, -1.0, 0.0])
@@ -211,7 +248,18 @@ def coherence(
     nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
     detrend: str | bool | Callable[[Array], Array] = "constant", axis: int = -1,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """|csd(x, y)|^2 / (welch(x) welch(y)).
+    """Return the coherence of two signals: |csd(x, y)|^2 / (welch(x) welch(y)).
+
+    Args:
+        x: signal.
+        y: second signal.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nperseg: samples per segment. The default is 256, or the length of the signal if that is shorter.
+        noverlap: samples that neighbouring segments share. The default is half a segment.
+        nfft: length of the Fourier transform. The default is the segment's length.
+        detrend: `"constant"`, `"linear"`, a function of segments, or False for none.
+        axis: axis of the signal.
 
     >>> from ndgrad.scipy import signal
     >>> f, share = signal.coherence([1.0, 0.0, -1.0, 3.0] * 4, [2.0, 0.0, -2.0, 6.0] * 4, nperseg=8, detrend=False)
@@ -232,6 +280,22 @@ def spectrogram(
     axis: int = -1, mode: str = "psd",
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Spectra of consecutive segments, which are the last axis of the result.
+
+    Args:
+        x: signal.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nperseg: samples per segment. The default is 256, or the length of the signal if that is shorter.
+        noverlap: samples that neighbouring segments share. The default is an eighth of a segment.
+        nfft: length of the Fourier transform. The default is the segment's length.
+        detrend: `"constant"`, `"linear"`, a function of segments, or False for none.
+        return_onesided: whether only frequencies from 0 up are returned for a real signal.
+        scaling: `"density"` for power per frequency, or `"spectrum"` for power.
+        axis: axis of the signal.
+        mode: `"psd"`, `"complex"`, `"magnitude"` or `"angle"`: content of the result.
+
+    Returns:
+        Frequencies, times of the segments, and spectra.
 
     >>> from ndgrad.scipy import signal
     >>> f, t, power = signal.spectrogram([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8, noverlap=0)
@@ -272,6 +336,20 @@ def stft(
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """The short-time Fourier transform: frequencies, times, and spectra with times in the last axis.
 
+    Args:
+        x: signal.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nperseg: samples per segment. The default is 256, or the length of the signal if that is shorter.
+        noverlap: samples that neighbouring segments share. The default is half a segment.
+        nfft: length of the Fourier transform. The default is the segment's length.
+        detrend: `"constant"`, `"linear"`, a function of segments, or False for none.
+        return_onesided: whether only frequencies from 0 up are returned for a real signal.
+        boundary: extension at the ends: `"zeros"`, `"even"`, `"odd"`, `"constant"` or None.
+        padded: whether the signal is padded to a whole number of segments.
+        axis: axis of the signal.
+        scaling: `"spectrum"` or `"psd"`.
+
     >>> from ndgrad.scipy import signal
     >>> f, t, z = signal.stft([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
     >>> z.shape
@@ -294,6 +372,22 @@ def istft(
     boundary: bool = True, time_axis: int = -1, freq_axis: int = -2, scaling: str = "spectrum",
 ) -> tuple[Array, Array]:  # fmt: skip
     """The signal of a short-time Fourier transform, by weighted overlapping sums.
+
+    Args:
+        Zxx: short-time Fourier transform.
+        fs: sampling rate.
+        window: window's name, a tuple of its name and parameters, or its samples.
+        nperseg: samples per segment. The default follows from the number of frequencies.
+        noverlap: samples that neighbouring segments share. The default is half a segment.
+        nfft: length of the Fourier transform. The default is the segment's length.
+        input_onesided: whether frequencies start at 0, as for a real signal.
+        boundary: whether the signal was extended at its ends by half a segment.
+        time_axis: axis of the times.
+        freq_axis: axis of the frequencies.
+        scaling: `"spectrum"` or `"psd"`, as in `stft`.
+
+    Returns:
+        Times and samples of the signal.
 
     >>> from ndgrad.scipy import signal
     >>> f, t, z = signal.stft([1.0, 0.0, -1.0, 0.0] * 4, nperseg=8)
@@ -339,6 +433,15 @@ def lombscargle(
     """The Lomb-Scargle periodogram of unevenly spaced samples, differentiable in times,
     samples and angular frequencies.
 
+    Args:
+        x: times of the samples.
+        y: samples.
+        freqs: angular frequencies of the result.
+        precenter: whether the mean of the samples is subtracted.
+        normalize: False or `"power"`, or True or `"normalize"` to divide by the power of the samples.
+        weights: must be None.
+        floating_mean: must be False.
+
     >>> from ndgrad.scipy import signal
     >>> signal.lombscargle([0.0, 0.5, 1.7], [1.0, -1.0, 0.5], [1.0, 2.0])
     array([0.00096163, 0.83763391])
@@ -369,6 +472,10 @@ def lombscargle(
 
 def vectorstrength(events: ArrayLike, period: ArrayLike) -> tuple[Array, Array]:
     """The strength of synchronisation of events with a period, and their mean phase.
+
+    Args:
+        events: times of the events.
+        period: period, or several periods.
 
     >>> from ndgrad.scipy import signal
     >>> strength, phase = signal.vectorstrength([0.0, 1.0, 2.0], 1.0)

@@ -46,6 +46,16 @@ def chirp(
 ) -> Array:  # fmt: skip
     """A cosine whose frequency sweeps from f0 to f1.
 
+    Args:
+        t: times.
+        f0: frequency at time 0.
+        t1: time of the frequency `f1`.
+        f1: frequency at time `t1`.
+        method: course of the frequency: `"linear"`, `"quadratic"`, `"logarithmic"` or `"hyperbolic"`.
+        phi: phase in degrees.
+        vertex_zero: whether the vertex of a quadratic course is at time 0, instead of `t1`.
+        complex: whether to return exp(i phase) instead of the cosine.
+
     >>> from ndgrad.scipy import signal
     >>> signal.chirp([0.0, 0.5, 1.0], f0=1.0, t1=1.0, f1=2.0).round(6)
     array([ 1.      , -0.707107, -1.      ])
@@ -56,6 +66,11 @@ def chirp(
 
 def sweep_poly(t: ArrayLike, poly: ArrayLike, phi: ArrayLike = 0) -> Array:
     """A cosine whose frequency is a polynomial of time, the highest coefficient first.
+
+    Args:
+        t: times.
+        poly: coefficients of the frequency, the highest power first.
+        phi: phase in degrees.
 
     >>> from ndgrad.scipy import signal
     >>> signal.sweep_poly([0.0, 0.25], [1.0, 1.0]).round(6)
@@ -71,6 +86,15 @@ def gausspulse(
     retquad: bool = False, retenv: bool = False,
 ) -> Array | tuple[Array, ...]:  # fmt: skip
     """A cosine in a normal envelope.
+
+    Args:
+        t: times.
+        fc: frequency of the cosine.
+        bw: bandwidth as a share of `fc`.
+        bwr: level in dB at which the bandwidth is measured.
+        tpr: accepted as in SciPy; has no effect, because it belongs to `t="cutoff"`.
+        retquad: whether the sine in the envelope is returned too.
+        retenv: whether the envelope is returned too.
 
     >>> from ndgrad.scipy import signal
     >>> signal.gausspulse([0.0, 1e-3]).round(6)
@@ -93,6 +117,10 @@ def sawtooth(t: ArrayLike, width: ArrayLike = 1) -> Array:
     """A wave that rises from -1 to 1 over a share of each period of 2 pi, and falls over the rest; its jumps are
     ignored in the derivative.
 
+    Args:
+        t: times.
+        width: share of a period over which the wave rises, from 0 to 1.
+
     >>> from ndgrad.scipy import signal
     >>> signal.sawtooth([0.0, 3.0])
     array([-1.        , -0.04507034])
@@ -107,6 +135,10 @@ def sawtooth(t: ArrayLike, width: ArrayLike = 1) -> Array:
 
 def square(t: ArrayLike, duty: ArrayLike = 0.5) -> Array:
     """A wave with values 1 over a share of each period of 2 pi and -1 over the rest; the derivative is zero.
+
+    Args:
+        t: times.
+        duty: share of a period with the value 1, from 0 to 1.
 
     >>> from ndgrad.scipy import signal
     >>> signal.square([1.0, 4.0])

@@ -32,6 +32,11 @@ def _places(M: int, sym: bool) -> tuple[NDArray[Any], int]:
 def gaussian(M: int, std: ArrayLike, sym: bool = True) -> Array:
     """A Gaussian window of M samples, differentiable in its width `std`.
 
+    Args:
+        M: number of samples.
+        std: standard deviation in samples.
+        sym: whether the window is symmetric, for filters. False makes it periodic, for spectra.
+
     >>> from ndgrad.scipy.signal import windows
     >>> windows.gaussian(3, std=1.0)
     array([0.60653066, 1.        , 0.60653066])
@@ -42,6 +47,12 @@ def gaussian(M: int, std: ArrayLike, sym: bool = True) -> Array:
 
 def general_gaussian(M: int, p: ArrayLike, sig: ArrayLike, sym: bool = True) -> Array:
     """The window exp(-|x / sig|^(2p) / 2), differentiable in p and sig.
+
+    Args:
+        M: number of samples.
+        p: exponent. 1 is a Gaussian.
+        sig: standard deviation in samples.
+        sym: whether the window is symmetric, for filters. False makes it periodic, for spectra.
 
     >>> from ndgrad.scipy.signal import windows
     >>> windows.general_gaussian(3, p=1.0, sig=1.0)
@@ -54,6 +65,12 @@ def general_gaussian(M: int, p: ArrayLike, sig: ArrayLike, sym: bool = True) -> 
 def exponential(M: int, center: ArrayLike | None = None, tau: ArrayLike = 1.0, sym: bool = True) -> Array:
     """A window that falls as exp(-|x| / tau) from its centre, differentiable in it and in tau.
 
+    Args:
+        M: number of samples.
+        center: place of the centre in samples. The default is the middle.
+        tau: decay length in samples.
+        sym: whether the window is symmetric, for filters. False makes it periodic, for spectra.
+
     >>> from ndgrad.scipy.signal import windows
     >>> windows.exponential(3, tau=2.0)
     array([0.60653066, 1.        , 0.60653066])
@@ -65,6 +82,11 @@ def exponential(M: int, center: ArrayLike | None = None, tau: ArrayLike = 1.0, s
 
 def kaiser(M: int, beta: ArrayLike, sym: bool = True) -> Array:
     """Kaiser's window, differentiable in beta.
+
+    Args:
+        M: number of samples.
+        beta: shape: 0 is a box, and larger numbers are narrower.
+        sym: whether the window is symmetric, for filters. False makes it periodic, for spectra.
 
     >>> from ndgrad.scipy.signal import windows
     >>> windows.kaiser(3, beta=2.0)
@@ -81,6 +103,11 @@ def kaiser(M: int, beta: ArrayLike, sym: bool = True) -> Array:
 def general_cosine(M: int, a: ArrayLike, sym: bool = True) -> Array:
     """A weighted sum of cosines.
 
+    Args:
+        M: number of samples.
+        a: weights of the cosines, the constant first.
+        sym: whether the window is symmetric, for filters. False makes it periodic, for spectra.
+
     >>> from ndgrad.scipy.signal import windows
     >>> windows.general_cosine(4, [0.5, 0.5]).round(6)
     array([0.  , 0.75, 0.75, 0.  ])
@@ -95,6 +122,11 @@ def general_cosine(M: int, a: ArrayLike, sym: bool = True) -> Array:
 
 def general_hamming(M: int, alpha: ArrayLike, sym: bool = True) -> Array:
     """The window alpha - (1 - alpha) cos, differentiable in alpha.
+
+    Args:
+        M: number of samples.
+        alpha: weight of the constant.
+        sym: whether the window is symmetric, for filters. False makes it periodic, for spectra.
 
     >>> from ndgrad.scipy.signal import windows
     >>> windows.general_hamming(3, alpha=0.5)

@@ -53,7 +53,14 @@ def as_sparse(value: Any) -> SparseArray:
 
 
 class SparseArray:
-    """A matrix given by its entries. `data` may carry derivatives; `a @ x` is differentiable in both.
+    """Matrix given by its entries. `data` may carry derivatives; `a @ x` is differentiable in both.
+
+    Args:
+        arg: entries (data, (rows, columns)), for CSR and CSC also (data, indices, indptr), a shape of an empty matrix,
+            or another matrix, sparse or dense.
+        shape: shape of the matrix. The default is the smallest that holds all entries.
+        dtype: dtype of the entries.
+        copy: whether the entries are copied.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -127,6 +134,11 @@ class SparseArray:
         return bool(self.data.requires_grad)
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseArray:
+        """Set whether autograd records operations on the entries, and return the matrix.
+
+        Args:
+            requires_grad: whether autograd records operations on the entries.
+        """
         self.data.requires_grad_(requires_grad)
         return self
 
@@ -150,27 +162,60 @@ class SparseArray:
         return made
 
     def tocsr(self, copy: bool = False) -> SparseArray:
+        """Return the matrix in compressed rows.
+
+        Args:
+            copy: whether the entries are copied.
+        """
         return self._as(csr_array, copy)
 
     def tocsc(self, copy: bool = False) -> SparseArray:
+        """Return the matrix in compressed columns.
+
+        Args:
+            copy: whether the entries are copied.
+        """
         return self._as(csc_array, copy)
 
     def tocoo(self, copy: bool = False) -> SparseArray:
+        """Return the matrix as entries with their coordinates.
+
+        Args:
+            copy: whether the entries are copied.
+        """
         return self._as(coo_array, copy)
 
     def copy(self) -> SparseArray:
         return self._like(self.data.copy())
 
     def astype(self, dtype: Dtype, casting: str = "unsafe", copy: bool = True) -> SparseArray:
+        """Return the matrix with entries of another dtype.
+
+        Args:
+            dtype: dtype of the result.
+            casting: permitted conversions, as in NumPy.
+            copy: whether entries are copied even if the dtype is the same.
+        """
         return self._like(self.data.astype(dtype, casting=casting, copy=copy))
 
     def conj(self, copy: bool = True) -> SparseArray:
+        """Return the complex conjugate.
+
+        Args:
+            copy: whether real entries are copied.
+        """
         made = self.data.conj()
         return self._like(made.copy() if copy and self.dtype.kind != "c" else made)
 
     conjugate = conj
 
     def transpose(self, axes: Axes = None, copy: bool = False) -> SparseArray:
+        """Return the transpose.
+
+        Args:
+            axes: None or (1, 0).
+            copy: whether the entries are copied.
+        """
         if axes is not None and numpy.atleast_1d(axes).tolist() != [1, 0]:
             raise ValueError(
                 f"transpose(): axes is {axes!r}. A sparse matrix swaps its two axes; leave the argument out. [nd-dim]"
@@ -180,7 +225,12 @@ class SparseArray:
     T = property(lambda self: self.transpose())
 
     def toarray(self, order: str | None = None, out: Out = None) -> Array:
-        """Return the dense matrix, an Array."""
+        """Return the dense matrix, an Array.
+
+        Args:
+            order: `"F"` for a result in Fortran's order.
+            out: must be None.
+        """
         if out is not None:
             raise NotImplementedError(
                 "toarray(): out= has no rule here. Assign the result: out[...] = a.toarray(). [nd-unsupported]"
@@ -210,6 +260,11 @@ class SparseArray:
     # ----- arithmetic -----
 
     def __matmul__(self, other: Any) -> Any:
+        """Return the product with a vector or a matrix; that of two sparse matrices is sparse.
+
+        Args:
+            other: vector, or dense or sparse matrix.
+        """
         if isinstance(other, SparseArray) or is_scipys(other):
             return self._times_sparse(as_sparse(other))
         return product(self, other)
@@ -266,7 +321,11 @@ class SparseArray:
         return -self + other
 
     def multiply(self, other: Any) -> SparseArray:
-        """Multiply elementwise with a number or an array that broadcasts; the pattern stays."""
+        """Multiply elementwise with a number or an array that broadcasts; the pattern stays.
+
+        Args:
+            other: number, or dense or sparse array that broadcasts to the shape.
+        """
         if isinstance(other, SparseArray) or is_scipys(other):
             other = as_sparse(other).toarray()
         factor = as_array(other)
@@ -280,12 +339,22 @@ class SparseArray:
         return self.multiply(1.0 / floating(other))
 
     def power(self, n: ArrayLike) -> SparseArray:
+        """Return the entries raised to a power; the pattern stays.
+
+        Args:
+            n: exponent.
+        """
         return self._like(self.data**n)
 
     def __abs__(self) -> SparseArray:
         return self._like(abs(self.data))
 
     def sum(self, axis: int | None = None) -> Array:
+        """Return the sum of the entries, dense.
+
+        Args:
+            axis: axis that is summed. None means both.
+        """
         if axis is None:
             return self.data.sum()
         d = axis % 2
@@ -294,12 +363,27 @@ class SparseArray:
         return product(matrix, ones)[:, 0]
 
     def mean(self, axis: int | None = None) -> Array:
+        """Return the mean of all elements, zeros included.
+
+        Args:
+            axis: axis that is averaged. None means both.
+        """
         return self.sum(axis) / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis % 2])
 
     def trace(self, offset: int = 0) -> Array:
+        """Return the sum of a diagonal.
+
+        Args:
+            offset: number of the diagonal, positive above the main one.
+        """
         return self.diagonal(offset).sum()
 
     def diagonal(self, k: int = 0) -> Array:
+        """Return a diagonal, dense.
+
+        Args:
+            k: number of the diagonal, positive above the main one.
+        """
         length = max(0, min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0)))
         chosen = numpy.flatnonzero(self.pattern.columns - self.pattern.rows == k)
         places = numpy.minimum(self.pattern.rows, self.pattern.columns)[chosen]

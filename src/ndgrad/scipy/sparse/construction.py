@@ -52,6 +52,9 @@ def _make(
 def issparse(x: object) -> bool:
     """True if x is a sparse array, ours or SciPy's.
 
+    Args:
+        x: any object.
+
     >>> from ndgrad.scipy import sparse
     >>> sparse.issparse(sparse.eye_array(2)), sparse.issparse([[1.0]])
     (True, False)
@@ -64,6 +67,13 @@ def diags_array(
     format: str | None = None, dtype: Dtype = None,
 ) -> SparseArray:  # fmt: skip
     """A matrix of given diagonals, which may carry derivatives; a diagonal of one number is constant.
+
+    Args:
+        diagonals: diagonals, each as long as the matrix has room, or of one number.
+        offsets: numbers of the diagonals, positive above the main one.
+        shape: shape of the result. The default is the smallest square that holds the first diagonal.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.diags_array([[1.0, 2.0], [3.0]], offsets=[0, 1]).toarray()
@@ -104,6 +114,13 @@ def diags(
 ) -> SparseArray:  # fmt: skip
     """A matrix of given diagonals: `diags_array` with its older parameters.
 
+    Args:
+        diagonals: diagonals, each as long as the matrix has room, or of one number.
+        offsets: numbers of the diagonals, positive above the main one.
+        shape: shape of the result. The default is the smallest square that holds the first diagonal.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
+
     >>> from ndgrad.scipy import sparse
     >>> sparse.diags([[1.0, 2.0], [3.0]], [0, 1]).toarray()
     array([[1., 3.],
@@ -116,6 +133,13 @@ def eye_array(
     m: int, n: int | None = None, *, k: int = 0, dtype: Dtype = float, format: str | None = None,
 ) -> SparseArray:  # fmt: skip
     """Ones on the k-th diagonal, zeros elsewhere.
+
+    Args:
+        m: number of rows.
+        n: number of columns. The default is `m`.
+        k: number of the diagonal, positive above the main one.
+        dtype: dtype of the result.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.eye_array(2, 3, k=1).toarray()
@@ -132,6 +156,13 @@ def eye_array(
 def eye(m: int, n: int | None = None, k: int = 0, dtype: Dtype = float, format: str | None = None) -> SparseArray:
     """Ones on the k-th diagonal: `eye_array` with its older parameters.
 
+    Args:
+        m: number of rows.
+        n: number of columns. The default is `m`.
+        k: number of the diagonal, positive above the main one.
+        dtype: dtype of the result.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+
     >>> from ndgrad.scipy import sparse
     >>> sparse.eye(2).toarray()
     array([[1., 0.],
@@ -143,6 +174,11 @@ def eye(m: int, n: int | None = None, k: int = 0, dtype: Dtype = float, format: 
 def identity(n: int, dtype: Dtype = float, format: str | None = None) -> SparseArray:
     """The identity matrix of n rows.
 
+    Args:
+        n: number of rows and columns.
+        dtype: dtype of the result.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+
     >>> from ndgrad.scipy import sparse
     >>> sparse.identity(2).toarray()
     array([[1., 0.],
@@ -153,6 +189,11 @@ def identity(n: int, dtype: Dtype = float, format: str | None = None) -> SparseA
 
 def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, dtype: Dtype = None) -> SparseArray:
     """A matrix of blocks; None is a block of zeros.
+
+    Args:
+        blocks: rows of blocks, sparse or dense matrices or None.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.block_array([[[[1.0]], None], [None, [[2.0]]]]).toarray()
@@ -188,6 +229,11 @@ def block_array(blocks: Sequence[Sequence[Any]], *, format: str | None = None, d
 def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None, dtype: Dtype = None) -> SparseArray:
     """A matrix of blocks: `block_array` with its older parameters.
 
+    Args:
+        blocks: rows of blocks, sparse or dense matrices or None.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
+
     >>> from ndgrad.scipy import sparse
     >>> sparse.bmat([[[[1.0]], [[2.0]]]]).toarray()
     array([[1., 2.]])
@@ -197,6 +243,11 @@ def bmat(blocks: Sequence[Sequence[Any]], format: str | None = None, dtype: Dtyp
 
 def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
     """Matrices side by side.
+
+    Args:
+        blocks: matrices with the same number of rows.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.hstack([sparse.eye_array(2), sparse.eye_array(2)]).toarray()
@@ -209,6 +260,11 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None
 def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
     """Matrices one below the other.
 
+    Args:
+        blocks: matrices with the same number of columns.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
+
     >>> from ndgrad.scipy import sparse
     >>> sparse.vstack([sparse.eye_array(1), sparse.eye_array(1)]).toarray()
     array([[1.],
@@ -219,6 +275,11 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Dtype = None
 
 def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = None) -> SparseArray:
     """The matrix with the given blocks along the diagonal, zeros elsewhere.
+
+    Args:
+        mats: blocks, sparse or dense matrices.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
+        dtype: dtype of the result.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.block_diag([[[1.0]], [[2.0, 3.0]]]).toarray()
@@ -244,6 +305,11 @@ def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Dtype = No
 
 def kron(A: SparseLike, B: SparseLike, format: str | None = None) -> SparseArray:
     """Kronecker's product, differentiable in the entries of both.
+
+    Args:
+        A: first matrix.
+        B: second matrix.
+        format: `"csr"`, `"csc"` or `"coo"`: format of the result.
 
     >>> from ndgrad.scipy import sparse
     >>> sparse.kron(sparse.eye_array(2), [[5.0]]).toarray()

@@ -50,8 +50,13 @@ def _solve(a: SparseArray, b: ArrayLike, adjoint: bool = False) -> Array:
 
 
 def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Array:
-    """The x with A x = b, differentiable in b and in the entries of A; a sparse b is treated as columns, and the result
-    is dense.
+    """Solve A x = b, differentiable in b and in the entries of A. The result is dense.
+
+    Args:
+        A: square sparse matrix.
+        b: right side, of shape (n,) or (n, k). A sparse one is treated as columns.
+        permc_spec: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        use_umfpack: accepted as in SciPy; has no effect, because it only tunes the factorisation.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -66,6 +71,9 @@ def spsolve(A: SparseLike, b: ArrayLike, permc_spec: str | None = None, use_umfp
 
 def factorized(A: SparseLike) -> Callable[[ArrayLike], Array]:
     """Return a function that solves with A; the factors are computed once.
+
+    Args:
+        A: square sparse matrix.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -101,6 +109,14 @@ def splu(
     """Return an object that solves with A, by factors that are computed once; the factors themselves have no
     derivative.
 
+    Args:
+        A: square sparse matrix.
+        permc_spec: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        diag_pivot_thresh: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        relax: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        panel_size: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+        options: accepted as in SciPy; has no effect, because it only tunes the factorisation.
+
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
     >>> from ndgrad.scipy.sparse import linalg
@@ -114,7 +130,15 @@ def spsolve_triangular(
     A: SparseLike, b: ArrayLike, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:  # fmt: skip
-    """The x with A x = b for a triangular A, whose other triangle must be empty.
+    """Solve A x = b for a triangular A, whose other triangle must be empty.
+
+    Args:
+        A: triangular sparse matrix.
+        b: right side, of shape (n,) or (n, k).
+        lower: whether the matrix is lower triangular.
+        overwrite_A: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        overwrite_b: accepted as in SciPy; has no effect, because inputs are never overwritten.
+        unit_diagonal: whether the diagonal counts as ones.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -138,6 +162,9 @@ def spsolve_triangular(
 
 def inv(A: SparseLike) -> Array:
     """The inverse, as a dense matrix, since the inverse of a sparse matrix is rarely sparse.
+
+    Args:
+        A: square sparse matrix.
 
     >>> from ndgrad.scipy import sparse
     >>> from ndgrad.scipy.sparse import linalg
@@ -240,7 +267,22 @@ def _iterative(name: str, method: str, what: str, symmetric: bool = False) -> _I
         return x, info
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The x with A x = b by {what}, and 0 if it was found; differentiable in b and in A's entries.
+    function.__doc__ = f"""Solve A x = b by {what}; differentiable in b and in A's entries.
+
+    Args:
+        A: square matrix, sparse or dense, or a linear operator.
+        b: right side, of shape (n,) or (n, 1).
+        x0: start, without a derivative. The default is zero.
+        rtol: tolerance of the residual, relative to the norm of b. The solver uses at most 1e-10, because the gradient
+            is as exact as the solution.
+        atol: absolute tolerance of the residual.
+        maxiter: largest number of steps.
+        M: approximate inverse of A, a preconditioner.
+        callback: must be None, because steps are no part of the derivative.
+        options: further options of SciPy that tune the steps. They have no effect.
+
+    Returns:
+        The solution, and 0 if the residual is within the tolerances.
 
     >>> from ndgrad.scipy.sparse import csr_array, linalg
     >>> x, info = linalg.{name}(csr_array([[4.0, 1.0], [1.0, 3.0]]), [6.0, 7.0])
@@ -280,8 +322,18 @@ def _least_squares(name: str, count: int) -> _LeastSquares:
         return (x, 1, 0, rest, *(numpy.nan,) * (count - 4))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""The x for which A x is nearest to b, the reason to stop (1), iterations (not counted) and the
-    norm of the rest; SciPy's other numbers are NaN.
+    function.__doc__ = f"""Return the x for which A x is nearest to b.
+
+    Args:
+        A: matrix, sparse or dense, or a linear operator, of shape (m, n).
+        b: right side, of shape (m,).
+        damp: weight of the norm of x. It may carry a derivative.
+        args: further options of SciPy, by position. They have no effect.
+        options: further options of SciPy that tune the steps. They have no effect.
+
+    Returns:
+        The solution, the reason to stop (1), iterations (0, because they are not counted) and the norm of the residual.
+        SciPy's other numbers are NaN.
 
     >>> from ndgrad.scipy.sparse import csr_array, linalg
     >>> linalg.{name}(csr_array([[1.0], [1.0]]), [2.0, 4.0])[0].round(6)
@@ -300,8 +352,14 @@ def expm_multiply(
     A: SparseLike, B: ArrayLike, start: ArrayLike | None = None, stop: ArrayLike | None = None,
     num: ArrayLike | None = None, endpoint: ArrayLike | None = None, traceA: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """exp(A) B without forming the exponential, by Taylor series in steps that depend on the norm of A. Differentiable
-    in both.
+    """Return exp(A) B without forming the exponential, by Taylor series in steps that depend on the norm of A.
+    Differentiable in both.
+
+    Args:
+        A: square matrix, sparse or dense.
+        B: vector or matrix, of shape (n,) or (n, k).
+        start, stop, num, endpoint: must be None: multiply A by each time instead.
+        traceA: accepted as in SciPy; has no effect.
 
     >>> import ndgrad.numpy as np
     >>> from ndgrad.scipy import sparse
@@ -332,7 +390,13 @@ def expm_multiply(
 
 
 def norm(x: SparseLike, ord: float | str | None = None, axis: int | None = None) -> Array:
-    """Norms of a sparse matrix that follow from its entries: Frobenius, 1, infinity, and their minima.
+    """Return a norm of a sparse matrix that follows from its entries.
+
+    Args:
+        x: sparse matrix.
+        ord: `"fro"`, 1, -1, inf or -inf; along an axis 1 or 2. The default is Frobenius's, or the Euclidean one of
+            vectors.
+        axis: axis of vectors. None means the norm of the matrix.
 
     >>> from ndgrad.scipy import sparse
     >>> from ndgrad.scipy.sparse import linalg

@@ -46,6 +46,11 @@ def _norm(values: Any, p: float = 2.0) -> Any:
 def euclidean(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """The Euclidean distance of two vectors.
 
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
+
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.euclidean([1.0, 0.0], [0.0, 1.0])
     array(1.41421356)
@@ -55,6 +60,11 @@ def euclidean(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
 
 def sqeuclidean(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """The square of the Euclidean distance.
+
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.sqeuclidean([1.0, 0.0], [0.0, 1.0])
@@ -66,6 +76,12 @@ def sqeuclidean(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array
 
 def minkowski(u: ArrayLike, v: ArrayLike, p: float = 2, w: ArrayLike | None = None) -> Array:
     """The p-norm of the difference.
+
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        p: order of the norm, positive or infinity.
+        w: weights of the components, not negative. The default is ones.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.minkowski([1.0, 0.0], [0.0, 1.0], 1)
@@ -81,6 +97,11 @@ def minkowski(u: ArrayLike, v: ArrayLike, p: float = 2, w: ArrayLike | None = No
 def cityblock(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """The sum of the absolute differences.
 
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
+
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.cityblock([1.0, 0.0], [0.0, 2.0])
     array(3.)
@@ -91,6 +112,11 @@ def cityblock(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
 
 def chebyshev(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """The largest absolute difference.
+
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.chebyshev([1.0, 0.0], [0.0, 2.0])
@@ -109,6 +135,12 @@ def _largest(a: Any, b: Any, w: Any = None) -> Any:
 def correlation(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None, centered: bool = True) -> Array:
     """One minus the correlation.
 
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
+        centered: whether the means are subtracted.
+
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.correlation([1.0, 0.0, 1.0], [1.0, 1.0, 0.0])
     array(1.5)
@@ -122,6 +154,11 @@ def correlation(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None, centered
 
 def cosine(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """One minus the cosine of the angle.
+
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.cosine([1.0, 0.0], [0.0, 1.0])
@@ -139,6 +176,11 @@ def _angle(a: Any, b: Any, w: Any) -> Any:
 def braycurtis(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """The sum of absolute differences over that of absolute sums.
 
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
+
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.braycurtis([1.0, 0.0], [0.0, 1.0])
     array(1.)
@@ -149,6 +191,11 @@ def braycurtis(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
 
 def canberra(u: ArrayLike, v: ArrayLike, w: ArrayLike | None = None) -> Array:
     """The sum of absolute differences, each over the sum of absolute values.
+
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        w: weights of the components, not negative. The default is ones.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.canberra([1.0, 0.0], [0.0, 1.0])
@@ -166,6 +213,11 @@ def _canberra(a: Any, b: Any, w: Any = None) -> Any:
 
 def mahalanobis(u: ArrayLike, v: ArrayLike, VI: ArrayLike) -> Array:
     """The distance in the metric of the inverse of a covariance.
+
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        VI: inverse of the covariance, of shape (n, n).
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.mahalanobis([1.0, 0.0], [0.0, 1.0], np.eye(2))
@@ -185,6 +237,11 @@ def _root(square: Any) -> Any:
 def seuclidean(u: ArrayLike, v: ArrayLike, V: ArrayLike) -> Array:
     """The Euclidean distance with each component over its variance.
 
+    Args:
+        u: first vector, of shape (n,).
+        v: second vector, of shape (n,).
+        V: variances, of shape (n,).
+
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.seuclidean([1.0, 0.0], [0.0, 1.0], [0.5, 0.5])
     array(2.)
@@ -196,6 +253,13 @@ def jensenshannon(
     p: ArrayLike, q: ArrayLike, base: float | None = None, *, axis: int = 0, keepdims: bool = False
 ) -> Array:
     """The Jensen-Shannon distance of two distributions.
+
+    Args:
+        p: first distribution, which is divided by its sum.
+        q: second distribution, which is divided by its sum.
+        base: base of the logarithm. The default is e.
+        axis: axis of the distributions.
+        keepdims: whether the reduced axis stays, with size 1.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.jensenshannon([1.0, 0.0], [0.5, 0.5]).round(6)
@@ -254,6 +318,15 @@ _NAMES = {
 def cdist(XA: ArrayLike, XB: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **kwargs: Any) -> Array:
     """The distances of all rows of one matrix from all rows of another.
 
+    Args:
+        XA: matrix, of shape (m, d).
+        XB: matrix, of shape (n, d).
+        metric: name of a metric of this module, or a function of two vectors.
+        kwargs: further arguments of the metric, such as `p`, `w`, `V` and `VI`.
+
+    Returns:
+        An array of shape (m, n).
+
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.cdist([[0.0, 0.0], [1.0, 0.0]], [[0.0, 2.0]])
     array([[2.        ],
@@ -272,6 +345,14 @@ def cdist(XA: ArrayLike, XB: ArrayLike, metric: str | Callable[..., Any] = "eucl
 
 def pdist(X: ArrayLike, metric: str | Callable[..., Any] = "euclidean", **kwargs: Any) -> Array:
     """The distances of the rows of a matrix from each other, each pair once.
+
+    Args:
+        X: matrix, of shape (m, d).
+        metric: name of a metric of this module, or a function of two vectors.
+        kwargs: further arguments of the metric, such as `p`, `w`, `V` and `VI`.
+
+    Returns:
+        An array of shape (m (m - 1) / 2,).
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.pdist([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
@@ -303,6 +384,11 @@ def _distances(metric: str, a: Any, b: Any, rows: Any, options: dict[str, Any]) 
 
 def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Array:
     """Convert distances of pairs between a vector and a symmetric matrix.
+
+    Args:
+        X: distances of pairs, as a vector or a symmetric matrix.
+        force: `"tovector"` or `"tomatrix"` to require this direction, or `"no"`.
+        checks: whether a matrix that is not symmetric with a zero diagonal raises ValueError.
 
     >>> from ndgrad.scipy.spatial import distance
     >>> distance.squareform([1.0, 2.0, 3.0])

@@ -75,6 +75,14 @@ def gmean(
 ) -> Array:  # fmt: skip
     """The geometric mean.
 
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        dtype: dtype of the computation. The default is that of the sample, as a floating-point one.
+        weights: weights of the numbers.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> from ndgrad.scipy import stats
     >>> stats.gmean([1.0, 4.0]).round(6)
     array(2.)
@@ -90,6 +98,14 @@ def hmean(
 ) -> Array:  # fmt: skip
     """The harmonic mean.
 
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        dtype: dtype of the computation. The default is that of the sample, as a floating-point one.
+        weights: weights of the numbers.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> from ndgrad.scipy import stats
     >>> stats.hmean([1.0, 3.0])
     array(1.5)
@@ -104,6 +120,15 @@ def pmean(
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Array:  # fmt: skip
     """The power mean of order p, differentiable in p.
+
+    Args:
+        a: sample.
+        p: exponent. 0 gives the geometric mean.
+        axis: axis or axes along which numbers are combined. None means all.
+        dtype: dtype of the computation. The default is that of the sample, as a floating-point one.
+        weights: weights of the numbers.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.pmean([1.0, 7.0], 2)
@@ -127,6 +152,14 @@ def moment(
 ) -> Array:  # fmt: skip
     """Central moments; about `center`, if it is given.
 
+    Args:
+        a: sample.
+        order: order of the moment, or several orders, along a new first axis.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        center: point about which moments are taken. The default is the mean.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> from ndgrad.scipy import stats
     >>> stats.moment([1.0, 2.0, 6.0], order=2)
     array(4.66666667)
@@ -143,6 +176,13 @@ def skew(
     a: ArrayLike, axis: Axes = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False,
 ) -> Array:  # fmt: skip
     """The skewness: the third central moment divided by the cube of the standard deviation; bias=False corrects it.
+
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        bias: whether the biased estimate is returned, instead of the corrected one.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.skew([1.0, 2.0, 6.0]).round(6)
@@ -163,6 +203,14 @@ def kurtosis(
 ) -> Array:  # fmt: skip
     """The fourth central moment divided by the square of the variance, minus 3 (Fisher's); bias=False corrects it.
 
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        fisher: whether 3 is subtracted, so that a normal distribution has 0.
+        bias: whether the biased estimate is returned, instead of the corrected one.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> from ndgrad.scipy import stats
     >>> stats.kurtosis([1.0, 2.0, 6.0]).round(6)
     array(-1.5)
@@ -182,6 +230,13 @@ def variation(
 ) -> Array:  # fmt: skip
     """The standard deviation divided by the mean.
 
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        ddof: number subtracted from the count in the divisor of a variance.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> from ndgrad.scipy import stats
     >>> stats.variation([1.0, 3.0])
     array(0.5)
@@ -193,6 +248,13 @@ def variation(
 
 def sem(a: ArrayLike, axis: Axes = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
     """The standard error of the mean.
+
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.sem([1.0, 3.0])
@@ -208,6 +270,13 @@ def gstd(
 ) -> Array:  # fmt: skip
     """The geometric standard deviation.
 
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
+        keepdims: whether reduced axes stay, with size 1.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+
     >>> from ndgrad.scipy import stats
     >>> stats.gstd([1.0, 4.0]).round(6)
     array(2.665144)
@@ -219,6 +288,13 @@ def gstd(
 
 def zmap(scores: ArrayLike, compare: ArrayLike, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
     """Scores in standard deviations from the mean of other data.
+
+    Args:
+        scores: numbers to express in standard deviations.
+        compare: sample of the mean and the standard deviation.
+        axis: axis or axes of the mean. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
 
     >>> from ndgrad.scipy import stats
     >>> stats.zmap([4.0], [1.0, 3.0])
@@ -232,6 +308,12 @@ def zmap(scores: ArrayLike, compare: ArrayLike, axis: Axes = 0, ddof: int = 0, n
 def zscore(a: ArrayLike, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
     """Each number in standard deviations from the mean.
 
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+
     >>> from ndgrad.scipy import stats
     >>> stats.zscore([1.0, 3.0])
     array([-1.,  1.])
@@ -241,6 +323,12 @@ def zscore(a: ArrayLike, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propa
 
 def gzscore(a: ArrayLike, *, axis: Axes = 0, ddof: int = 0, nan_policy: str = "propagate") -> Array:
     """The zscore of the logarithms.
+
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
 
     >>> from ndgrad.scipy import stats
     >>> stats.gzscore([1.0, 4.0])
@@ -254,6 +342,16 @@ def iqr(
     nan_policy: str = "propagate", interpolation: str = "linear", keepdims: bool = False,
 ) -> Array:  # fmt: skip
     """The range between two percentiles, by default the quartiles.
+
+    Args:
+        x: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        rng: two percentiles.
+        scale: divisor of the range, or `"normal"` for the one that estimates a normal distribution's standard
+            deviation.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        interpolation: method of `ndgrad.numpy.percentile`.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.iqr([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -271,6 +369,12 @@ def tmean(
 ) -> Array:  # fmt: skip
     """The mean of the numbers between two limits.
 
+    Args:
+        a: sample.
+        limits: lower and upper limit. None means no limit.
+        inclusive: whether numbers equal to the lower and the upper limit are kept.
+        axis: axis or axes along which numbers are combined. None means all.
+
     >>> from ndgrad.scipy import stats
     >>> stats.tmean([1.0, 2.0, 9.0], limits=(0.0, 5.0))
     array(1.5)
@@ -285,6 +389,13 @@ def tvar(
     axis: Axes = 0, ddof: int = 1,
 ) -> Array:  # fmt: skip
     """The variance of the numbers between two limits.
+
+    Args:
+        a: sample.
+        limits: lower and upper limit. None means no limit.
+        inclusive: whether numbers equal to the lower and the upper limit are kept.
+        axis: axis or axes along which numbers are combined. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
 
     >>> from ndgrad.scipy import stats
     >>> stats.tvar([1.0, 3.0, 9.0], limits=(0.0, 5.0))
@@ -311,6 +422,13 @@ def trim_mean(
     a: ArrayLike, proportiontocut: float, axis: Axis = 0, *, nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Array:  # fmt: skip
     """The mean without the given share of numbers at each end.
+
+    Args:
+        a: sample.
+        proportiontocut: share of the numbers to leave out at each end.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.trim_mean([1.0, 2.0, 3.0, 90.0], 0.25)
@@ -341,6 +459,13 @@ def describe(
     a: ArrayLike, axis: Axis = 0, ddof: int = 1, bias: bool = True, nan_policy: str = "propagate",
 ) -> DescribeResult:  # fmt: skip
     """Count, extremes, mean, variance, skewness and kurtosis, as a named tuple.
+
+    Args:
+        a: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        ddof: number subtracted from the count in the divisor of a variance.
+        bias: whether the biased estimate is returned, instead of the corrected one.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
 
     >>> from ndgrad.scipy import stats
     >>> found = stats.describe([1.0, 2.0, 6.0])
@@ -375,6 +500,13 @@ def circmean(
 ) -> Array:  # fmt: skip
     """The mean of angles, or of numbers in a period from `low` to `high`.
 
+    Args:
+        samples: angles, or numbers in a period.
+        high: end of the period.
+        low: start of the period.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+
     >>> from ndgrad.scipy import stats
     >>> stats.circmean([350.0, 20.0], high=360.0).round(6)
     array(5.)
@@ -392,6 +524,13 @@ def circvar(
 ) -> Array:  # fmt: skip
     """The variance of angles, 1 minus the length of their mean direction.
 
+    Args:
+        samples: angles, or numbers in a period.
+        high: end of the period.
+        low: start of the period.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+
     >>> from ndgrad.scipy import stats
     >>> stats.circvar([0.0, 1.0]).round(6)
     array(0.122417)
@@ -405,6 +544,14 @@ def circstd(
     nan_policy: str = "propagate", *, normalize: bool = False,
 ) -> Array:  # fmt: skip
     """The standard deviation of angles, sqrt(-2 log of the length of their mean direction).
+
+    Args:
+        samples: angles, or numbers in a period.
+        high: end of the period.
+        low: start of the period.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        normalize: whether the result is in radians, instead of the unit of the samples.
 
     >>> from ndgrad.scipy import stats
     >>> stats.circstd([0.0, 1.0]).round(6)
@@ -423,6 +570,14 @@ def entropy(
     nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Array:  # fmt: skip
     """Shannon's entropy of weights, or with `qk` their relative entropy.
+
+    Args:
+        pk: weights, which are divided by their sum.
+        qk: weights of the reference distribution, for the relative entropy.
+        base: base of the logarithm. The default is e.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.entropy([0.5, 0.5], base=2)
@@ -467,6 +622,12 @@ def wasserstein_distance(
 ) -> Array:  # fmt: skip
     """The first Wasserstein distance of two samples, differentiable in their values and weights.
 
+    Args:
+        u_values: values of the first sample.
+        v_values: values of the second sample.
+        u_weights: weights of the first sample. The default is equal weights.
+        v_weights: weights of the second sample. The default is equal weights.
+
     >>> from ndgrad.scipy import stats
     >>> stats.wasserstein_distance([0.0, 1.0], [2.0, 3.0])
     array(2.)
@@ -479,6 +640,12 @@ def energy_distance(
 ) -> Array:  # fmt: skip
     """The energy distance of two samples, differentiable in their values and weights.
 
+    Args:
+        u_values: values of the first sample.
+        v_values: values of the second sample.
+        u_weights: weights of the first sample. The default is equal weights.
+        v_weights: weights of the second sample. The default is equal weights.
+
     >>> from ndgrad.scipy import stats
     >>> stats.energy_distance([0.0], [2.0])
     array(2.)
@@ -490,6 +657,13 @@ def boxcox_llf(
     lmb: ArrayLike, data: ArrayLike, *, axis: int = 0, keepdims: bool = False, nan_policy: str = "propagate",
 ) -> Array:  # fmt: skip
     """The log-likelihood of Box and Cox's parameter.
+
+    Args:
+        lmb: parameter of the transformation.
+        data: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        keepdims: whether reduced axes stay, with size 1.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
 
     >>> from ndgrad.scipy import stats
     >>> stats.boxcox_llf(1.0, [1.0, 2.0, 4.0]).round(6)
@@ -507,6 +681,13 @@ def yeojohnson_llf(
     lmb: ArrayLike, data: ArrayLike, *, axis: int = 0, nan_policy: str = "propagate", keepdims: bool = False,
 ) -> Array:  # fmt: skip
     """The log-likelihood of Yeo and Johnson's parameter.
+
+    Args:
+        lmb: parameter of the transformation.
+        data: sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> from ndgrad.scipy import stats
     >>> stats.yeojohnson_llf(1.0, [1.0, -2.0, 4.0]).round(6)
@@ -593,6 +774,13 @@ def pearsonr(
 ) -> SignificanceResult:  # fmt: skip
     """The correlation of two samples, and its p-value.
 
+    Args:
+        x: first sample.
+        y: second sample.
+        alternative: alternative hypothesis: `"two-sided"`, `"less"` or `"greater"`.
+        method: must be None: resampling has no derivative.
+        axis: axis of the samples.
+
     >>> from ndgrad.scipy import stats
     >>> stats.pearsonr([1.0, 2.0, 3.0], [1.0, 2.0, 2.0]).statistic.round(6)
     array(0.866025)
@@ -622,6 +810,11 @@ def pearsonr(
 def linregress(x: ArrayLike, y: ArrayLike, alternative: str = "two-sided") -> LinregressResult:
     """A straight line through points: slope, intercept, correlation, p-value and standard errors.
 
+    Args:
+        x: first coordinates.
+        y: second coordinates.
+        alternative: alternative hypothesis: `"two-sided"`, `"less"` or `"greater"`.
+
     >>> from ndgrad.scipy import stats
     >>> line = stats.linregress([0.0, 1.0, 2.0], [1.0, 3.0, 6.0])
     >>> line.slope, line.intercept.round(6)
@@ -647,6 +840,14 @@ def ttest_1samp(
 ) -> TtestResult:  # fmt: skip
     """Student's t-test of whether a sample has a given mean.
 
+    Args:
+        a: sample.
+        popmean: mean under the null hypothesis.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        alternative: alternative hypothesis: `"two-sided"`, `"less"` or `"greater"`.
+        options: must be empty: other options of SciPy raise an error.
+
     >>> from ndgrad.scipy import stats
     >>> stats.ttest_1samp([1.0, 2.0, 3.0], 1.0).statistic.round(6)
     array(1.732051)
@@ -665,6 +866,14 @@ def ttest_rel(
 ) -> TtestResult:  # fmt: skip
     """Student's t-test of whether paired samples have one mean.
 
+    Args:
+        a: sample.
+        b: second sample, of the same shape.
+        axis: axis or axes along which numbers are combined. None means all.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        alternative: alternative hypothesis: `"two-sided"`, `"less"` or `"greater"`.
+        options: must be empty: other options of SciPy raise an error.
+
     >>> from ndgrad.scipy import stats
     >>> stats.ttest_rel([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]).statistic.round(6)
     array(1.732051)
@@ -678,6 +887,15 @@ def ttest_ind(
     alternative: str = "two-sided", **options: Any,
 ) -> TtestResult:  # fmt: skip
     """Student's t-test of whether two samples have one mean; Welch's with equal_var=False.
+
+    Args:
+        a: sample.
+        b: second sample.
+        axis: axis or axes along which numbers are combined. None means all.
+        equal_var: whether the variances are equal. False gives Welch's test.
+        nan_policy: must be `"propagate"`. Other policies raise NotImplementedError.
+        alternative: alternative hypothesis: `"two-sided"`, `"less"` or `"greater"`.
+        options: must be empty: other options of SciPy raise an error.
 
     >>> from ndgrad.scipy import stats
     >>> stats.ttest_ind([1.0, 2.0, 4.0], [1.0, 1.0, 2.0]).pvalue.round(6)
@@ -701,6 +919,11 @@ def ttest_ind(
 
 def f_oneway(*samples: Any, axis: int = 0, **options: Any) -> SignificanceResult:
     """The analysis of variance of several samples.
+
+    Args:
+        *samples: samples.
+        axis: axis of the samples.
+        options: must be empty: other options of SciPy raise an error.
 
     >>> from ndgrad.scipy import stats
     >>> stats.f_oneway([1.0, 2.0, 3.0], [2.0, 3.0, 5.0]).statistic.round(6)

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 class gaussian_kde:
-    """An estimate of a density from a sample, like SciPy's class of the same name.
+    """Estimate of a density from a sample by normal kernels, like SciPy's class of the same name.
+
+    Args:
+        dataset: sample, of shape (n,) or (d, n).
+        bw_method: bandwidth: `"scott"`, `"silverman"`, a factor, or a function of the estimate. The default is
+            `"scott"`.
+        weights: weights of the data, of shape (n,). The default is equal weights.
 
     >>> from ndgrad.scipy.stats import gaussian_kde
     >>> import ndgrad.numpy as np
@@ -48,7 +54,11 @@ class gaussian_kde:
         return (self.neff * (self.d + 2.0) / 4.0) ** (-1.0 / (self.d + 4))
 
     def set_bandwidth(self, bw_method: ArrayLike | None = None) -> None:
-        """Set the bandwidth: a rule by name, a number (which may carry a derivative), or a function of the estimate."""
+        """Set the bandwidth: a rule by name, a number (which may carry a derivative), or a function of the estimate.
+
+        Args:
+            bw_method: `"scott"`, `"silverman"`, a factor, or a function of the estimate. The default is `"scott"`.
+        """
         if bw_method is None or bw_method == "scott":
             self.factor = self.scotts_factor()
         elif isinstance(bw_method, str):
@@ -75,6 +85,11 @@ class gaussian_kde:
         return S.inv(self.covariance)
 
     def logpdf(self, x: ArrayLike) -> Array:
+        """Return the logarithm of the density at points.
+
+        Args:
+            x: points, of shape (m,) or (d, m).
+        """
         points = np.atleast_2d(real(x))
         if points.shape[0] != self.d:
             if self.d != 1 and points.shape == (1, self.d):
@@ -89,11 +104,22 @@ class gaussian_kde:
         return S.logsumexp(terms, dim=(0,), keepdim=False)
 
     def evaluate(self, points: ArrayLike) -> Array:
+        """Return the density at points.
+
+        Args:
+            points: points, of shape (m,) or (d, m).
+        """
         return np.exp(self.logpdf(points))
 
     pdf = __call__ = evaluate
 
     def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Array:
+        """Return the integral of a density of one dimension over an interval.
+
+        Args:
+            low: lower limit.
+            high: upper limit.
+        """
         if self.d != 1:
             raise ValueError("integrate_box_1d() only handles 1D pdfs [nd-ndim]")
         spread = self._factor[0, 0]
@@ -101,7 +127,12 @@ class gaussian_kde:
         return (self.weights * (ends[1] - ends[0])).sum()
 
     def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
-        """Return the integral of the estimate times a normal density."""
+        """Return the integral of the estimate times a normal density.
+
+        Args:
+            mean: mean of the normal density, of shape (d,).
+            cov: covariance of the normal density, of shape (d, d).
+        """
         m, c = np.atleast_1d(real(mean)), np.atleast_2d(real(cov))
         factor = S.cholesky(self.covariance + c)
         white = S.solve_triangular(factor, self.dataset - m[:, None], upper=False)
@@ -109,7 +140,12 @@ class gaussian_kde:
         return (self.weights * np.exp(-0.5 * (white**2).sum(axis=0) - scale)).sum()
 
     def resample(self, size: Shape | None = None, seed: RandomState = None) -> Array:
-        """Draw numbers without a history: the choice of the datum is not a smooth function of anything."""
+        """Draw numbers without a history: the choice of the datum is not a smooth function of anything.
+
+        Args:
+            size: number of points. The default is about the effective size of the sample.
+            seed: seed or generator of NumPy.
+        """
         plain = [values_of(t.detach()) for t in (self.dataset, self.weights, self.factor)]
         theirs = scipys("gaussian_kde")(plain[0], bw_method=float(plain[2]), weights=plain[1] if self._given else None)
         return constant(theirs.resample(size, seed))

@@ -16,6 +16,9 @@ from ndgrad._src.tensor.functions.join import stack
 def default_convert(data: Any) -> Any:
     """Convert the arrays of a sample to tensors; other values are unchanged.
 
+    Args:
+        data: sample, which may be a container.
+
     >>> import numpy as np
     >>> default_convert({"x": np.zeros(2), "name": "a"})
     {'x': tensor([0., 0.], dtype=ndgrad.float64), 'name': 'a'}
@@ -34,8 +37,13 @@ def default_convert(data: Any) -> Any:
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Return a batch of samples: tensors and arrays of equal shape are stacked, numbers become a tensor (floats in
-    float64), strings are unchanged; mappings, named tuples and sequences become containers of batches.
+    """Return a batch of samples.
+
+    Tensors and arrays of equal shape are stacked, numbers become a tensor (floats in float64), strings are unchanged.
+    Mappings, named tuples and sequences become containers of batches.
+
+    Args:
+        batch: samples of one structure.
 
     >>> default_collate([(1, "a"), (2, "b")])
     [tensor([1, 2]), ('a', 'b')]

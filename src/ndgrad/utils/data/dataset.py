@@ -63,6 +63,9 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """The rows of tensors with equal numbers of rows.
 
+    Args:
+        *tensors: tensors with equal sizes of the first dimension.
+
     >>> import ndgrad
     >>> data = ndgrad.utils.data.TensorDataset(ndgrad.arange(6).reshape(3, 2), ndgrad.tensor([0, 1, 0]))
     >>> len(data), data[1]
@@ -89,6 +92,10 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
 
 class StackDataset(Dataset[Any]):
     """Samples of several datasets combined, as a tuple, or for datasets given by name as a dict.
+
+    Args:
+        *args: datasets of equal length, whose samples become tuples.
+        **kwargs: datasets by name instead, whose samples become dicts.
 
     >>> import ndgrad
     >>> ndgrad.utils.data.StackDataset(x=[1, 2], y="ab")[1]
@@ -117,6 +124,9 @@ class StackDataset(Dataset[Any]):
 
 class ConcatDataset(Dataset[T_co]):
     """Concatenated datasets.
+
+    Args:
+        datasets: datasets with lengths.
 
     >>> import ndgrad
     >>> both = ndgrad.utils.data.ConcatDataset([[1, 2], [3]])
@@ -149,6 +159,9 @@ class ConcatDataset(Dataset[T_co]):
 class ChainDataset(IterableDataset[Any]):
     """Concatenated streams.
 
+    Args:
+        datasets: streams, one after another.
+
     >>> import ndgrad
     >>> list(ndgrad.utils.data.ChainDataset([range(2), range(1)]))
     [0, 1, 0]
@@ -167,6 +180,10 @@ class ChainDataset(IterableDataset[Any]):
 
 class Subset(Dataset[T_co]):
     """The samples of a dataset at some indices.
+
+    Args:
+        dataset: dataset to read.
+        indices: indices of the samples in it.
 
     >>> import ndgrad
     >>> list(ndgrad.utils.data.Subset("abcd", [3, 1]))
@@ -194,8 +211,13 @@ class Subset(Dataset[T_co]):
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: Generator | None = default_generator
 ) -> list[Subset[Any]]:
-    """Split a dataset at random into parts of the given lengths, or of fractions that add up to one. Fractions are
-    rounded down, and the first parts get one of the remaining samples each.
+    """Split a dataset at random into parts.
+
+    Args:
+        dataset: dataset with a length.
+        lengths: sizes of the parts, or fractions that add up to one. Fractions are rounded down, and the first parts
+            get one of the remaining samples each.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> [len(part) for part in ndgrad.utils.data.random_split(range(10), [0.5, 0.25, 0.25])]

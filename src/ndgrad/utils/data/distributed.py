@@ -14,10 +14,18 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler[int]):
-    """The indices of a dataset for process `rank` of `num_replicas`, shuffled alike in all of them.
+    """The indices of a dataset for one of several processes, shuffled alike in all of them.
 
-    All get the same number: the first indices are used again at the end, or with `drop_last` the last ones are left
-    out. Call `set_epoch` before each epoch, or each has the same order.
+    Call `set_epoch` before each epoch, or each has the same order.
+
+    Args:
+        dataset: dataset with a length.
+        num_replicas: number of processes. The default is the size of the process group.
+        rank: number of this process. The default is its rank.
+        shuffle: whether the order is random.
+        seed: seed of the order, the same in all processes.
+        drop_last: whether the last indices are left out so that all processes get the same number. Otherwise the first
+            ones are used again.
 
     >>> import ndgrad
     >>> from ndgrad.utils.data import DistributedSampler
@@ -62,5 +70,9 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle in another order from now on."""
+        """Shuffle in another order from now on.
+
+        Args:
+            epoch: number of the epoch, which is added to the seed.
+        """
         self.epoch = epoch

@@ -37,10 +37,27 @@ _PIPE = 1 << 14
 class DataLoader(Generic[T_co]):
     """Batches of a dataset, in the order of a sampler.
 
-    `shuffle=True` draws a new order for each pass, by `generator`. With `num_workers`, that many processes make the
-    batches, `prefetch_factor` (2) ahead of demand; `persistent_workers` keeps them from pass to pass. Worker
-    k is seeded with a number drawn from `generator`, plus k. `batch_size=None` returns samples unchanged. `pin_memory`
-    has no effect on the CPU.
+    Args:
+        dataset: dataset by index, or a stream (`IterableDataset`).
+        batch_size: number of samples in a batch. None returns samples without collation.
+        shuffle: whether a new random order is drawn for each pass.
+        sampler: iterable of indices, in place of `shuffle`.
+        batch_sampler: iterable of lists of indices, in place of `batch_size`, `shuffle`, `sampler` and `drop_last`.
+        num_workers: number of processes that make batches. With 0 this process makes them.
+        collate_fn: function from a list of samples to a batch. The default is `default_collate`.
+        pin_memory, pin_memory_device: accepted as in torch; have no effect here.
+        drop_last: whether a smaller batch at the end is left out.
+        timeout: largest number of seconds to wait for a batch of workers. 0 waits without limit.
+        worker_init_fn: function of the worker's number that each worker calls at its start.
+        multiprocessing_context: name of a start method, or a context of `multiprocessing`.
+        generator: source of the order and of the workers' seeds. Worker k is seeded with a number drawn from it, plus
+            k.
+        prefetch_factor: number of batches that each worker makes ahead of demand. The default is 2.
+        persistent_workers: whether workers are kept from pass to pass.
+        in_order: whether batches come in the order of the sampler. False returns each as soon as it is ready.
+
+    Raises:
+        ValueError: if settings exclude each other.
 
     >>> import ndgrad
     >>> from ndgrad.utils.data import DataLoader, TensorDataset

@@ -43,6 +43,9 @@ class Sampler(Generic[T_co]):
 class SequentialSampler(Sampler[int]):
     """The indices in order.
 
+    Args:
+        data_source: dataset, or any object with a length.
+
     >>> import ndgrad
     >>> list(ndgrad.utils.data.SequentialSampler("abc"))
     [0, 1, 2]
@@ -59,8 +62,14 @@ class SequentialSampler(Sampler[int]):
 
 
 class RandomSampler(Sampler[int]):
-    """The indices in a random order; with `replacement`, `num_samples` drawn one by one. Without it, a larger number
-    gives several orders in succession.
+    """The indices in a random order.
+
+    Args:
+        data_source: dataset, or any object with a length.
+        replacement: whether indices are drawn one by one, so that some may occur twice.
+        num_samples: number of indices. The default is the length of the dataset. Without replacement, a larger number
+            gives several orders in succession.
+        generator: source of random numbers. The default is a new generator for each pass, seeded by the global one.
 
     >>> import ndgrad
     >>> sorted(ndgrad.utils.data.RandomSampler("abc"))
@@ -108,6 +117,10 @@ class RandomSampler(Sampler[int]):
 class SubsetRandomSampler(Sampler[int]):
     """Given indices, in a random order.
 
+    Args:
+        indices: indices to choose from.
+        generator: source of random numbers. The default is the global generator.
+
     >>> import ndgrad
     >>> sorted(ndgrad.utils.data.SubsetRandomSampler([4, 2]))
     [2, 4]
@@ -127,6 +140,12 @@ class SubsetRandomSampler(Sampler[int]):
 
 class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with the given weights, which need not add up to one.
+
+    Args:
+        weights: weights of the indices, at least 0, which need not add up to one.
+        num_samples: number of indices.
+        replacement: whether an index may be drawn twice.
+        generator: source of random numbers. The default is the global generator.
 
     >>> import ndgrad
     >>> list(ndgrad.utils.data.WeightedRandomSampler([0.0, 3.0, 0.0], 2))
@@ -163,7 +182,12 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Batches of the indices of another sampler; with `drop_last`, without a smaller batch at the end.
+    """Batches of the indices of another sampler.
+
+    Args:
+        sampler: iterable of indices.
+        batch_size: number of indices in a batch.
+        drop_last: whether a smaller batch at the end is left out.
 
     >>> import ndgrad
     >>> list(ndgrad.utils.data.BatchSampler(range(5), 2, drop_last=False))

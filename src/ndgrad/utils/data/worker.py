@@ -26,6 +26,12 @@ _WATCH = 5.0
 class WorkerInfo:
     """Information for a dataset about its process, from `get_worker_info`.
 
+    Args:
+        id: number of the worker, from 0 on.
+        num_workers: number of workers.
+        seed: seed of the worker in this pass.
+        dataset: the worker's copy of the dataset.
+
     >>> info = WorkerInfo(id=1, num_workers=2, seed=7, dataset=range(10))
     >>> list(info.dataset)[info.id :: info.num_workers]
     [1, 3, 5, 7, 9]

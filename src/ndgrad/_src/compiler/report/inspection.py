@@ -30,6 +30,10 @@ def graph(f: Callable[..., Any], *args: Any, **kwargs: Any) -> CompiledGraph:
     have a colour of their own, and a loop is a box around its body. A function that would run eagerly raises the
     reason.
 
+    Args:
+        f: function or module, compiled or not.
+        args, kwargs: arguments of the call.
+
     >>> import ndgrad
     >>> found = ndgrad.compiler.graph(lambda x: (x * 2).sum(), ndgrad.ones(3))
     >>> print(found.forward)
@@ -59,6 +63,10 @@ def kernel_list(f: Callable[..., Any], *args: Any, **kwargs: Any) -> KernelList:
 
     The programs run a few times for that, and write nothing. The machine itself is measured in the first call, which
     takes a second. A function that would run eagerly raises the reason.
+
+    Args:
+        f: function or module, compiled or not.
+        args, kwargs: arguments of the call.
 
     >>> import ndgrad
     >>> found = ndgrad.compiler.kernel_list(lambda x: (x * 2).sum(), ndgrad.ones(1000))

@@ -26,6 +26,9 @@ def allow_in_graph(fn: F) -> F:
     """Return the function itself. Torch's compiler does not look inside such a function; here its ops are traced like
     others.
 
+    Args:
+        fn: function.
+
     >>> import ndgrad
     >>> ndgrad.compiler.allow_in_graph(ndgrad.sin) is ndgrad.sin
     True
@@ -37,13 +40,20 @@ def allow_in_graph(fn: F) -> F:
 def assume_constant_result(fn: F) -> F:
     """Return the function itself. Torch assumes a constant result; here the function runs in each trace, and its
     results are guarded like others.
+
+    Args:
+        fn: function.
     """
     return fn
 
 
 @set_module("ndgrad.compiler")
 def nested_compile_region(fn: Any = None, **_: Any) -> Any:
-    """Return the function itself. Torch shares its code among calls in one program; here repeated blocks are found."""
+    """Return the function itself. Torch shares its code among calls in one program; here repeated blocks are found.
+
+    Args:
+        fn: function. Without it, the result is a decorator.
+    """
     return (lambda function: function) if fn is None else fn
 
 
@@ -66,6 +76,9 @@ def is_exporting() -> bool:
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """Return the backends that `compile` takes.
 
+    Args:
+        exclude_tags: accepted as in torch; has no effect, because no backend has tags.
+
     >>> import ndgrad
     >>> "inductor" in ndgrad.compiler.list_backends()
     True
@@ -75,8 +88,12 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 
 @set_module("ndgrad.compiler")
 class set_stance:
-    """Set the behaviour of compiled functions from here on, or in a block: 'default', or 'force_eager' to run them
-    uncompiled.
+    """Set the behaviour of compiled functions from here on, or in a block.
+
+    Args:
+        stance: `"default"`, or `"force_eager"` to run compiled functions uncompiled.
+        skip_guard_eval_unsafe: must be False: guards are always checked.
+        force_backend: must be None: `compile(backend=...)` chooses backends.
 
     >>> import ndgrad
     >>> f = ndgrad.compile(lambda x: x * 2)

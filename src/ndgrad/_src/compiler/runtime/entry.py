@@ -51,13 +51,21 @@ def compile(
     kept. Some actions cannot be part of a program (values read by Python, prints, side effects). Such a kind of call
     runs eagerly; `ndgrad.compiler.explain(f, *args)` gives the reason, and with `fullgraph` it is an error.
 
-    `strict` runs the program op by op on NumPy, so that sums are in NumPy's order. `threads` limits the threads of
-    native code. `dynamic`: calls that differ in the sizes of tensors share their machine code from the second size on
-    (None), from the first (True), or never (False). For torch's other arguments: all modes are the same here; `backend`
-    is "ndgrad" (or "inductor"), "numpy" (or "aot_eager": as `strict`) or "eager" (not compiled, as with `disable`);
-    `options` may have 'strict' and 'threads'. Arguments without a meaning here are refused.
+    Args:
+        f: function, method, module or other callable. Without it, the result is a decorator.
+        fullgraph: whether a call that cannot be a program raises instead of running eagerly.
+        dynamic: when calls that differ in the sizes of tensors share their machine code: from the second size on
+            (None), from the first (True), or never (False).
+        backend: `"ndgrad"` or `"inductor"` for native code, `"numpy"` or `"aot_eager"` as `strict`, `"eager"` as
+            `disable`.
+        mode: one of torch's modes. All modes are the same here.
+        options: a mapping that may have `"strict"` and `"threads"`. Other entries are refused.
+        disable: whether `f` is returned unchanged.
+        strict: whether the program runs op by op on NumPy, so that sums are in NumPy's order.
+        threads: maximum number of threads of native code.
 
-    The result has two methods for inspection, `graph(*args)` and `kernels(*args)`.
+    Returns:
+        A callable with two methods for inspection, `graph(*args)` and `kernels(*args)`.
 
     >>> import ndgrad
     >>> @ndgrad.compile
@@ -104,6 +112,11 @@ def compiled_function(f: Callable[..., Any], options: dict[str, Any]) -> Compile
 @set_module("ndgrad.compiler")
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Return a function that is never compiled. A compiled function that calls it runs eagerly.
+
+    Args:
+        fn: function. Without it, the result is a decorator.
+        recursive: whether compiled functions that it calls run eagerly too.
+        reason: text for the explanation of a function that runs eagerly.
 
     >>> import ndgrad
     >>> @ndgrad.compiler.disable
@@ -204,6 +217,10 @@ class Explanation:
 def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     """Explain the compilation of a function for these arguments: the size of the program and the compile times, or the
     reason why there is none. The program does not run.
+
+    Args:
+        f: function or module, compiled or not.
+        args, kwargs: arguments of the call.
 
     >>> import ndgrad
     >>> print(ndgrad.compiler.explain(lambda x: x * float(x.sum()), ndgrad.ones(2)))

@@ -32,7 +32,12 @@ class Strategy:
 
 @set_module("ndgrad.jit")
 class ScriptFunction(CompiledFunction):
-    """A compiled function that runs eagerly until a kind of arguments has been seen often enough."""
+    """Compiled function that runs eagerly until a kind of arguments has been seen often enough.
+
+    Args:
+        function: function to compile.
+        options: settings of `ndgrad.compile`.
+    """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, **options)

@@ -11,7 +11,12 @@ __all__ = ["PassBase", "PassResult"]
 
 
 class PassResult(NamedTuple):
-    """Result of a pass: the module, and whether it was changed."""
+    """Result of a pass.
+
+    Args:
+        graph_module: module after the pass.
+        modified: whether it was changed.
+    """
 
     graph_module: GraphModule
     modified: bool
@@ -37,10 +42,22 @@ class PassBase(abc.ABC):
 
     @abc.abstractmethod
     def call(self, graph_module: GraphModule) -> Any:
-        """Change a module, and return a PassResult."""
+        """Change a module, and return a PassResult.
+
+        Args:
+            graph_module: module of the pass.
+        """
 
     def requires(self, graph_module: GraphModule) -> None:  # noqa: B027  # optional
-        """Check the module before the pass."""
+        """Check the module before the pass.
+
+        Args:
+            graph_module: module of the pass.
+        """
 
     def ensures(self, graph_module: GraphModule) -> None:  # noqa: B027  # optional
-        """Check the module after the pass."""
+        """Check the module after the pass.
+
+        Args:
+            graph_module: module of the pass.
+        """

@@ -16,7 +16,11 @@ Constraint = Callable[[Pass, Pass], bool]
 
 
 def pass_result_wrapper(fn: Pass) -> Pass:
-    """Return a function of modules as a pass that returns a PassResult."""
+    """Return a function of modules as a pass that returns a PassResult.
+
+    Args:
+        fn: function of a graph module.
+    """
     if fn is None:
         return None
 
@@ -31,12 +35,24 @@ def pass_result_wrapper(fn: Pass) -> Pass:
 
 
 def this_before_that_pass_constraint(this: Pass, that: Pass) -> Constraint:
-    """Return the constraint that one pass runs before another."""
+    """Return the constraint that one pass runs before another.
+
+    Args:
+        this: pass that runs first.
+        that: pass that runs later.
+    """
     return lambda a, b: a != that or b != this
 
 
 class PassManager:
-    """Runs passes in turn.
+    """Sequence of passes over a module.
+
+    Args:
+        passes: passes in order.
+        constraints: functions of two passes that return whether the first may run before the second.
+        steps: number of repetitions. The default is 1.
+        run_checks_after_each_pass: whether `check` runs after each pass.
+        suppress_check_failures: accepted as in torch; has no effect, because errors of `check` are raised.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.infra.pass_manager import PassManager
@@ -69,7 +85,11 @@ class PassManager:
         self._validated = False
 
     def add_constraint(self, constraint: Constraint) -> None:
-        """Add a constraint on the order of two passes."""
+        """Add a constraint on the order of two passes.
+
+        Args:
+            constraint: function of two passes that returns whether the first may run before the second.
+        """
         self.constraints.append(constraint)
         self._validated = False
 
@@ -107,7 +127,11 @@ class PassManager:
         self._validated = True
 
     def check(self, module: GraphModule) -> None:
-        """Check a module between passes. Override it."""
+        """Check a module between passes. Override it.
+
+        Args:
+            module: module to check.
+        """
 
     def __call__(self, module: GraphModule) -> PassResult:
         if not self._validated:

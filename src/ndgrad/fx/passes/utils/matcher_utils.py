@@ -22,7 +22,15 @@ __all__ = ["InternalMatch", "SubgraphMatcher"]
 
 @dataclass
 class InternalMatch:
-    """An occurrence: the nodes it starts from, and the node or value that each node of the pattern matches."""
+    """Occurrence of a pattern.
+
+    Args:
+        anchors: nodes of the pattern from which the search starts.
+        nodes_map: node or value that each node of the pattern matches.
+        placeholder_nodes: nodes that the placeholders of the pattern match.
+        returning_nodes: nodes that the results of the pattern match.
+        name_node_map: nodes by the names that a pattern gives them.
+    """
 
     anchors: list[Node]
     nodes_map: dict[Node, Any] = field(default_factory=dict)
@@ -44,10 +52,14 @@ class InternalMatch:
 
 
 class SubgraphMatcher:
-    """Finds a pattern in graphs.
+    """Search for a pattern in graphs.
 
-    `match_output` and `match_placeholder` let output and placeholders match only nodes of that kind. With
-    `ignore_literals`, constants of the pattern match all constants.
+    Args:
+        pattern: graph to find.
+        match_output: whether the output matches only an output.
+        match_placeholder: whether a placeholder matches only a placeholder.
+        remove_overlapping_matches: whether occurrences that share nodes are left out.
+        ignore_literals: whether constants of the pattern match all constants.
 
     >>> import ndgrad
     >>> from ndgrad.fx.passes.utils.matcher_utils import SubgraphMatcher
@@ -91,6 +103,9 @@ class SubgraphMatcher:
 
     def match(self, graph: Graph) -> list[InternalMatch]:
         """Return the occurrences of the pattern, in the order of the graph.
+
+        Args:
+            graph: graph to search.
 
         >>> import ndgrad
         >>> from ndgrad.fx.passes.utils.matcher_utils import SubgraphMatcher

@@ -1,0 +1,21 @@
+"""A Sphinx extension for the site as a whole: the table of benchmarks, and a search that works without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def setup(app: Any) -> dict[str, Any]:
+    from docs.site_pages.benchmark_table import BenchmarkTable
+
+    app.add_directive("benchmark-table", BenchmarkTable)
+    app.connect("build-finished", _write_search_index)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write_search_index(app: Any, exception: Exception | None) -> None:
+    from docs.site_pages import search_index
+
+    if exception is None and app.builder.name == "html":
+        search_index.write(Path(app.outdir), sorted(app.env.found_docs))
