@@ -166,7 +166,7 @@ def _facts(op: Op, used_by: list[str], link: markup.Linker) -> list[tuple[str, s
 
 def _code(op: Op) -> str:
     """Return a link to the file of an op, with the line of its block."""
-    family = families_by_op()[op.name]
+    family = _families_by_op(len(table))[op.name]
     path = source_path(module_of(family))
     lines = inspect.getsource(module_of(family)).splitlines()
     line = next((n for n, text in enumerate(lines, 1) if f'"{op.name}"' in text), None)
@@ -174,7 +174,8 @@ def _code(op: Op) -> str:
 
 
 @functools.cache
-def families_by_op() -> dict[str, str]:
+def _families_by_op(count: int) -> dict[str, str]:
+    """Return the family of each op, for a table of `count` ops: packages may add ops when they are imported."""
     return {op.name: family for family, ops in families().items() for op in ops}
 
 

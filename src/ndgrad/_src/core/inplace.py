@@ -140,8 +140,8 @@ def write(
 
 def _others_see(target: Variable, args: tuple[Any, ...]) -> bool:
     """True if a transform, an observer or a class with its own dispatch handles a write of `args` to a tensor."""
-    anybody = process.open or thread.levels or thread.observers or target.__class__ not in TENSOR_TYPES
-    return bool(anybody) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
+    is_observed = process.open or thread.levels or thread.observers or target.__class__ not in TENSOR_TYPES
+    return bool(is_observed) or (process.dispatching and any(has_dispatch(a.__class__) for a in args))
 
 
 def write_level(op: Op, target: T, args: tuple[Any, ...], settings: dict[str, Any], level: int, recording: bool) -> T:

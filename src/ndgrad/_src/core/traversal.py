@@ -77,7 +77,7 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
 
 
 def oldest_of(nodes: Iterable[Node]) -> float:
-    """Return the sequence number of the oldest node; leaves are older than all others."""
+    """Return the sequence number of the oldest node. A leaf, whose own number is FIRST, counts as the oldest."""
     return min((-1.0 if node.seq is FIRST else node.seq for node in nodes), default=FIRST)
 
 

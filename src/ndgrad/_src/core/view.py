@@ -3,9 +3,9 @@
 Note [Views and in-place writes]
 A view remembers its base (a tensor that is not a view) and the path of view ops from the base to itself. Views and base
 share one storage, hence one version. A write through a view gives the *base* a new history: a `CopySlices` node, which
-records that this part of the base was replaced. All other views of that base detect by the version that their own
-history is outdated. They get a new history by replaying their path from the base on next use (`refresh`). So only
-views that are used again pay for it.
+records that this part of the base was replaced. All views of that base, the written one included, detect by the version
+that their own history is outdated. They get a new history by replaying their path from the base on next use
+(`refresh`). So only views that are used again pay for it.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _as_index(anchor: Any, part: Any) -> tuple[Path, ...] | None:
 
 
 def _as_reshape(anchor: Any, part: Any) -> tuple[Path, ...] | None:
-    """Return steps that take `part` as a piece of the flat `anchor`, both contiguous, or None."""
+    """Return the steps reshape, slice, reshape from `anchor` to `part`; None if either is not contiguous."""
     if not anchor.flags.c_contiguous or not part.flags.c_contiguous:
         return None
     start = (pointer(part) - pointer(anchor)) // anchor.itemsize

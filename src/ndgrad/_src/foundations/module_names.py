@@ -1,4 +1,4 @@
-"""torch's modules whose contents are in a module of another name here.
+"""Names of torch's modules that have another name in ndgrad.
 
 The table is module_names.txt in this folder: `torch's module = this package's module`, without the packages' names. It
 is read when `import torch` means this package.

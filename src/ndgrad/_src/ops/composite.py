@@ -15,8 +15,9 @@ test compares both in every floating dtype.
 
 Note [Bodies]
 A body must not depend on values (no `if` on arrays), and not on `ops.raw`. Settings may be numbers known only when a
-kernel runs. So a body compares settings by `==` and `is` alone, and is right if the answer is False. Constants are
-Python numbers, which do not widen a dtype. A condition on elements is `ops.eq` or an operator such as `<`.
+kernel runs, so a body may compare them only by `==` and `is`. In a kernel such a comparison is always False, and the
+code for False must be right for every value. Constants are Python numbers, which do not widen a dtype. A condition on
+elements is `ops.eq` or an operator such as `<`.
 """
 
 from __future__ import annotations

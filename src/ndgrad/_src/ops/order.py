@@ -32,7 +32,7 @@ def _take_along(np: Library, x: Payload, places: Any, dim: int) -> Payload:
 
 
 def _order(np: Library, x: Payload, dim: int, descending: bool, kind: str | None = "stable") -> Payload:
-    """Return the order of the elements along `dim`, as int64. `kind` is NumPy's; None is NumPy's default."""
+    """Return the indices that sort `x` along `dim`, as int64. `kind` is NumPy's; None is NumPy's default."""
     if descending:
         # The ascending order of the reversed array, read backwards, is descending and still stable.
         backwards = (*(slice(None),) * dim, slice(None, None, -1))

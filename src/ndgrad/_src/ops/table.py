@@ -164,8 +164,8 @@ class Facts(TypedDict, total=False):
     promotes: str
     #: The arguments whose dtypes must be equal in torch's namespace.
     one_dtype: str
-    #: Its function raises for some values, such as an index out of range: a program computes it though nothing reads
-    #: the result. A string has the kinds of dtypes of results for which it does ("iu").
+    #: Its function raises for some values, such as an index out of range. So a program computes it even if its result
+    #: is not read. A string has the kinds of dtypes of results for which it does ("iu").
     may_raise: bool | str
     #: Its results hold elements of its arguments, or their signs, whole parts, truths or places: it makes no
     #: floating-point error of real numbers.

@@ -1,7 +1,8 @@
-"""Transforms called with NumPy's arrays and numbers, as NumPy's own callers do.
+"""Transforms of functions that are called with NumPy arrays and numbers.
 
 `scipy.optimize.minimize(f, x0, jac=grad(f))` passes an ndarray to `grad(f)` and expects one back. The function receives
-an Array instead, and the result becomes NumPy's again, unless it carries a derivative of something else.
+an Array instead, and the result becomes NumPy's again, unless it has a history outside this
+transform.
 """
 
 from __future__ import annotations

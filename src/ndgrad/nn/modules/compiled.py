@@ -34,7 +34,7 @@ class CompiledModule(Module):
         except AttributeError:
             if name == "_orig_mod":
                 raise
-            if name in ("graph", "kernels") and not hasattr(self._orig_mod, name):
+            if name in ("graph", "kernels", "traces", "last_reason") and not hasattr(self._orig_mod, name):
                 return getattr(self.compiled_forward, name)
             return getattr(self._orig_mod, name)
 

@@ -48,7 +48,7 @@ _PACKAGE = ("<ndgrad", str(Path(__file__).parents[3]) + os.sep)
 #: Kind and module of the code in a file. Files without a name of their own ("<string>") are never kept.
 _files: dict[str, tuple[int, str]] = {}
 
-#: Code of ndgrad's functions that were called in a trace, by identity; the code stays alive. None is a setter.
+#: Code of ndgrad's functions that were called in a trace, by identity; the code stays alive. Setters are not included.
 _own: dict[int, types.CodeType] = {}
 #: Events that the interpreter reports after a call.
 _ENDS = frozenset(["return", "c_return", "c_exception"])

@@ -30,7 +30,7 @@ _BYTE = np.dtype(np.uint8)
 
 @functools.lru_cache(maxsize=1)
 def front_end() -> Any:
-    """Return the module `cudnn`; None if it is not installed, or finds no library."""
+    """Return the module `cudnn`; None if it is not installed or cannot load the cuDNN library."""
     try:
         import cudnn
 

@@ -102,7 +102,7 @@ def _with_others(table: Table, place: int, addresses: list[int]) -> Table:
 
 
 def rouse(chunks: Any) -> None:
-    """Do nothing, because a device does not sleep."""
+    """Do nothing: a GPU has no worker threads to wake."""
 
 
 def later_numbers(count: int) -> Table:

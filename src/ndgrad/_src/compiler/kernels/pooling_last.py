@@ -107,7 +107,7 @@ class _Writer:
         )
 
     def forward(self, name: str) -> Function:
-        """Write maxima with their places, or means, of one row z of outputs per chunk."""
+        """Write the forward kernel: maxima with their positions, or means. A chunk is one index z of the outputs."""
         f, t = self._begin(name)
         type, size = self.type, self.size
         pixel = f.mul(t["channels"], size)

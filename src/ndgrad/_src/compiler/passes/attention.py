@@ -31,7 +31,7 @@ class _Found(NamedTuple):
 
 
 def attention_gradients(program: Program) -> Program:
-    """Return the program with the gradients of attention as one op each."""
+    """Return the program with one op for the three gradients of each attention."""
     if not any(i.op.name == "attention_weights" for i in program.instructions):
         return program
     users = program.users()

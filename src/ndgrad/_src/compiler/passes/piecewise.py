@@ -4,7 +4,7 @@
     add(x, embed(a, i))                                    ->  pieces(x, a, index=(everything, i))
     slice_scatter(slice_scatter(x, a, i), b, j)            ->  overlaid(x, a, b, index=(i, j))
     many consecutive rows written over an array            ->  slice_scatter of their stack
-    either, of consecutive rows or ranges along one dimension that cover everything
+    pieces or overlaid, if the parts cover one dimension without gaps
                                                            ->  stack or cat, which are plain arrays
     parts that come again at the same places, as each round of a loop adds to the gradients of its inputs
                                                            ->  sums of the parts, assembled at the end
@@ -12,8 +12,9 @@
 Reading n parts of an array gives a gradient of n arrays full of zeros, each added to the next: n times the work of the
 parts. Here the array is made once.
 
-Exact: at each place the same numbers are added in the same order. Zeros in between only turn a -0. into 0. A place that
-not all parts cover therefore starts at 0., and one that all of them cover at -0., which changes nothing (see `pieces`).
+Exact: at each place the same numbers are added in the same order. Zeros in between only turn -0.0 into 0.0. So a
+place that not all parts cover starts at 0.0, and one that all of them cover at -0.0, which changes nothing (see
+`pieces`).
 A sum of disjoint parts is the parts themselves plus 0. Parts at one place are added at their position in the chain and
 in its order. The work of one round then stays together, and rounds can be rolled up.
 """

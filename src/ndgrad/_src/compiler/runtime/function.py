@@ -16,17 +16,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ndgrad._src.arrays.dtypes import get_default_dtype
-from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.compiler.capture.array_arguments import Form, as_inputs, have_arrays, kind_of_call
 from ndgrad._src.compiler.capture.branch_conditions import MOST_IN_VAIN, MOST_PATHS, Mispredicted
 from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.number_slots import VARIES, NumberSlots, SeenNumbers
 from ndgrad._src.compiler.capture.tensor_facts import get_facts
-from ndgrad._src.compiler.capture.visit_containers import SMALL
 from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.calls import is_available
+from ndgrad._src.compiler.runtime.call_kinds import KINDS, describe_change, kind_of, shapes_of, sizeless
 from ndgrad._src.compiler.runtime.native_call import (
     MOST_CALLS,
     NativeCall,
@@ -58,11 +57,6 @@ MOST_OTHERS = 12
 
 #: Result of a call that no program serves.
 MISS: Any = object()
-
-#: Index in the key of a call at which the kinds of the argument leaves start.
-KINDS = 5
-
-_BY_VALUE = (int, bool, str, bytes, type(None), type(Ellipsis))
 
 
 class Entry:
@@ -438,7 +432,9 @@ class CompiledFunction:
             reason = "which way it goes is decided by values, and changes from call to call; use where or cond"
             return Entry(None, None, None, GraphBreak(reason))
         with self._lock:
-            reason = "values that decide otherwise" if tried else "arguments of another kind"
+            reason = "values that decide otherwise"
+            if not tried and self.entries:
+                reason = describe_change(key, self.entries[-1].key)
             # Newest entries come first. Entries with a break come last, because values may have caused the break.
             newest = self.entries[::-1]
             other: Entry | None = None
@@ -488,8 +484,8 @@ class CompiledFunction:
         """
         count = self._reasons[reason]
         is_own = other.specialisation is None or other.specialisation.changes_place(reason)
-        self._reasons[reason] += 1
         if count < (MOST_REPEATS if is_own else MOST_OTHERS):
+            self._reasons[reason] += 1
             return None
         unfit = f"{reason} at each call that was traced ({count} of them)"
         if reason not in self._told:
@@ -711,45 +707,3 @@ def _add_autocast(function: Callable[..., Any], autocast: Any) -> Callable[..., 
             return function(*args, **kwargs)
 
     return run
-
-
-def sizeless(key: Any) -> Any:
-    """Return the kind of a call without the sizes of its tensors."""
-    return tuple([(part[0], len(part[1]), part[2], *part[4:]) if _is_of_tensor(part) else part for part in key])
-
-
-def shapes_of(key: Any) -> list[int]:
-    """Return the sizes of the tensors in a kind of call."""
-    return [n for part in key if _is_of_tensor(part) for n in part[1]]
-
-
-def _is_of_tensor(part: Any) -> bool:
-    return part.__class__ is tuple and isinstance(part[0], type) and issubclass(part[0], Variable)
-
-
-def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
-    """Return the part of the key of a call that stands for one argument."""
-    if isinstance(leaf, Variable):
-        if not isinstance(leaf._array, (np.ndarray, np.generic)) and not is_on_device(leaf._array):
-            raise GraphBreak(f"an argument is a tensor over {type(leaf._array).__name__}")
-        first = next(i for i, other in enumerate(flat) if other is leaf)
-        return *get_facts(leaf), first - position
-    cls = leaf.__class__
-    if cls in _BY_VALUE:
-        return cls, leaf
-    if cls is float:
-        return cls, leaf.hex()
-    if cls is complex:
-        return cls, leaf.real.hex(), leaf.imag.hex()
-    if isinstance(leaf, np.generic):
-        return cls, leaf.dtype, leaf.tobytes()
-    if isinstance(leaf, slice):
-        return cls, *[kind_of(part, position, flat) for part in (leaf.start, leaf.stop, leaf.step)]
-    if isinstance(leaf, np.ndarray):
-        if leaf.nbytes > SMALL or leaf.dtype.hasobject:
-            raise GraphBreak(
-                f"an argument is a NumPy array of {leaf.nbytes} bytes, whose values may be different at "
-                "each call: pass a tensor"
-            )
-        return cls, leaf.shape, leaf.dtype, leaf.strides, leaf.tobytes()
-    return cls, id(leaf)  # the environment keeps the object alive and compares its contents
