@@ -10,7 +10,7 @@ import re
 from html import escape
 from pathlib import Path
 
-from docs.gallery_pages.notebook import notebook_of, title_of
+from docs.gallery_pages.notebook import cells_of, notebook_of, title_of
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "examples" / "gallery"
@@ -79,5 +79,11 @@ def _page(name: str) -> str:
         f"It prints\n\n```text\n{printed}\n```\n\n"
         f"Download it as {{download}}`a notebook <{name}.ipynb>` or {{download}}`a script <{name}.py>`, or "
         f"run `python examples/gallery/{name}.py` in a checkout.\n\n"
-        f"```{{literalinclude}} {name}.py\n:language: python\n```\n"
+        f"## The program\n\n{_narrated(name)}\n"
     )
+
+
+def _narrated(name: str) -> str:
+    """Return the program as text and code in turns: the cells of its notebook after the title."""
+    cells = cells_of(GALLERY / f"{name}.py")[2:]
+    return "\n\n".join(cell.source if cell.kind == "markdown" else f"```python\n{cell.source}\n```" for cell in cells)

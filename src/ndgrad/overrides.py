@@ -46,6 +46,9 @@ _disabled_torch_function_impl = disabled
 def has_torch_function(relevant_args: Iterable[object]) -> bool:
     """True if a mode is active, or some argument's class overrides functions.
 
+    Args:
+        relevant_args: arguments whose classes are checked.
+
     >>> import ndgrad
     >>> ndgrad.overrides.has_torch_function((ndgrad.ones(2), 1.0))
     False
@@ -58,6 +61,9 @@ def has_torch_function(relevant_args: Iterable[object]) -> bool:
 def has_torch_function_unary(value: object) -> bool:
     """Same as `has_torch_function`, for one argument.
 
+    Args:
+        value: argument whose class is checked.
+
     >>> import ndgrad
     >>> ndgrad.overrides.has_torch_function_unary(ndgrad.ones(2))
     False
@@ -68,6 +74,9 @@ def has_torch_function_unary(value: object) -> bool:
 def has_torch_function_variadic(*values: object) -> bool:
     """Same as `has_torch_function`, with the arguments passed directly.
 
+    Args:
+        *values: arguments whose classes are checked.
+
     >>> import ndgrad
     >>> ndgrad.overrides.has_torch_function_variadic(ndgrad.ones(2), 1.0)
     False
@@ -77,6 +86,9 @@ def has_torch_function_variadic(*values: object) -> bool:
 
 def is_tensor_like(value: object) -> bool:
     """True if a value is a tensor, or of a class that overrides functions.
+
+    Args:
+        value: any object.
 
     >>> import ndgrad
     >>> ndgrad.overrides.is_tensor_like(ndgrad.ones(2)), ndgrad.overrides.is_tensor_like([1.0])
@@ -93,6 +105,12 @@ def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[object], *args: Any, **kwargs: Any
 ) -> Any:
     """Dispatch a call of a user's function to modes and classes; raise TypeError if none handles it.
+
+    Args:
+        public_api: function that was called, which modes and classes get.
+        relevant_args: arguments whose classes may handle the call.
+        *args: arguments of the call.
+        **kwargs: keyword arguments of the call.
 
     >>> import ndgrad
     >>> class Price:
@@ -132,6 +150,9 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """True if a function passed to a mode or a class is a method of tensors.
 
+    Args:
+        func: function as a mode or a class gets it.
+
     >>> import ndgrad
     >>> ndgrad.overrides.is_tensor_method_or_property(ndgrad.Tensor.view)
     True
@@ -141,6 +162,9 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
 def resolve_name(func: Callable[..., Any]) -> str | None:
     """Return the public name of a function, or None if it is not one of ndgrad's.
+
+    Args:
+        func: function as a mode or a class gets it.
 
     >>> import ndgrad
     >>> ndgrad.overrides.resolve_name(ndgrad.sum)
@@ -188,6 +212,11 @@ class FunctionMode(Block):
     names_itself = True
 
     def change(self, modes: Modes) -> None:
+        """Add the mode to those of a thread. Entering the block calls this method.
+
+        Args:
+            modes: modes of the thread, which are changed.
+        """
         process.overriding = True
         modes.entered += 1
         modes.function_modes = (*modes.function_modes, self)
@@ -195,6 +224,9 @@ class FunctionMode(Block):
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
         """Return a mode to be entered: torch's old spelling of the constructor.
+
+        Args:
+            *args, **kwargs: arguments of the constructor.
 
         >>> import ndgrad
         >>> with ndgrad.overrides.BaseTorchFunctionMode.push():
@@ -252,6 +284,12 @@ class DisableTorchFunction(DisableFunctionSubclass):
 def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable[[F], F]:
     """Make a function overridable: `dispatcher` gets its arguments and returns those whose classes may override it.
 
+    Args:
+        dispatcher: function of the arguments of the call that returns those whose classes may override it.
+
+    Returns:
+        A decorator.
+
     >>> import ndgrad
     >>> @ndgrad.overrides.wrap_torch_function(lambda x: (x,))
     ... def double(x):
@@ -277,6 +315,12 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[object]]) -> Callable
 
 def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a function from inside `__torch_function__` without dispatching to the classes of its arguments again.
+
+    Args:
+        func: function to call.
+        types: classes that override functions, as `__torch_function__` gets them. They are not used.
+        args: arguments of the call.
+        kwargs: keyword arguments of the call.
 
     >>> import ndgrad
     >>> ndgrad.overrides.redispatch_function(ndgrad.add, (), (ndgrad.ones(2), 1), {})

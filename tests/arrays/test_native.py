@@ -74,8 +74,16 @@ SCANS = {
     "cumprod": (lambda x: nd.cumprod(x * 0.1 + 1.0, -1), [(301, 31)]),
     "cumprod with zeros": (lambda x: nd.cumprod(x * (x > 0), -1), [(301, 31)]),
     "one long row": (lambda x: nd.cumsum(x * x, 0), [(9001,)]),
+    "cumprod of short rows": (lambda x: nd.cumprod(x, -1), [(3001, 3)]),
+    "cummax": (lambda x: nd.cummax(x, -1)[0], [(3, 101, 31)]),
+    "cummin of columns": (lambda x: nd.cummin(x, 0)[0], [(31, 303)]),
+    "logcumsumexp": (lambda x: nd.logcumsumexp(4 * x, -1), [(301, 31)]),
+    "logcumsumexp of columns": (lambda x: nd.logcumsumexp(x, 1), [(3, 101, 31)]),
 }
-ROWS |= SCANS
+DISTANCES = {
+    f"cdist of order {p}": (lambda x, y, p=p: nd.cdist(x, y, p=p), [(71, 5), (67, 5)]) for p in (1.0, 2.0, float("inf"))
+}
+ROWS |= SCANS | DISTANCES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -104,6 +112,7 @@ ELEMENTWISE = {
     "smooth_l1": lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=0.7),
     "bce with logits": lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"),
     "logaddexp": nd.logaddexp,
+    "hypot": lambda x: nd.hypot(x, x * 2.0 - 1.0),
     "atan2": nd.atan2,
     "pow of two": lambda x, y: (x * x + 0.1) ** y,
     "fmod": lambda x, y: nd.fmod(x, y.abs() + 0.5),
@@ -167,6 +176,83 @@ def test_scans_along_other_dimensions_than_the_last(dtype, reverse, dim):
             with native_kernels.kernels_in_use(use):
                 found.append(op.forward_for(np)(*operands, dim=dim, reverse=reverse))
         np.testing.assert_allclose(*found, rtol=100 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_extrema_of_nans_and_ties(dtype, dim):
+    x = np.random.default_rng(0).integers(-9, 9, (120, 121)).astype(dtype)
+    x[50, 60:70:3] = np.nan
+    x[7, 3] = np.inf
+    with native_kernels.kernels_in_use(True):
+        found = [nd.cummax(nd.tensor(x), dim), nd.cummin(nd.tensor(x), dim)]
+    for (values, places), choose in zip(found, (np.maximum, np.minimum), strict=True):
+        expected = choose.accumulate(x, axis=dim)
+        np.testing.assert_array_equal(values.numpy(), expected)
+        np.testing.assert_array_equal(np.take_along_axis(x, places.numpy(), dim), expected)
+        # Each position is the last so far with this value.
+        k = np.arange(x.shape[dim]).reshape((-1, 1) if dim == 0 else (1, -1))
+        is_newest = (x == expected) | np.isnan(x)
+        np.testing.assert_array_equal(np.where(is_newest, places.numpy(), k), np.broadcast_to(k, x.shape))
+
+
+def test_coordinates_share_the_gradient_of_a_maximum_distance():
+    x, y = nd.zeros(100, 30, requires_grad=True), nd.zeros(100, 30)
+    y[:, :2] = nd.tensor([3.0, -3.0])
+    with native_kernels.kernels_in_use(True):
+        nd.cdist(x, y, p=float("inf")).sum().backward()
+    expected = np.zeros((100, 30))
+    expected[:, :2] = -50.0, 50.0
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+def test_logcumsumexp_starts_behind_a_very_negative_number():
+    x = np.full((100, 100), -1000.0)
+    x[:, :2] = -np.inf, -2000.0
+    with native_kernels.kernels_in_use(True):
+        out = nd.logcumsumexp(nd.tensor(x), 1).numpy()
+    np.testing.assert_allclose(out[:, 2:], -1000.0 + np.log(np.arange(1, 99)) * np.ones((100, 1)), rtol=1e-14)
+    np.testing.assert_array_equal(out[:, :2], x[:, :2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.bool_, np.uint8, np.complex64, np.complex128])
+@pytest.mark.parametrize(("shape", "dim"), [((90, 110), 0), ((90, 110), 1), ((11, 30, 40), 1), ((4000, 3), 1), ((9000,), 0)])
+def test_elements_by_an_index_along_a_dimension(dtype, shape, dim):
+    r = np.random.default_rng(0)
+    x = (r.standard_normal(shape) * 30).astype(dtype)
+    long = (*shape[:dim], shape[dim] + 2, *shape[dim + 1 :])
+    index, y = r.integers(0, shape[dim], long), (r.standard_normal(long) * 30).astype(dtype)
+    one = r.integers(0, shape[dim], shape[dim] + 3)
+    places = [*np.indices(long, sparse=True)]
+    places[dim] = index
+    written, added = x.copy(), x.copy()
+    np.put_along_axis(written, index, y, dim)
+    np.add.at(added, tuple(places), y)
+    with native_kernels.kernels_in_use(True):
+        t = nd.tensor(x)
+        np.testing.assert_array_equal(nd.gather(t, dim, nd.tensor(index)).numpy(), np.take_along_axis(x, index, dim))
+        np.testing.assert_array_equal(nd.index_select(t, dim, nd.tensor(one)).numpy(), x.take(one, axis=dim))
+        np.testing.assert_array_equal(nd.scatter(t, dim, nd.tensor(index), nd.tensor(y)).numpy(), written)
+        if dtype is not np.bool_:
+            # The order of additions to an element is that of the index.
+            np.testing.assert_array_equal(nd.scatter_add(t, dim, nd.tensor(index), nd.tensor(y)).numpy(), added)
+
+
+@pytest.mark.parametrize("wrong", [-1, 100])
+def test_an_index_outside_is_refused_and_not_read(wrong):
+    x, index = nd.ones(100, 100), np.zeros((100, 100), np.int64)
+    index[30, 40] = wrong
+    with native_kernels.kernels_in_use(True):
+        for call in (
+            lambda: nd.gather(x, 1, nd.tensor(index)),
+            lambda: nd.scatter(x, 1, nd.tensor(index), x),
+            lambda: nd.scatter_add(x, 0, nd.tensor(index), x),
+            lambda: nd.index_select(x, 1, nd.tensor(index[30])),
+            lambda: nd.index_add(x, 1, nd.tensor(index[30]), x),
+        ):
+            with pytest.raises((IndexError, RuntimeError), match=str(wrong)):
+                call()
+    assert (x == 1).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import math
 import pathlib
+import re
 import shutil
 import xml.etree.ElementTree as ElementTree
 
@@ -122,5 +123,10 @@ def test_pages_have_picture_text_source_and_notebook():
         page = made[f"{name}.md"]
         assert '<svg class="nd-chart"' in page
         assert f"{name}.ipynb" in page
-        assert f"{{literalinclude}} {name}.py" in page
+        assert f"<{name}.py>" in page
+        code = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+        script = ast.parse((GALLERY / f"{name}.py").read_text(encoding="utf-8")).body
+        written = {ast.unparse(node) for node in ast.parse(code).body}
+        defined = [node for node in script if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name != "main"]
+        assert {ast.unparse(node) for node in defined} <= written
         assert f'href="{name}.html"' in made["index.md"]

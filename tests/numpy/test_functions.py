@@ -240,3 +240,14 @@ def test_a_line_in_memory_order_leaves_broadcast_dimensions_where_they_are(perm,
         a = dnp.broadcast_to(dnp.expand_dims(dnp.asarray(made), places), shape)
         assert onp.ravel(a, order="K").tolist() == expected.ravel(order="K").tolist(), expected.strides
         assert a.flatten("K").tolist() == expected.flatten("K").tolist(), expected.strides
+
+
+@pytest.mark.parametrize("numbers", [[-1, 0], [0, 2]])
+def test_choose_refuses_numbers_outside_the_choices_as_numpy_does(numbers: list[int]) -> None:
+    choices = [[1.0, 2.0], [3.0, 4.0]]
+    for module in (onp, dnp):
+        with pytest.raises(ValueError, match="invalid entry in choice array"):
+            module.choose(module.array(numbers), choices)
+    for mode in ("wrap", "clip"):
+        expected = onp.choose(numbers, choices, mode=mode)
+        onp.testing.assert_array_equal(dnp.choose(dnp.array(numbers), choices, mode=mode).numpy(), expected)

@@ -25,6 +25,15 @@ __all__ = [
 def asarray(obj: ArrayLike, /, *, dtype: Dtype = None, device: Device = None, copy: bool | None = None) -> Array:
     """Create an array from numbers, nested sequences or another array; sequences that contain Arrays keep their graph.
 
+    Args:
+        obj: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
+        device: device of the result.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
+
+    Raises:
+        TypeError: if the data are neither numbers nor bool.
+
     >>> import ndgrad.array_api as xp
     >>> xp.asarray([1.0, 2.0])
     array([1., 2.])
@@ -52,6 +61,11 @@ def _move(made: Array, device: Device, copy: bool | None) -> Array:
 
 def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None) -> Array:
     """Create an array over the memory of another library's array. Gradients do not pass: see `ndgrad.from_dlpack`.
+
+    Args:
+        x: array of any library with `__dlpack__`.
+        device: device of the result.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
 
     >>> import ndgrad.array_api as xp
     >>> xp.from_dlpack(xp.asarray([1.0, 2.0]))
@@ -131,6 +145,13 @@ def arange(
 ) -> Array:
     """Evenly spaced numbers; differentiable in the start and in the step.
 
+    Args:
+        start: first number. Alone it is the end of a range from 0.
+        stop: end of the range, which is left out.
+        step: distance of neighbours.
+        dtype: dtype of the result. None takes the common one of the arguments.
+        device: device of the result.
+
     >>> import ndgrad.array_api as xp
     >>> xp.arange(1, 7, 2)
     array([1, 3, 5])
@@ -148,6 +169,13 @@ def linspace(
 
 def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> list[Array]:
     """Coordinate arrays of the grid that lines span.
+
+    Args:
+        *arrays: coordinates along each axis.
+        indexing: `"xy"` puts the first coordinate on the second axis, `"ij"` on the first.
+
+    Returns:
+        One Array for each argument.
 
     >>> import ndgrad.array_api as xp
     >>> xp.meshgrid(xp.asarray([1, 2]), xp.asarray([3, 4]))[1]

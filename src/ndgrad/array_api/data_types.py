@@ -53,6 +53,15 @@ def dtype_of(type: Any) -> np.dtype[Any]:
 def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device: Device = None) -> Array:
     """Return the elements in another data type. Use `real` or `imag` to turn complex numbers into real ones.
 
+    Args:
+        x: array to convert.
+        dtype: dtype of the result.
+        copy: whether the result is a copy even if the dtype is already right.
+        device: device of the result.
+
+    Raises:
+        TypeError: if complex numbers should become real.
+
     >>> import ndgrad.array_api as xp
     >>> xp.astype(xp.asarray([1.5, 2.5]), xp.int64)
     array([1, 2])
@@ -73,6 +82,10 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: builtins.bool = True, device:
 def can_cast(from_: ArrayLike | Dtype, to: Dtype, /) -> builtins.bool:
     """True if type promotion leads from one data type to the other.
 
+    Args:
+        from_: array or dtype.
+        to: dtype.
+
     >>> import ndgrad.array_api as xp
     >>> xp.can_cast(xp.float32, xp.float64)
     True
@@ -83,6 +96,9 @@ def can_cast(from_: ArrayLike | Dtype, to: Dtype, /) -> builtins.bool:
 def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
     """The data type of an expression of arrays, data types and Python numbers, where Python numbers do not influence
     the kind.
+
+    Args:
+        *arrays_and_dtypes: arrays, dtypes and Python numbers, at least one.
 
     >>> import ndgrad.array_api as xp
     >>> xp.result_type(xp.asarray([1.0], dtype=xp.float32), 2.0)
@@ -95,6 +111,14 @@ def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
 
 def isdtype(dtype: Dtype, kind: Dtype | tuple[Dtype, ...]) -> builtins.bool:
     """True if a data type is one of the given types or of the given kinds.
+
+    Args:
+        dtype: dtype to test.
+        kind: dtype, or one of the words `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`, `"real
+            floating"`, `"complex floating"` and `"numeric"`, or a tuple of these.
+
+    Raises:
+        ValueError: if a word is no kind of dtypes.
 
     >>> import ndgrad.array_api as xp
     >>> xp.isdtype(xp.float64, "real floating")
@@ -154,6 +178,9 @@ class IntegerInfo:
 def finfo(type: ArrayLike | Dtype, /) -> FloatInfo:
     """The limits of a floating-point type; for a complex one, those of its parts.
 
+    Args:
+        type: array or dtype.
+
     >>> import ndgrad.array_api as xp
     >>> xp.finfo(xp.float64).eps
     2.220446049250313e-16
@@ -165,6 +192,9 @@ def finfo(type: ArrayLike | Dtype, /) -> FloatInfo:
 
 def iinfo(type: ArrayLike | Dtype, /) -> IntegerInfo:
     """The limits of an integer type.
+
+    Args:
+        type: array or dtype.
 
     >>> import ndgrad.array_api as xp
     >>> xp.iinfo(xp.int8).max

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.ops import cast as cast_ops
-from ndgrad.array_api.naming import like, make_unary, rename_function
+from ndgrad.array_api.naming import BINARY, UNARY, like, make_unary, rename_function
 from ndgrad.numpy import elementwise as ours
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array, with_dtype
@@ -37,7 +37,7 @@ def _unary(name: str) -> Callable[[ArrayLike], Array]:
     def function(x: ArrayLike, /) -> Array:
         return ufunc(x if x.__class__ is Array else as_array(x))
 
-    return rename_function(function, "ndgrad.array_api", name, ufunc)
+    return rename_function(function, "ndgrad.array_api", name, ufunc, **UNARY)
 
 
 def _binary(name: str) -> Callable[[ArrayLike, ArrayLike], Array]:
@@ -48,7 +48,7 @@ def _binary(name: str) -> Callable[[ArrayLike, ArrayLike], Array]:
             x1 = as_array(x1)
         return ufunc(x1, x2)
 
-    return rename_function(function, "ndgrad.array_api", name, ufunc)
+    return rename_function(function, "ndgrad.array_api", name, ufunc, **BINARY)
 
 
 # ----- arithmetic -----------------------------------------------------------------------------------------------------
@@ -84,7 +84,11 @@ bitwise_left_shift, bitwise_right_shift = _binary("bitwise_left_shift"), _binary
 floor, ceil, trunc = _unary("floor"), _unary("ceil"), _unary("trunc")
 
 
-@like(ours.clip)
+@like(
+    ours.clip,
+    min="lower bound, which broadcasts with the array. None means no bound.",
+    max="upper bound, which broadcasts with the array. None means no bound.",
+)
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     t = as_array(x)
     if min is None and max is None:

@@ -43,12 +43,12 @@ fft, ifft, rfft, irfft, hfft, ihfft = (_line(name) for name in ("fft", "ifft", "
 fftn, ifftn, rfftn, irfftn = (_box(name) for name in ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
-@like(ours.fftfreq)
+@like(ours.fftfreq, dtype="dtype of the result. None means float64.")
 def fftfreq(n: int, /, *, d: ArrayLike = 1.0, dtype: Dtype = None, device: Device = None) -> Array:
     return place_on_device(with_dtype(ours.fftfreq(n, d), dtype), device)
 
 
-@like(ours.rfftfreq)
+@like(ours.rfftfreq, dtype="dtype of the result. None means float64.")
 def rfftfreq(n: int, /, *, d: ArrayLike = 1.0, dtype: Dtype = None, device: Device = None) -> Array:
     return place_on_device(with_dtype(ours.rfftfreq(n, d), dtype), device)
 

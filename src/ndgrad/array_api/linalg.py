@@ -48,7 +48,11 @@ def matrix_power(x: ArrayLike, n: int, /) -> Array:
 # ----- determinants, inverses, systems --------------------------------------------------------------------------------
 
 
-@like(ours.pinv)
+@like(
+    ours.pinv,
+    "The pseudoinverses of matrices; singular values below `rtol` times the largest count as zero.",
+    rtol="relative limit of singular values. None means the larger of m and n times the machine precision.",
+)
 def pinv(x: ArrayLike, /, *, rtol: float | None = None) -> Array:
     return ours.pinv(x, rtol=rtol)
 
@@ -61,13 +65,22 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     return ours.cholesky(x, upper=upper)
 
 
-@like(ours.qr)
+@like(
+    ours.qr,
+    "Orthonormal columns Q and upper triangles R whose product is the matrix.",
+    mode='`"reduced"` for Q of shape (m, k) with k the smaller of m and n, `"complete"` for a square Q.',
+)
 def qr(x: ArrayLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> ours.QRResult:
     return ours.qr(x, mode)
 
 
 def svd(x: ArrayLike, /, *, full_matrices: bool = True) -> ours.SVDResult:
     """The singular value decomposition U, S, Vh.
+
+    Args:
+        x: matrices of shape (..., m, n).
+        full_matrices: whether U and Vh are square. False gives only the columns of U and rows of Vh that the smaller of
+            m and n allows.
 
     >>> import ndgrad.array_api as xp
     >>> xp.linalg.svd(xp.asarray([[0.0, 2.0], [1.0, 0.0]])).S

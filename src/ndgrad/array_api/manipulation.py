@@ -24,7 +24,8 @@ __all__ = [
 ]  # fmt: skip
 
 matrix_transpose = make_unary(shapes.matrix_transpose)
-matmul = make_binary(FUNCTIONS["matmul"])
+_MATRICES = "matrices of shapes (..., m, k) and (..., k, n), or lines."
+matmul = make_binary(FUNCTIONS["matmul"], x1=_MATRICES, x2=_MATRICES)
 
 # ----- shapes ---------------------------------------------------------------------------------------------------------
 
@@ -41,6 +42,9 @@ def broadcast_to(x: ArrayLike, /, shape: tuple[int, ...]) -> Array:
 
 def broadcast_arrays(*arrays: ArrayLike) -> list[Array]:
     """Views of all arrays in the one shape to which they broadcast.
+
+    Args:
+        *arrays: arrays.
 
     >>> import ndgrad.array_api as xp
     >>> [x.shape for x in xp.broadcast_arrays(xp.zeros((2, 1)), xp.zeros(3))]
@@ -117,6 +121,14 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Any] = 2)
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis, the first factor conjugated. The axis is counted before broadcasting.
+
+    Args:
+        x1: first array, which is conjugated.
+        x2: second array, which broadcasts with the first.
+        axis: axis of the vectors.
+
+    Raises:
+        ValueError: if the vectors have different lengths.
 
     >>> import ndgrad.array_api as xp
     >>> xp.vecdot(xp.asarray([1.0, 2.0]), xp.asarray([3.0, 4.0]))

@@ -42,7 +42,8 @@ def _make_deviation(name: str) -> Callable[..., Array]:
     def function(x: ArrayLike, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
         return reduction(x, axis, keepdims=keepdims, correction=correction)
 
-    return rename_function(function, "ndgrad.array_api", name, reduction)
+    correction = "number subtracted from the count of elements in the divisor."
+    return rename_function(function, "ndgrad.array_api", name, reduction, correction=correction)
 
 
 def _make_scan(name: str) -> Callable[..., Array]:

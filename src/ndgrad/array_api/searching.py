@@ -55,7 +55,12 @@ def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter:
     return sorting.searchsorted(x1, x2, side, sorter)
 
 
-@like(indexing.where)
+@like(
+    indexing.where,
+    "Elements of one array if the condition is true, else of the other.",
+    x1="values of elements for which the condition is true.",
+    x2="values of the other elements.",
+)
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return indexing.where(condition, x1, x2)
 
@@ -71,6 +76,11 @@ unique_inverse, unique_values = make_unary(sorting.unique_inverse), make_unary(s
 
 def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Array:
     """The elements at the given indices along an axis, which is optional for one dimension.
+
+    Args:
+        x: array to read.
+        indices: integers. Their shape replaces the axis.
+        axis: axis along which to take. It may be None for a line only.
 
     >>> import ndgrad.array_api as xp
     >>> xp.take(xp.asarray([10, 20, 30]), xp.asarray([2, 0]))

@@ -19,6 +19,7 @@ import numpy as np
 from ndgrad._src.arrays.special_source import special as _raw
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations import docstrings
 from ndgrad._src.ops import (
     activation,
     arithmetic,
@@ -50,6 +51,40 @@ def _floats(*values: ArrayLike) -> list[Array]:
     return [inexact(t) for t in found]
 
 
+_PROBABILITY, _ANGLE = {"p": "value, from 0 to 1."}, {"x": "angle in degrees."}
+#: Function -> descriptions of its parameters. The argument of a function of one number needs none.
+_PARAMETERS = {
+    "betainc": {"a, b": "positive parameters.", "x": "upper end of the integral, from 0 to 1."},
+    "betaincc": {"a, b": "positive parameters.", "x": "lower end of the integral, from 0 to 1."},
+    "betainccinv": {"a, b": "positive parameters.", **_PROBABILITY},
+    "betaincinv": {"a, b": "positive parameters.", **_PROBABILITY},
+    "betaln": {"a, b": "positive parameters."},
+    "binom": {"x": "number of elements.", "k": "number of elements that are chosen."},
+    "boxcox": {"x": "number to transform, not negative.", "lmbda": "exponent of the transform."},
+    "boxcox1p": {"x": "number to transform, not below -1.", "lmbda": "exponent of the transform."},
+    "cosdg": _ANGLE,
+    "cotdg": _ANGLE,
+    "ellipk": {"x": "parameter m, the square of the modulus, up to 1."},
+    "ellipkm1": {"x": "distance of the parameter m from 1, not negative."},
+    "erfinv": {"x": "value of the error function, from -1 to 1."},
+    "gammainc": {"x": "positive parameter.", "y": "upper end of the integral, not negative."},
+    "gammaincc": {"x": "positive parameter.", "y": "lower end of the integral, not negative."},
+    "gammainccinv": {"a": "positive parameter.", **_PROBABILITY},
+    "gammaincinv": {"a": "positive parameter.", **_PROBABILITY},
+    "logit": {"x": "probability."},
+    "ndtr": {"x": "bound."},
+    "ndtri": {"x": "share, from 0 to 1."},
+    "owens_t": {"h": "distance of the wedge from the origin.", "a": "slope of the wedge."},
+    "poch": {"x": "first factor.", "m": "number of factors, not only an integer."},
+    "sindg": _ANGLE,
+    "stdtr": {"df": "degrees of freedom.", "x": "bound."},
+    "stdtrit": {"df": "degrees of freedom.", "p": "share, from 0 to 1."},
+    "tandg": _ANGLE,
+    "xlog1py": {"x": "factor.", "y": "argument of the logarithm, less 1."},
+    "xlogy": {"x": "factor.", "y": "argument of the logarithm."},
+}
+
+
 def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callable[..., Array]:
     """Return a function for an op of the table, with its docstring: a description, and the arguments and the result of
     its example.
@@ -63,9 +98,8 @@ def _op(name: str, op: Op, sentence: str, arguments: str, result: str) -> Callab
     function.__name__ = function.__qualname__ = name
     # Functions accept attributes.
     function.__signature__ = Signature([Parameter(a, Parameter.POSITIONAL_ONLY) for a in op.args])  # type: ignore[attr-defined]
-    function.__doc__ = (
-        f"{sentence}\n\n>>> import ndgrad.array_api as xp\n>>> xp.special.{name}({arguments})\n{result}\n"
-    )
+    example = f">>> import ndgrad.array_api as xp\n>>> xp.special.{name}({arguments})\n{result}"
+    function.__doc__ = docstrings.compose(sentence, _PARAMETERS.get(name, {"x": "argument."}), example)
     return function
 
 
@@ -75,11 +109,11 @@ betainc = _op(
 )  # fmt: skip
 betaincc = _op("betaincc", distribution.betaincc, "The complement 1 - I_x(a, b).", "2.0, 3.0, 0.5", "array(0.3125)")
 betaincinv = _op(
-    "betaincinv", distribution.betainc_inverse, "The x for which betainc(a, b, x) is y.",
+    "betaincinv", distribution.betainc_inverse, "The x for which betainc(a, b, x) is p.",
     "2.0, 3.0, 0.6875", "array(0.5)",
 )  # fmt: skip
 betainccinv = _op(
-    "betainccinv", distribution.betaincc_inverse, "The x for which betaincc(a, b, x) is y.",
+    "betainccinv", distribution.betaincc_inverse, "The x for which betaincc(a, b, x) is p.",
     "2.0, 3.0, 0.3125", "array(0.5)",
 )  # fmt: skip
 betaln = _op("betaln", gamma_ops.betaln, "The logarithm of the beta function.", "1.0, 1.0", "array(0.)")
@@ -91,37 +125,39 @@ boxcox = _op(
 boxcox1p = _op("boxcox1p", transcendental.boxcox1p, "Box and Cox's transform of 1 + x.", "2.0, 2.0", "array(4.)")
 cbrt = _op("cbrt", arithmetic.cbrt, "The cube root.", "8.0", "array(2.)")
 cosdg = _op("cosdg", transcendental.cosdg, "The cosine of an angle in degrees.", "60.0", "array(0.5)")
-cosm1 = _op("cosm1", transcendental.cosm1, "cos(x) - 1, exact for small x.", "1e-5", "array(-5.e-11)")
+cosm1 = _op("cosm1", transcendental.cosm1, "The difference cos(x) - 1, exact for small x.", "1e-5", "array(-5.e-11)")
 cotdg = _op("cotdg", transcendental.cotdg, "The cotangent of an angle in degrees.", "45.0", "array(1.)")
 ellipk = _op(
-    "ellipk", transcendental.ellipk, "The complete elliptic integral of the first kind, of the parameter m.",
+    "ellipk", transcendental.ellipk, "The complete elliptic integral of the first kind.",
     "0.0", "array(1.57079633)",
 )  # fmt: skip
 ellipkm1 = _op(
-    "ellipkm1", transcendental.ellipkm1, "The complete elliptic integral of the first kind, of 1 - m.",
+    "ellipkm1", transcendental.ellipkm1, "The complete elliptic integral of the first kind, of the parameter 1 - x.",
     "1.0", "array(1.57079633)",
 )  # fmt: skip
-entr = _op("entr", probability.entr, "-x log(x), 0 at 0.", "0.5", "array(0.34657359)")
+entr = _op("entr", probability.entr, "The entropy -x log(x), 0 at 0.", "0.5", "array(0.34657359)")
 erf = _op("erf", error_function.erf, "The error function.", "0.5", "array(0.52049988)")
 erfc = _op("erfc", error_function.erfc, "The complement 1 - erf(x).", "0.5", "array(0.47950012)")
-erfcx = _op("erfcx", probability.erfcx, "exp(x^2) erfc(x).", "0.0", "array(1.)")
-erfinv = _op("erfinv", error_function.erfinv, "The x whose error function is y.", "0.5", "array(0.47693628)")
+erfcx = _op("erfcx", probability.erfcx, "The scaled complement exp(x^2) erfc(x).", "0.0", "array(1.)")
+erfinv = _op("erfinv", error_function.erfinv, "The inverse of the error function.", "0.5", "array(0.47693628)")
 exp1 = _op("exp1", transcendental.exp1, "The exponential integral E_1.", "1.0", "array(0.21938393)")
-exp2 = _op("exp2", exponential.exp2, "2 to the power of x.", "3.0", "array(8.)")
+exp2 = _op("exp2", exponential.exp2, "The power 2^x.", "3.0", "array(8.)")
 expi = _op("expi", transcendental.expi, "The exponential integral Ei.", "1.0", "array(1.89511782)")
-exprel = _op("exprel", transcendental.exprel, "(exp(x) - 1) / x, 1 at 0.", "0.0", "array(1.)")
+exprel = _op("exprel", transcendental.exprel, "The relative exponential (exp(x) - 1) / x, 1 at 0.", "0.0", "array(1.)")
 gamma = _op("gamma", transcendental.gamma_function, "The gamma function.", "5.0", "array(24.)")
 gammainc = _op(
-    "gammainc", gamma_ops.igamma, "The regularised lower incomplete gamma function.", "1.0, 1.0", "array(0.63212056)",
+    "gammainc", gamma_ops.igamma, "The regularised lower incomplete gamma function P(x, y).",
+    "1.0, 1.0", "array(0.63212056)",
 )  # fmt: skip
 gammaincc = _op(
-    "gammaincc", gamma_ops.igammac, "The regularised upper incomplete gamma function.", "1.0, 1.0", "array(0.36787944)",
+    "gammaincc", gamma_ops.igammac, "The regularised upper incomplete gamma function Q(x, y).",
+    "1.0, 1.0", "array(0.36787944)",
 )  # fmt: skip
 gammaincinv = _op(
-    "gammaincinv", distribution.igamma_inverse, "The x for which gammainc(a, x) is y.", "1.0, 0.5", "array(0.69314718)",
+    "gammaincinv", distribution.igamma_inverse, "The x for which gammainc(a, x) is p.", "1.0, 0.5", "array(0.69314718)",
 )  # fmt: skip
 gammainccinv = _op(
-    "gammainccinv", distribution.igammac_inverse, "The x for which gammaincc(a, x) is y.",
+    "gammainccinv", distribution.igammac_inverse, "The x for which gammaincc(a, x) is p.",
     "1.0, 0.5", "array(0.69314718)",
 )  # fmt: skip
 gammaln = _op(
@@ -129,44 +165,48 @@ gammaln = _op(
     "5.0", "array(3.17805383)",
 )  # fmt: skip
 i0 = _op("i0", bessel.i0, "The modified Bessel function of the first kind of order 0.", "1.0", "array(1.26606588)")
-i0e = _op("i0e", bessel.i0e, "exp(-abs(x)) times `i0`.", "1.0", "array(0.46575961)")
+i0e = _op("i0e", bessel.i0e, "The scaled Bessel function exp(-abs(x)) i0(x).", "1.0", "array(0.46575961)")
 i1 = _op("i1", bessel.i1, "The modified Bessel function of the first kind of order 1.", "1.0", "array(0.5651591)")
-i1e = _op("i1e", bessel.i1e, "exp(-abs(x)) times `i1`.", "1.0", "array(0.20791042)")
+i1e = _op("i1e", bessel.i1e, "The scaled Bessel function exp(-abs(x)) i1(x).", "1.0", "array(0.20791042)")
 j0 = _op("j0", bessel.bessel_j0, "The Bessel function of the first kind of order 0.", "1.0", "array(0.76519769)")
 j1 = _op("j1", bessel.bessel_j1, "The Bessel function of the first kind of order 1.", "1.0", "array(0.44005059)")
 k0 = _op(
     "k0", bessel.modified_bessel_k0, "The modified Bessel function of the second kind of order 0.",
     "1.0", "array(0.42102444)",
 )  # fmt: skip
-k0e = _op("k0e", bessel.scaled_modified_bessel_k0, "exp(x) times `k0`.", "1.0", "array(1.14446308)")
+k0e = _op(
+    "k0e", bessel.scaled_modified_bessel_k0, "The scaled Bessel function exp(x) k0(x).", "1.0", "array(1.14446308)"
+)
 k1 = _op(
     "k1", bessel.modified_bessel_k1, "The modified Bessel function of the second kind of order 1.",
     "1.0", "array(0.60190723)",
 )  # fmt: skip
-k1e = _op("k1e", bessel.scaled_modified_bessel_k1, "exp(x) times `k1`.", "1.0", "array(1.63615349)")
+k1e = _op(
+    "k1e", bessel.scaled_modified_bessel_k1, "The scaled Bessel function exp(x) k1(x).", "1.0", "array(1.63615349)"
+)
 log_ndtr = _op(
     "log_ndtr", probability.log_ndtr, "The logarithm of `ndtr`, also far below 0.", "-20.0", "array(-203.91715537)",
 )  # fmt: skip
-logit = _op("logit", activation.logit, "log(p / (1 - p)).", "0.5", "array(0.)")
+logit = _op("logit", activation.logit, "The logarithm of odds, log(x / (1 - x)).", "0.5", "array(0.)")
 ndtr = _op("ndtr", probability.ndtr, "The share of the normal distribution below x.", "0.0", "array(0.5)")
 ndtri = _op(
     "ndtri", probability.ndtri, "The x below which a share of the normal distribution lies.", "0.5", "array(0.)",
 )  # fmt: skip
 owens_t = _op("owens_t", probability.owens_t, "Owen's T function.", "0.0, 1.0", "array(0.125)")
-poch = _op("poch", transcendental.poch, "Pochhammer's symbol gamma(z + m) / gamma(z).", "3.0, 2.0", "array(12.)")
+poch = _op("poch", transcendental.poch, "Pochhammer's symbol gamma(x + m) / gamma(x).", "3.0, 2.0", "array(12.)")
 psi = _op("psi", gamma_ops.digamma, "The logarithmic derivative of the gamma function.", "1.0", "array(-0.57721566)")
 rgamma = _op("rgamma", transcendental.rgamma, "One over the gamma function.", "3.0", "array(0.5)")
-sinc = _op("sinc", trigonometric.sinc, "sin(pi x) / (pi x), 1 at 0.", "0.5", "array(0.63661977)")
+sinc = _op("sinc", trigonometric.sinc, "The function sin(pi x) / (pi x), 1 at 0.", "0.5", "array(0.63661977)")
 sindg = _op("sindg", transcendental.sindg, "The sine of an angle in degrees.", "30.0", "array(0.5)")
-spence = _op("spence", transcendental.spence, "Spence's function, the dilogarithm of 1 - z.", "1.0", "array(0.)")
-stdtr = _op("stdtr", distribution.stdtr, "The share of Student's t distribution below t.", "3.0, 0.0", "array(0.5)")
+spence = _op("spence", transcendental.spence, "Spence's function, the dilogarithm of 1 - x.", "1.0", "array(0.)")
+stdtr = _op("stdtr", distribution.stdtr, "The share of Student's t distribution below x.", "3.0, 0.0", "array(0.5)")
 stdtrit = _op(
     "stdtrit", distribution.stdtr_inverse, "The t below which a share of Student's distribution lies.",
     "3.0, 0.5", "array(0.)",
 )  # fmt: skip
 tandg = _op("tandg", transcendental.tandg, "The tangent of an angle in degrees.", "45.0", "array(1.)")
-xlog1py = _op("xlog1py", exponential.xlog1py, "x log(1 + y), 0 where x is 0.", "2.0, 0.0", "array(0.)")
-xlogy = _op("xlogy", exponential.xlogy, "x log(y), 0 where x is 0.", "0.0, 0.0", "array(0.)")
+xlog1py = _op("xlog1py", exponential.xlog1py, "The product x log(1 + y), 0 where x is 0.", "2.0, 0.0", "array(0.)")
+xlogy = _op("xlogy", exponential.xlogy, "The product x log(y), 0 where x is 0.", "0.0, 0.0", "array(0.)")
 y0 = _op("y0", bessel.bessel_y0, "The Bessel function of the second kind of order 0.", "1.0", "array(0.08825696)")
 y1 = _op("y1", bessel.bessel_y1, "The Bessel function of the second kind of order 1.", "1.0", "array(-0.78121282)")
 digamma = psi
@@ -195,6 +235,10 @@ def _whole(name: str, value: ArrayLike) -> Array:
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The exponential integral E_n.
 
+    Args:
+        n: order, an integer that is not negative. It has no derivative.
+        x: argument.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.expn(2, 1.0)
     array(0.14849551)
@@ -204,6 +248,10 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
 
 def yn(n: ArrayLike, x: ArrayLike) -> Array:
     """The Bessel function of the second kind of integer order.
+
+    Args:
+        n: order, an integer. It has no derivative.
+        x: positive argument.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.yn(2, 1.0)
@@ -215,6 +263,11 @@ def yn(n: ArrayLike, x: ArrayLike) -> Array:
 def lpmv(m: ArrayLike, v: ArrayLike, x: ArrayLike) -> Array:
     """The associated Legendre function of integer order; differentiable in x, not in the degree.
 
+    Args:
+        m: order, an integer. It has no derivative.
+        v: degree.
+        x: argument between -1 and 1.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.lpmv(0, 2.0, 0.5)
     array(-0.125)
@@ -225,6 +278,13 @@ def lpmv(m: ArrayLike, v: ArrayLike, x: ArrayLike) -> Array:
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The n-th derivative of `psi`; an array of orders is evaluated one by one.
+
+    Args:
+        n: number of derivatives of `psi`, an integer that is not negative. It has no derivative.
+        x: argument.
+
+    Raises:
+        ValueError: if an order is negative or no whole number.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.polygamma(1, 1.0)
@@ -246,6 +306,13 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
 def multigammaln(a: ArrayLike, d: SupportsIndex | Array) -> Array:
     """The logarithm of the multivariate gamma function of dimension d.
 
+    Args:
+        a: argument, above (d - 1) / 2.
+        d: dimension.
+
+    Raises:
+        ValueError: if `a` is too small.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.multigammaln(xp.asarray(2.0), 2)
     array(0.45158271)
@@ -261,6 +328,10 @@ def multigammaln(a: ArrayLike, d: SupportsIndex | Array) -> Array:
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Hurwitz's zeta function, and Riemann's without q; differentiable only in q.
 
+    Args:
+        x: exponent.
+        q: shift of the terms: the sum of 1 / (k + q)^x from k = 0 on. None means 1.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.zeta(2.0)
     array(1.64493407)
@@ -270,6 +341,10 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's confluent hypergeometric function; differentiable only in x.
+
+    Args:
+        a, b: parameters.
+        x: argument.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.hyp1f1(1.0, 1.0, 1.0)
@@ -282,7 +357,11 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def expit(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x)); above 0 computed as one minus the other tail, which keeps the digits of the derivative.
+    """The logistic function 1 / (1 + exp(-x)). Above 0 it is one minus the other tail, which keeps the digits of the
+    derivative.
+
+    Args:
+        x: argument.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.expit(0.0)
@@ -295,7 +374,10 @@ def expit(x: ArrayLike) -> Array:
 
 
 def exp10(x: ArrayLike) -> Array:
-    """10 to the power of x.
+    """The power 10^x.
+
+    Args:
+        x: exponent.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.exp10(2.0)
@@ -306,6 +388,9 @@ def exp10(x: ArrayLike) -> Array:
 
 def loggamma(x: ArrayLike) -> Array:
     """The logarithm of the gamma function on its principal branch: for real numbers, NaN below zero.
+
+    Args:
+        x: argument.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.loggamma(5.0)
@@ -318,6 +403,9 @@ def loggamma(x: ArrayLike) -> Array:
 def gammasgn(x: ArrayLike) -> Array:
     """The sign of the gamma function, constant between its poles.
 
+    Args:
+        x: argument.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.gammasgn(-0.5)
     array(-1.)
@@ -327,6 +415,11 @@ def gammasgn(x: ArrayLike) -> Array:
 
 def radian(d: ArrayLike, m: ArrayLike, s: ArrayLike) -> Array:
     """Degrees, minutes and seconds in radians.
+
+    Args:
+        d: degrees.
+        m: minutes.
+        s: seconds.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.radian(180.0, 0.0, 0.0)
@@ -352,6 +445,10 @@ def _inverse(x: Array, lmbda: Array) -> Array:
 def inv_boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The inverse of `boxcox`.
 
+    Args:
+        x: transformed number.
+        lmbda: exponent of the transform.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.inv_boxcox(4.0, 2.0)
     array(3.)
@@ -361,6 +458,10 @@ def inv_boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 def inv_boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The inverse of `boxcox1p`.
+
+    Args:
+        x: transformed number.
+        lmbda: exponent of the transform.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.inv_boxcox1p(4.0, 2.0)
@@ -373,7 +474,11 @@ def inv_boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
-    """x log(x / y), 0 where x is 0 and y is not negative, infinity outside.
+    """The relative entropy x log(x / y), 0 where x is 0 and y is not negative, infinity outside.
+
+    Args:
+        x: first probability.
+        y: second probability.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.rel_entr(1.0, 0.5)
@@ -394,7 +499,11 @@ def rel_entr(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def kl_div(x: ArrayLike, y: ArrayLike) -> Array:
-    """rel_entr(x, y) - x + y.
+    """The term rel_entr(x, y) - x + y of the Kullback-Leibler divergence.
+
+    Args:
+        x: first probability.
+        y: second probability.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.kl_div(1.0, 1.0)
@@ -415,7 +524,11 @@ def kl_div(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def huber(delta: ArrayLike, r: ArrayLike) -> Array:
-    """r^2 / 2 up to delta, and delta (|r| - delta / 2) beyond.
+    """Huber's loss: r^2 / 2 up to delta, and delta (|r| - delta / 2) beyond.
+
+    Args:
+        delta: size of a residual at which the loss becomes linear.
+        r: residual.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.huber(1.0, 2.0)
@@ -428,7 +541,12 @@ def huber(delta: ArrayLike, r: ArrayLike) -> Array:
 
 
 def pseudo_huber(delta: ArrayLike, r: ArrayLike) -> Array:
-    """delta^2 (sqrt(1 + (r / delta)^2) - 1), without the difference: r^2 / (sqrt(1 + (r / delta)^2) + 1).
+    """A smooth form of Huber's loss, delta^2 (sqrt(1 + (r / delta)^2) - 1). It is computed without the difference, as
+    r^2 / (sqrt(1 + (r / delta)^2) + 1).
+
+    Args:
+        delta: size of a residual around which the loss becomes linear.
+        r: residual.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.pseudo_huber(1.0, 0.0)
@@ -458,6 +576,10 @@ def _inside(made: Array, allowed: Array) -> Array:
 def chdtr(v: ArrayLike, x: ArrayLike) -> Array:
     """The probability of values below x in the chi-square distribution with v degrees of freedom.
 
+    Args:
+        v: degrees of freedom.
+        x: bound.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.chdtr(2.0, 1.0)
     array(0.39346934)
@@ -468,6 +590,10 @@ def chdtr(v: ArrayLike, x: ArrayLike) -> Array:
 def chdtrc(v: ArrayLike, x: ArrayLike) -> Array:
     """The probability of values above x in the chi-square distribution with v degrees of freedom.
 
+    Args:
+        v: degrees of freedom.
+        x: bound.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.chdtrc(2.0, 1.0)
     array(0.60653066)
@@ -477,6 +603,10 @@ def chdtrc(v: ArrayLike, x: ArrayLike) -> Array:
 
 def chdtri(v: ArrayLike, p: ArrayLike) -> Array:
     """The x with probability p of values above it in the chi-square distribution.
+
+    Args:
+        v: degrees of freedom.
+        p: probability.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.chdtri(2.0, 0.5)
@@ -489,6 +619,11 @@ def chdtri(v: ArrayLike, p: ArrayLike) -> Array:
 def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The probability of values below x in the gamma distribution of rate a and shape b.
 
+    Args:
+        a: rate.
+        b: shape.
+        x: bound, not negative.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.gdtr(1.0, 1.0, 1.0)
     array(0.63212056)
@@ -499,6 +634,11 @@ def gdtr(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 def gdtrc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The probability of values above x in the gamma distribution of rate a and shape b.
+
+    Args:
+        a: rate.
+        b: shape.
+        x: bound, not negative.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.gdtrc(1.0, 1.0, 1.0)
@@ -514,6 +654,11 @@ def _f_allows(n: Array, d: Array, x: Array) -> Array:
 
 def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
     """The probability of values below x in Fisher's F distribution.
+
+    Args:
+        dfn: degrees of freedom in the numerator.
+        dfd: degrees of freedom in the denominator.
+        x: bound, not negative.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.fdtr(2.0, 2.0, 1.0)
@@ -531,6 +676,11 @@ def fdtr(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
 def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
     """The probability of values above x in Fisher's F distribution.
 
+    Args:
+        dfn: degrees of freedom in the numerator.
+        dfd: degrees of freedom in the denominator.
+        x: bound, not negative.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.fdtrc(2.0, 2.0, 1.0)
     array(0.5)
@@ -547,6 +697,11 @@ def fdtrc(dfn: ArrayLike, dfd: ArrayLike, x: ArrayLike) -> Array:
 
 def fdtri(dfn: ArrayLike, dfd: ArrayLike, p: ArrayLike) -> Array:
     """The x with probability p of values below it in Fisher's F distribution.
+
+    Args:
+        dfn: degrees of freedom in the numerator.
+        dfd: degrees of freedom in the denominator.
+        p: probability.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.fdtri(2.0, 2.0, 0.5)
@@ -572,6 +727,11 @@ def _is_probability(p: Array) -> Array:
 def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of at most k successes in n trials of probability p.
 
+    Args:
+        k: number of successes, rounded down.
+        n: number of trials.
+        p: probability of a success.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.bdtr(1.0, 2.0, 0.5)
     array(0.75)
@@ -587,6 +747,11 @@ def bdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of more than k successes in n trials of probability p.
 
+    Args:
+        k: number of successes, rounded down.
+        n: number of trials.
+        p: probability of a success.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.bdtrc(1.0, 2.0, 0.5)
     array(0.25)
@@ -601,6 +766,11 @@ def bdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike) -> Array:
     """The probability of success for which bdtr is y.
 
+    Args:
+        k: number of successes, rounded down.
+        n: number of trials, more than `k`.
+        y: probability of at most `k` successes.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.bdtri(1.0, 2.0, 0.75)
     array(0.5)
@@ -614,6 +784,11 @@ def bdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike) -> Array:
 def nbdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of at most k failures before the n-th success.
 
+    Args:
+        k: number of failures, rounded down.
+        n: number of successes.
+        p: probability of a success.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.nbdtr(1.0, 2.0, 0.5)
     array(0.5)
@@ -625,6 +800,11 @@ def nbdtr(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 
 def nbdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of more than k failures before the n-th success.
+
+    Args:
+        k: number of failures, rounded down.
+        n: number of successes.
+        p: probability of a success.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.nbdtrc(1.0, 2.0, 0.5)
@@ -638,6 +818,11 @@ def nbdtrc(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 def nbdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike) -> Array:
     """The probability of success for which nbdtr is y.
 
+    Args:
+        k: number of failures, rounded down.
+        n: number of successes.
+        y: probability of at most `k` failures.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.nbdtri(1.0, 2.0, 0.5)
     array(0.5)
@@ -649,6 +834,10 @@ def nbdtri(k: ArrayLike, n: ArrayLike, y: ArrayLike) -> Array:
 
 def pdtr(k: ArrayLike, m: ArrayLike) -> Array:
     """The probability of at most k events of a Poisson distribution of mean m.
+
+    Args:
+        k: number of events, rounded down.
+        m: mean, not negative.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.pdtr(1.0, 1.0)
@@ -663,6 +852,10 @@ def pdtr(k: ArrayLike, m: ArrayLike) -> Array:
 def pdtrc(k: ArrayLike, m: ArrayLike) -> Array:
     """The probability of more than k events of a Poisson distribution of mean m.
 
+    Args:
+        k: number of events, rounded down.
+        m: mean, not negative.
+
     >>> import ndgrad.array_api as xp
     >>> xp.special.pdtrc(1.0, 1.0)
     array(0.26424112)
@@ -675,6 +868,10 @@ def pdtrc(k: ArrayLike, m: ArrayLike) -> Array:
 
 def pdtri(k: ArrayLike, y: ArrayLike) -> Array:
     """The mean for which pdtr is y.
+
+    Args:
+        k: number of events, rounded down.
+        y: probability of at most `k` events.
 
     >>> import ndgrad.array_api as xp
     >>> xp.special.pdtri(1.0, 0.5)

@@ -37,6 +37,13 @@ def vjp(
 ) -> tuple[Out, In]:
     """Return the outputs of `func`, and the product of `v` with its Jacobian.
 
+    Args:
+        func: function of tensors.
+        inputs: tensor, or tuple of tensors.
+        v: tensor or tuple like the outputs. It may be None for one output with one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input raises. Otherwise its derivative is zeros.
+
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 1.0])
     >>> ndgrad.autograd.functional.vjp(lambda x: x**2, x, v)
@@ -64,6 +71,13 @@ def jvp(
     By two backward passes (the product with the Jacobian is the derivative of the product with its transpose), so that
     functions without a forward-mode rule can be used too; `ndgrad.func.jvp` is faster.
 
+    Args:
+        func: function of tensors.
+        inputs: tensor, or tuple of tensors.
+        v: tensor or tuple like the inputs. It may be None for one input with one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input raises. Otherwise its derivative is zeros.
+
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
     >>> ndgrad.autograd.functional.jvp(lambda x: x**2, x, v)
@@ -87,6 +101,13 @@ def vhp(
 ) -> tuple[Tensor, In]:
     """Return the output of a scalar function, and the product of `v` with its Hessian.
 
+    Args:
+        func: function of tensors with one element as result.
+        inputs: tensor, or tuple of tensors.
+        v: tensor or tuple like the inputs. It may be None for one input with one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input raises. Otherwise its derivative is zeros.
+
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 1.0])
     >>> ndgrad.autograd.functional.vhp(lambda x: (x**3).sum(), x, v)
@@ -109,6 +130,13 @@ def hvp(
 ) -> tuple[Tensor, In]:
     """Return the output of a scalar function, and the product of its Hessian with `v`. `vhp` is the same
     by symmetry, and faster.
+
+    Args:
+        func: function of tensors with one element as result.
+        inputs: tensor, or tuple of tensors.
+        v: tensor or tuple like the inputs. It may be None for one input with one element.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input raises. Otherwise its derivative is zeros.
 
     >>> import ndgrad
     >>> x, v = ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 0.0])
@@ -177,6 +205,14 @@ def jacobian(
     It is computed row by row, or with `vectorize` all rows at once through vmap. `strategy="forward-mode"` goes column
     by column, which is faster for more outputs than inputs.
 
+    Args:
+        func: function of tensors.
+        inputs: tensor, or tuple of tensors.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input raises. Otherwise its derivative is zeros.
+        vectorize: whether all rows are computed at once, by `vmap`.
+        strategy: `"reverse-mode"`, or `"forward-mode"`, which needs `vectorize`.
+
     >>> import ndgrad
     >>> ndgrad.autograd.functional.jacobian(lambda x: x**2, ndgrad.tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -234,6 +270,14 @@ def hessian(
     second's.
 
     With `outer_jacobian_strategy="forward-mode"` it is forward over reverse, which is usually faster.
+
+    Args:
+        func: function of tensors with one element as result.
+        inputs: tensor, or tuple of tensors.
+        create_graph: whether the results can be differentiated.
+        strict: whether an output that does not depend on an input raises. Otherwise its derivative is zeros.
+        vectorize: whether all rows are computed at once, by `vmap`.
+        outer_jacobian_strategy: `"reverse-mode"`, or `"forward-mode"`, which needs `vectorize`.
 
     >>> import ndgrad
     >>> ndgrad.autograd.functional.hessian(lambda x: (x**3).sum(), ndgrad.tensor([1.0, 2.0]))

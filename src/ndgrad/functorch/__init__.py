@@ -57,7 +57,11 @@ functionalize = _deprecate(func.functionalize, "ndgrad.func.functionalize")
 
 
 class FunctionalModuleWithBuffers(Module):
-    """A module as a function of its parameters and buffers: `f(params, buffers, *args)`."""
+    """A module as a function of its parameters and buffers: `f(params, buffers, *args)`.
+
+    Args:
+        model: module, which is copied.
+    """
 
     def __init__(self, model: Module) -> None:
         super().__init__()
@@ -69,6 +73,14 @@ class FunctionalModuleWithBuffers(Module):
             t.requires_grad_(False)
 
     def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the module with other parameters and buffers.
+
+        Args:
+            params: parameters, in the order of `param_names`.
+            buffers: buffers, in the order of `buffer_names`.
+            *args: arguments of the module.
+            **kwargs: keyword arguments of the module.
+        """
         given = {
             **_name_tensors("parameters", self.param_names, params),
             **_name_tensors("buffers", self.buffer_names, buffers),
@@ -80,6 +92,13 @@ class FunctionalModule(FunctionalModuleWithBuffers):
     """A module without buffers as a function of its parameters: `f(params, *args)`."""
 
     def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the module with other parameters.
+
+        Args:
+            params: parameters, in the order of `param_names`.
+            *args: arguments of the module.
+            **kwargs: keyword arguments of the module.
+        """
         return super().forward(params, (), *args, **kwargs)
 
 
@@ -114,6 +133,10 @@ def make_functional_with_buffers(
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
     """Return a function `f(params, buffers, *args)` equivalent to a module, its parameters and its buffers.
 
+    Args:
+        model: module, which is copied.
+        disable_autograd_tracking: whether the parameters that are returned do not require grad.
+
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import make_functional_with_buffers
     >>> with warnings.catch_warnings():
@@ -130,6 +153,13 @@ def make_functional(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModule, tuple[Any, ...]]:
     """Return a function `f(params, *args)` equivalent to a module without buffers, and its parameters.
+
+    Args:
+        model: module without buffers, which is copied.
+        disable_autograd_tracking: whether the parameters that are returned do not require grad.
+
+    Raises:
+        RuntimeError: if the module has buffers.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import make_functional
@@ -153,6 +183,15 @@ def combine_state_for_ensemble(
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
     """Return a function `f(params, buffers, *args)` for `vmap`, and the stacked parameters and buffers of modules of
     one class.
+
+    Args:
+        models: modules of one class and in one mode, train or eval.
+
+    Returns:
+        The function, the stacked parameters and the stacked buffers.
+
+    Raises:
+        RuntimeError: if there is no module, or the modules differ.
 
     >>> import warnings, ndgrad
     >>> from ndgrad.functorch import combine_state_for_ensemble

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 class ConvergenceError(RuntimeError):
     """A solver stopped before it had a solution. `x` is its last point, `residual` the remaining error.
 
+    Args:
+        message: text of the error.
+        x: last point of the solver.
+        residual: remaining error at that point.
+
     >>> from ndgrad import implicit
     >>> try:
     ...     implicit.root(lambda x: x * x + 1.0, 0.5)

@@ -50,11 +50,30 @@ def linear_solve(
 ) -> PyTree:
     """Return x with A x = b, differentiable in b and in the inputs of A.
 
-    `A` is a matrix, or a linear function `A(x, *args)` of structures like `b` (its closure is differentiated as well).
-    `method` is "dense", "gmres", "bicgstab", "cg" and "minres" (for symmetric A), "lsmr" (least squares: the result of
-    A may have another shape than x, which then has the shape of `x0`), or a user's solver, called as
-    `solver(matvec, b)` on flat NumPy arrays. By default small systems are solved densely and others by gmres, or by cg
-    if `symmetric`. `preconditioner` maps flat arrays and approximates the inverse.
+    Least squares (`"lsmr"`) allow an A whose result has another shape than x. The solution then has the shape of `x0`.
+
+    Args:
+        A: matrix, or a linear function `A(x, *args)` of structures like `b`. Variables that the function captures are
+            differentiated, too.
+        b: right-hand side: a tensor, or a structure of tensors for a function `A`.
+        args: further arguments of a function `A`.
+        method: `"dense"`, `"gmres"`, `"bicgstab"`, `"cg"` and `"minres"` (for symmetric A), `"lsmr"` (least squares),
+            or a solver `solver(matvec, b)` of flat NumPy arrays. None means a dense solution for up to 500 unknowns
+            without `x0`, else `"cg"` if `symmetric`, else `"gmres"`.
+        symmetric: whether A is symmetric, so that derivatives need no transpose.
+        x0: first guess of an iteration, with the structure of the solution. None means zeros.
+        rtol: tolerance of an iteration, relative to the norm of `b`.
+        atol: absolute tolerance of an iteration. `"minres"` and `"lsmr"` do not use it.
+        maxiter: largest number of iterations. None means the default of SciPy's solver.
+        preconditioner: function of flat arrays that approximates the inverse of A.
+        on_failure: `"raise"` for an error without convergence, `"warn"` for a warning.
+
+    Returns:
+        The solution, with the structure of `b`, or of `x0` for `"lsmr"`.
+
+    Raises:
+        ConvergenceError: if an iteration does not converge.
+        SingularError: if a dense matrix is singular.
 
     >>> import ndgrad
     >>> d = ndgrad.tensor([2.0, 4.0], requires_grad=True)

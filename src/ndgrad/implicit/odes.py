@@ -80,6 +80,25 @@ def solve_ivp(
     dimension. Event times (`t_events`, `y_events`) are differentiable too. Inside `vmap` all samples are integrated
     together, with common steps.
 
+    Args:
+        fun: right-hand side `fun(t, y, *args)`, with a result of the structure of `y0`.
+        t_span: first and last time.
+        y0: state at the first time: a tensor, or a structure of tensors.
+        method: SciPy's method, such as `"RK45"`, `"DOP853"`, `"Radau"`, `"BDF"` or `"LSODA"`.
+        t_eval: times of the result. None means those of the solver's steps.
+        dense_output: accepted only as False, because interpolants have no derivatives.
+        events: function or functions `event(t, y, *args)` whose zeros are found, with SciPy's attributes `terminal` and
+            `direction`.
+        vectorized: accepted only as False, because no finite differences are used.
+        args: further arguments of `fun` and of the events, in a tuple or list.
+        rtol: relative tolerance of a step.
+        atol: absolute tolerance of a step.
+        max_step: largest step.
+        first_step: first step. None lets the solver choose it.
+        checkpoints: number of states that backward keeps to integrate the trajectory again in pieces.
+        adjoint_options: `method`, `rtol`, `atol` and `max_step` of the adjoint equation. Missing ones are those of the
+            call.
+
     >>> import ndgrad
     >>> k = ndgrad.tensor(0.5, requires_grad=True)
     >>> sol = ndgrad.implicit.solve_ivp(lambda t, y: -k * y, (0.0, 2.0), ndgrad.tensor([1.0]), rtol=1e-8, atol=1e-10)

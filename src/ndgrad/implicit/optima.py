@@ -63,6 +63,24 @@ def minimize(
     `linear` is the method of `linear_solve` for derivatives. `ndgrad.scipy.optimize.minimize` is the same with
     SciPy's signature and result.
 
+    Args:
+        fun: function `fun(x, *args)` with one number as result.
+        x0: first guess: a tensor, or a structure of tensors.
+        args: further arguments of `fun`.
+        method: method of `scipy.optimize.minimize`, or a solver as that function takes it. None lets SciPy choose.
+        bounds: bounds of the unknowns, as in SciPy.
+        constraints: constraints as in SciPy, whose functions get `x` in the structure of `x0`.
+        tol: tolerance of the solver. None means its default.
+        options: further options of SciPy's solver.
+        linear: method of `linear_solve` for derivatives.
+        on_failure: `"raise"` for an error without convergence, `"warn"` for a warning.
+
+    Returns:
+        The minimum, with the structure of `x0`.
+
+    Raises:
+        ConvergenceError: if the solver does not converge.
+
     >>> import ndgrad
     >>> a = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     >>> x = ndgrad.implicit.minimize(lambda x: ((x - a) ** 2 + x**4).sum(), ndgrad.zeros(2))
@@ -423,6 +441,24 @@ def least_squares(
     SciPy's `least_squares` does the work, with exact Jacobians. `bounds` is (lower, upper), each a number or a
     structure like `x0`; `loss` and `f_scale` are SciPy's. The derivative is exact: it uses the whole Hessian, not the
     Gauss-Newton approximation.
+
+    Args:
+        fun: function `fun(x, *args)` whose result, a tensor or a structure of tensors, holds the residuals.
+        x0: first guess: a tensor, or a structure of tensors.
+        args: further arguments of `fun`.
+        bounds: pair (lower, upper), each a number or a structure like `x0`. None means no bounds.
+        method: SciPy's method: `"trf"`, `"dogbox"` or `"lm"`.
+        loss: function of the squares: `"linear"`, `"soft_l1"`, `"huber"`, `"cauchy"` or `"arctan"`.
+        f_scale: size of a residual at which `loss` starts to reduce its weight.
+        options: further options of SciPy's solver.
+        linear: method of `linear_solve` for derivatives.
+        on_failure: `"raise"` for an error without convergence, `"warn"` for a warning.
+
+    Returns:
+        The minimum, with the structure of `x0`.
+
+    Raises:
+        ConvergenceError: if the solver does not converge.
 
     >>> import ndgrad
     >>> y = ndgrad.tensor([1.0, 3.0, 5.0], requires_grad=True)

@@ -53,6 +53,19 @@ def quad(
     Limits may be infinite, then without a derivative. `points` split the interval, for example at kinks. Inside `vmap`,
     all samples with common limits are integrated together.
 
+    Args:
+        func: integrand `func(x, *args)`, with a tensor or a structure of tensors as result.
+        a, b: limits of the integral.
+        args: further arguments of `func`.
+        epsabs: absolute tolerance.
+        epsrel: relative tolerance.
+        limit: largest number of intervals.
+        points: points at which the interval is split.
+        on_failure: `"raise"` for an error without convergence, `"warn"` for a warning.
+
+    Raises:
+        ConvergenceError: if the tolerance is not reached.
+
     >>> import ndgrad
     >>> k = ndgrad.tensor(2.0, requires_grad=True)
     >>> area, error = ndgrad.implicit.quad(lambda x: ndgrad.exp(-k * x), 0.0, float("inf"))

@@ -130,6 +130,22 @@ def root(
     for many unknowns "krylov", and inside `vmap` our Newton's method, which steps all samples together. `linear` is the
     method of `linear_solve` for derivatives. Newton steps refine the result if the Jacobian is dense.
 
+    Args:
+        f: function `f(x, *args)` whose zero is found.
+        x0: first guess: a tensor, or a structure of tensors.
+        args: further arguments of `f`.
+        method: method of `scipy.optimize.root`, `"newton"`, or a solver. None chooses one.
+        tol: tolerance of the solver. None means its default.
+        options: further options of the solver.
+        linear: method of `linear_solve` for derivatives.
+        on_failure: `"raise"` for an error without convergence, `"warn"` for a warning.
+
+    Returns:
+        The root, with the structure of `x0`.
+
+    Raises:
+        ConvergenceError: if the solver does not converge.
+
     >>> import ndgrad
     >>> a = ndgrad.tensor(2.0, requires_grad=True)
     >>> x = ndgrad.implicit.root(lambda x: x * x - a, ndgrad.tensor(1.0))
@@ -156,6 +172,23 @@ def fixed_point(
 
     `method` is "iteration" (x = f(x) until it converges; the default, also inside vmap) or any method of `root`,
     which then solves f(x) - x = 0.
+
+    Args:
+        f: function `f(x, *args)` with a result of the structure of `x0`.
+        x0: first guess: a tensor, or a structure of tensors.
+        args: further arguments of `f`.
+        method: `"iteration"` or a method of `root`. None means `"iteration"`.
+        tol: tolerance of the solver. None means its default.
+        maxiter: largest number of steps of `"iteration"`.
+        options: further options of a method of `root`.
+        linear: method of `linear_solve` for derivatives.
+        on_failure: `"raise"` for an error without convergence, `"warn"` for a warning.
+
+    Returns:
+        The fixed point, with the structure of `x0`.
+
+    Raises:
+        ConvergenceError: if the solver does not converge.
 
     >>> import ndgrad
     >>> a = ndgrad.tensor(3.0, requires_grad=True)

@@ -38,6 +38,13 @@ def _as_device_types(device_types: str | Sequence[str] | None) -> list[str | Non
 class CustomOpDef:
     """An op made of a Python function by `custom_op`. Calling it runs the op.
 
+    Args:
+        namespace: name of the library.
+        name: name of the op in the library.
+        schema: types of the op, such as `"(Tensor x) -> Tensor"`.
+        fn: function that runs if no kernel is registered or enabled.
+        tags: tags of the op.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::cube", mutates_args=())
     ... def cube(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -87,6 +94,10 @@ class CustomOpDef:
     def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable[..., Any] | None = None, /) -> Any:
         """Register a function for some devices, or for all with None; a decorator without `fn`.
 
+        Args:
+            device_types: device type or types. None means all.
+            fn: kernel of the op. None gives a decorator.
+
         >>> import ndgrad
         >>> @ndgrad.library.custom_op("doc::minus", mutates_args=(), device_types="cuda")
         ... def minus(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -107,6 +118,10 @@ class CustomOpDef:
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
         """Use, or leave out, the kernel of a device inside a block. The function of `custom_op` runs instead.
 
+        Args:
+            device_type: device type of the kernel.
+            enabled: whether the kernel is used.
+
         >>> import ndgrad
         >>> @ndgrad.library.custom_op("doc::plus", mutates_args=())
         ... def plus(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -126,25 +141,49 @@ class CustomOpDef:
             (self._disabled_kernel.add if before else self._disabled_kernel.discard)(device_type)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Register the function for tensors without data, which decides shapes and dtypes."""
+        """Register the function for tensors without data, which decides shapes and dtypes.
+
+        Args:
+            fn: function that returns empty tensors of the right shapes and dtypes.
+        """
         return _register_fake(self._opoverload, fn)
 
     def register_autograd(
         self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
     ) -> None:
-        """Register the derivative: see `ndgrad.library.register_autograd`."""
+        """Register the derivative: see `ndgrad.library.register_autograd`.
+
+        Args:
+            backward: function `backward(ctx, *grads)` that returns a gradient for each positional argument.
+            setup_context: function `setup_context(ctx, inputs, output)` that saves values for `backward`.
+        """
         register_autograd(self, backward, setup_context=setup_context)
 
     def register_vmap(self, func: Callable[..., Any] | None = None) -> Any:
-        """Register the batching rule: see `ndgrad.library.register_vmap`."""
+        """Register the batching rule: see `ndgrad.library.register_vmap`.
+
+        Args:
+            func: rule `func(info, in_dims, *args, **kwargs)` that returns the output and its out_dims. None gives a
+                decorator.
+        """
         return register_vmap(self, func)
 
     def register_torch_dispatch(self, torch_dispatch_class: type, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Register the behaviour under a dispatch mode, or for a tensor subclass."""
+        """Register the behaviour under a dispatch mode, or for a tensor subclass.
+
+        Args:
+            torch_dispatch_class: class of a dispatch mode, or a tensor subclass.
+            fn: function that runs in place of the op. None gives a decorator.
+        """
         return register_torch_dispatch(self, torch_dispatch_class, fn)
 
     def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
-        """Register the dtype of floating inputs under autocast."""
+        """Register the dtype of floating inputs under autocast.
+
+        Args:
+            device_type: `"cpu"` or `"cuda"`.
+            cast_inputs: dtype of floating inputs.
+        """
         register_autocast(self, device_type, cast_inputs)
 
 
@@ -177,9 +216,17 @@ def custom_op(
     schema: str | None = None,
     tags: Sequence[Any] | None = None,
 ) -> Any:
-    """Make an op of a function of tensors, under `ndgrad.ops.library.name`. The schema follows from annotations.
+    """Make an op of a function of tensors, under `ndgrad.ops.library.name`.
 
     `mutates_args` names the arguments that the function writes to; "unknown" means all of them.
+
+    Args:
+        name: name `"library::name"`.
+        fn: function, which is the kernel. None gives a decorator.
+        mutates_args: names of the arguments that the function writes to. `"unknown"` means all of them.
+        device_types: device type or types of the kernel. None means all.
+        schema: types of the op, such as `"(Tensor x) -> Tensor"`. None takes them from the annotations of the function.
+        tags: tags of the op.
 
     >>> import numpy as np, ndgrad
     >>> @ndgrad.library.custom_op("doc::numpy_sin", mutates_args=())
@@ -245,6 +292,12 @@ def register_kernel(
 ) -> Any:
     """Register the function of an op for some devices, or for all with None; a decorator without `func`.
 
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        device_types: device type or types. None means all.
+        func: kernel of the op. None gives a decorator.
+        lib: library that the registration ends with. None means that it stays.
+
     >>> import ndgrad
     >>> ndgrad.library.define("doc::neg2", "(Tensor x) -> Tensor")
     >>> @ndgrad.library.register_kernel("doc::neg2", "cpu")
@@ -297,6 +350,12 @@ def register_fake(
     """Register the function of an op for tensors without data; a decorator without `func`. It returns empty tensors of
     the right shapes and dtypes, which the compiler and the device "meta" use.
 
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        func: function that returns empty tensors of the right shapes and dtypes. None gives a decorator.
+        lib: library that the registration ends with. None means that it stays.
+        allow_override: whether an earlier function may be replaced. Functions of `custom_op` always may.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::rows", mutates_args=())
     ... def rows(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -337,6 +396,12 @@ def register_autograd(
     receive `keyword_only_inputs`. `backward` returns one gradient per positional argument: None for arguments that are
     not tensors, a list for a list of tensors.
 
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        backward: function `backward(ctx, *grads)` that returns a gradient for each positional argument.
+        setup_context: function `setup_context(ctx, inputs, output)` that saves values for `backward`.
+        lib: library that the registration ends with. None means that it stays.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::scale", mutates_args=())
     ... def scale(x: ndgrad.Tensor, by: float) -> ndgrad.Tensor:
@@ -371,6 +436,11 @@ def register_vmap(op: _Op, func: Callable[..., Any] | None = None, /, *, lib: An
 
     A decorator without `func`. Without a rule, vmap runs the op on one sample after another.
 
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        func: rule `func(info, in_dims, *args, **kwargs)`. None gives a decorator.
+        lib: library that the registration ends with. None means that it stays.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::total", mutates_args=())
     ... def total(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -399,6 +469,12 @@ def register_torch_dispatch(
     """Register the behaviour of an op under a dispatch mode, as `func(mode, func, types, args, kwargs)`.
 
     For a tensor subclass the form is `func(func, types, args, kwargs)`. A decorator without `func`.
+
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        torch_dispatch_class: class of a dispatch mode, or a tensor subclass.
+        func: function that runs in place of the op. None gives a decorator.
+        lib: library that the registration ends with. None means that it stays.
 
     >>> import ndgrad
     >>> from ndgrad.utils._python_dispatch import DispatchMode
@@ -436,6 +512,12 @@ def register_torch_dispatch(
 
 def register_autocast(op: _Op, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
     """Register the dtype to which floating inputs are cast under `ndgrad.autocast` of a device.
+
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        device_type: `"cpu"` or `"cuda"`.
+        cast_inputs: dtype of floating inputs.
+        lib: library that the registration ends with. None means that it stays.
 
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::halved", mutates_args=())

@@ -42,7 +42,11 @@ _defining: dict[str, Library] = {}
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
-    """Mark a dispatch key as passed over. Registering it removes the function of the key."""
+    """Mark a dispatch key as passed over. Registering it removes the function of the key.
+
+    Args:
+        *args, **kwargs: accepted for the error message of a direct call.
+    """
     raise NotImplementedError("fallthrough_kernel() should never be called. [nd-op-block]")
 
 
@@ -59,7 +63,13 @@ def _parse_key(key: str) -> str:
 
 
 class Library:
-    """Definitions and kernels of ops in a namespace; `kind` is "DEF", "FRAGMENT" or "IMPL".
+    """Definitions and kernels of ops in a namespace.
+
+    Args:
+        ns: namespace of the ops.
+        kind: `"DEF"` (the one library that defines the namespace), `"FRAGMENT"` (more definitions) or `"IMPL"` (kernels
+            only).
+        dispatch_key: dispatch key of kernels that are registered without one.
 
     >>> import ndgrad
     >>> lib = ndgrad.library.Library("doc", "FRAGMENT")
@@ -97,7 +107,14 @@ class Library:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Define an op by its schema, and return its name."""
+        """Define an op by its schema, and return its name.
+
+        Args:
+            schema: name and types of the op, such as `"f(Tensor x) -> Tensor"`.
+            alias_analysis: accepted as in torch: `""`, `"FROM_SCHEMA"` or `"CONSERVATIVE"`. It has no effect, because
+                the schema declares aliases.
+            tags: tag or tags of the op.
+        """
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis} [nd-arguments]")
         if self.kind == "IMPL":
@@ -118,7 +135,15 @@ class Library:
         with_keyset: bool = False,
         allow_override: bool = False,
     ) -> None:
-        """Register a function of an op for a dispatch key, in place of an earlier one. The op may be defined later."""
+        """Register a function of an op for a dispatch key, in place of an earlier one. The op may be defined later.
+
+        Args:
+            op_name: name of the op, with or without the namespace, or the op.
+            fn: kernel of the op.
+            dispatch_key: dispatch key of the kernel. The default is that of the library.
+            with_keyset: accepted only as False, because there is no set of dispatch keys.
+            allow_override: accepted as in torch. It has no effect: a later function always replaces an earlier one.
+        """
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)} [nd-type]")
         if with_keyset:
@@ -147,7 +172,16 @@ class Library:
         _register_fake(find_overload(f"{self.ns}::{op_name}"), fn, self)
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False) -> None:
-        """Refuse a function for all ops of a dispatch key."""
+        """Refuse a function for all ops of a dispatch key.
+
+        Args:
+            fn: accepted for the error message.
+            dispatch_key: accepted for the error message.
+            with_keyset: accepted for the error message.
+
+        Raises:
+            NotImplementedError: always.
+        """
         raise NotImplementedError(
             f"fallback for {dispatch_key or 'a dispatch key'} (with_keyset={with_keyset}, {fn!r}): there is no "
             "dispatcher by keys. Use a dispatch mode: ndgrad.utils._python_dispatch.TorchDispatchMode. [nd-unsupported]"
@@ -188,6 +222,13 @@ def define(
 
     With a library as the first argument, it is a decorator of the function: `define(lib, "f(Tensor x) -> Tensor")`.
 
+    Args:
+        qualname: name `"library::name"`, or a Library.
+        schema: types of the op, such as `"(Tensor x) -> Tensor"`. With a Library, the name comes first.
+        alias_analysis: accepted as in torch. It has no effect, because the schema declares aliases.
+        lib: library that the definition ends with. None means that it stays.
+        tags: tag or tags of the op.
+
     >>> import ndgrad
     >>> ndgrad.library.define("doc::first", "(Tensor x) -> Tensor")
     >>> @ndgrad.library.impl("doc::first", "cpu")
@@ -222,6 +263,12 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
 
     `types` is a device type, "default" for all, or a dispatch key. With a library as the first argument the form is
     `impl(lib, "f", "CPU")`.
+
+    Args:
+        qualname: name `"library::name"` or op, or a Library.
+        types: device type or types, `"default"` for all, or dispatch keys. With a Library, the name of the op.
+        func: kernel of the op. None gives a decorator. With a Library, the dispatch key.
+        lib: library that the registration ends with. None means that it stays.
 
     >>> import ndgrad
     >>> ndgrad.library.define("doc::last", "(Tensor x) -> Tensor")

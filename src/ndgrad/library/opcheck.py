@@ -39,6 +39,20 @@ def opcheck(
     "test_faketensor" (the fake kernel gives the shapes of the real one), "test_aot_dispatch_dynamic" (compiled calls
     give the eager values and gradients). Derivatives themselves are checked by `ndgrad.autograd.gradcheck`.
 
+    Args:
+        op: name `"library::name"`, op, or result of `custom_op`.
+        args: example arguments.
+        kwargs: example keyword arguments.
+        test_utils: name or names of the tests to run.
+        raise_exception: whether a failure raises. Otherwise the error is the outcome of its test.
+        atol, rtol: tolerances for compiled calls. None means those of the dtype.
+
+    Returns:
+        A dict from the names of the tests to `"SUCCESS"` or an error.
+
+    Raises:
+        OpCheckError: if a test fails.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::thrice", mutates_args=())
     ... def thrice(x: ndgrad.Tensor) -> ndgrad.Tensor:

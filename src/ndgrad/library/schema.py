@@ -457,6 +457,14 @@ def infer_schema(
 ) -> str:
     """Return the schema of a function from its annotations, as text.
 
+    Args:
+        prototype_function: function with an annotation for each parameter and for its result.
+        mutates_args: names of the arguments that the function writes to. `"unknown"` means all tensors.
+        op_name: name in front of the schema.
+
+    Raises:
+        ValueError: if an annotation is missing or not supported.
+
     >>> import ndgrad
     >>> def f(x: ndgrad.Tensor, n: int = 2, *, mode: str = "a") -> ndgrad.Tensor: ...
     >>> ndgrad.library.infer_schema(f, mutates_args=())

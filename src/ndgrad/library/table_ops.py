@@ -43,6 +43,12 @@ Rules: TypeAlias = "Mapping[str, Callable[..., Any]] | Callable[..., Any] | str 
 class Registered(NamedTuple):
     """A registered op: the function that users call, the op behind it, its method on tensors, and its samples.
 
+    Args:
+        function: function that users call.
+        op: op of the table.
+        method: name of the method on tensors, or None.
+        samples: samples for the checks.
+
     >>> import ndgrad
     >>> _ = ndgrad.library.elementwise("doc::twice", lambda np, x: x + x, x=lambda t: t + t, method="twice")
     >>> ndgrad.library.registered()["doc::twice"].method
@@ -87,6 +93,21 @@ def elementwise(
     Reverse mode, forward mode, batching and broadcasting follow. If the function is not holomorphic on complex numbers,
     give `vjp` and `jvp` instead. Without any rule the op has no derivative. `method` adds it to tensors, with its
     in-place form.
+
+    Args:
+        name: name `"library::name"`.
+        forward: function of arrays, or the name of one of NumPy's.
+        args: names of the arguments, separated by spaces.
+        settings: settings of the op with their defaults.
+        vjp: reverse rules by argument, for a function that is not holomorphic.
+        jvp: forward rules by argument. They come together with `vjp`.
+        method: name of the method on tensors. None adds none.
+        inplace: whether the op has an in-place form.
+        samples: samples for `check`.
+        **partials: for each argument a rule that returns the partial derivative times `t`.
+
+    Raises:
+        ValueError: if the name is taken, or a rule names an unknown parameter.
 
     >>> import numpy as np, ndgrad
     >>> softer = ndgrad.library.elementwise(
@@ -155,6 +176,26 @@ def op(
 ) -> Callable[..., Any]:
     """Register an op of any kind. `vjp`, `jvp` and `batch` follow the manual in `ndgrad._src.ops.table`; use
     NOT_DIFFERENTIABLE or DATA_DEPENDENT if there is none.
+
+    Args:
+        name: name `"library::name"`.
+        args: names of the arguments, separated by spaces.
+        forward: function of arrays, or the name of one of NumPy's.
+        vjp: reverse rules: a dict by argument, one function for all, or NOT_DIFFERENTIABLE.
+        jvp: forward rules: a dict by argument, one function for all, or a word of the manual such as `"linear"`.
+        batch: batching rule: `"elementwise"`, `"leading"`, `"dims"`, a function, or DATA_DEPENDENT.
+        settings: settings of the op with their defaults.
+        constant: names of arguments without a derivative, separated by spaces.
+        optional: names of arguments that may be None, separated by spaces.
+        outputs: number of outputs, or VARIABLE.
+        discrete_outputs: positions of outputs without a derivative.
+        variadic: whether the last argument stands for any number of tensors.
+        view: whether the output is a view of the first argument.
+        method: name of the method on tensors. None adds none.
+        samples: samples for `check`.
+
+    Raises:
+        ValueError: if the name is taken, or a rule names an unknown parameter.
 
     >>> import ndgrad
     >>> def moment(np, x, *, order):
@@ -245,6 +286,12 @@ def _publish(
 
 def remove(name: str) -> None:
     """Remove a registered op, with its method. Existing results stay valid.
+
+    Args:
+        name: name `"library::name"`.
+
+    Raises:
+        KeyError: if no op of that name is registered.
 
     >>> import ndgrad
     >>> _ = ndgrad.library.elementwise("doc::half", lambda np, x: x / 2, x=lambda t: t / 2)
@@ -337,6 +384,9 @@ def _check_rule(name: str, which: str, rule: Callable[..., Any], known: set[str]
 def checks(name: str | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
     """Yield all checks of registered ops on their samples, one by one, for parametrised tests.
 
+    Args:
+        name: name of one op. None means all.
+
     >>> import pytest, ndgrad
     >>> @pytest.mark.parametrize(("label", "run"), ndgrad.library.checks())
     ... def test_my_ops(label, run):
@@ -355,6 +405,13 @@ def check(function: str | Callable[..., Any], *samples: Sample) -> list[str]:
 
     Values against the sample's reference, forward mode against differences, reverse mode as its transpose, second
     derivatives, batching against a loop.
+
+    Args:
+        function: registered function, or its name.
+        *samples: samples to check. Without any, those of the registration are used.
+
+    Raises:
+        Failure: if a check fails.
 
     >>> import numpy as np, ndgrad
     >>> from ndgrad.testing import Sample

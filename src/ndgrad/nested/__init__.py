@@ -79,6 +79,14 @@ def nested_tensor(
 ) -> NestedTensor:
     """Create a nested tensor, a leaf, from copies of these components: tensors, arrays or lists.
 
+    Args:
+        tensor_list: components, which differ only in their first size.
+        dtype: dtype of the result. None means that of the components.
+        layout: accepted as in torch: strided, jagged or None. The result is always jagged.
+        device: device of the result.
+        requires_grad: whether autograd records operations on the result.
+        pin_memory: accepted as in torch. It has no effect, because NumPy's memory cannot be pinned.
+
     >>> import ndgrad
     >>> ndgrad.nested.nested_tensor([ndgrad.ones(2, 3), ndgrad.ones(1, 3)], layout=ndgrad.jagged)
     NestedTensor(size=(2, j..., 3), offsets=tensor([0, 2, 3]), contiguous=True)
@@ -97,6 +105,12 @@ def as_nested_tensor(
     ts: Tensor | Sequence[Tensor], dtype: Dtype = None, device: Device = None, layout: LayoutName = None
 ) -> NestedTensor:
     """Create a nested tensor from tensors, which get its gradients. A dense tensor counts as its rows.
+
+    Args:
+        ts: list or tuple of tensors that differ only in their first size, a dense tensor, or a nested one.
+        dtype: dtype of the result. None means that of the tensors.
+        device: device of the result.
+        layout: accepted as in torch: strided, jagged or None. The result is always jagged.
 
     >>> import ndgrad
     >>> a = ndgrad.ones(2, requires_grad=True)
@@ -139,6 +153,16 @@ def nested_tensor_from_jagged(
     """Create a nested tensor over values: component i is the range `offsets[i]` to `offsets[i + 1]`, or has
     `lengths[i]` rows.
 
+    Args:
+        values: rows of all components, one after another.
+        offsets: first row of each component, and the end of the last one.
+        lengths: number of rows of each component. Together with `offsets`, rows behind them are holes.
+        jagged_dim: dimension of the result whose sizes differ. None means 1.
+        min_seqlen, max_seqlen: smallest and largest length, which are compared with the actual ones.
+
+    Raises:
+        RuntimeError: if neither `offsets` nor `lengths` is given, or they do not fit.
+
     >>> import ndgrad
     >>> x = ndgrad.nested.nested_tensor_from_jagged(ndgrad.arange(5), ndgrad.tensor([0, 2, 5]))
     >>> x.unbind()
@@ -178,6 +202,13 @@ def narrow(
 
     The result shares the memory of the tensor, with holes.
 
+    Args:
+        tensor: dense tensor of shape (B, N, ...).
+        dim: dimension to narrow, which must be 1.
+        start: first row, for all or for each component.
+        length: number of rows, for all or for each component.
+        layout: accepted as in torch: strided, jagged or None. The result is always jagged.
+
     >>> import ndgrad
     >>> x = ndgrad.arange(6).reshape(2, 3)
     >>> ndgrad.nested.narrow(x, 1, ndgrad.tensor([0, 1]), ndgrad.tensor([1, 2]), layout=ndgrad.jagged).unbind()
@@ -214,6 +245,10 @@ def narrow(
 def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     """Return the elements of each row selected by a mask, as a nested tensor.
 
+    Args:
+        tensor: dense tensor, whose lines along the last dimension become components.
+        mask: tensor of dtype bool that broadcasts to the shape of `tensor`.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> ndgrad.nested.masked_select(x, x > 1.5).unbind()
@@ -234,6 +269,11 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
 
 def to_padded_tensor(input: Tensor, padding: Number, output_size: Sequence[int] | None = None) -> Tensor:
     """Return a dense tensor of all components, padded with `padding` to the longest, or to `output_size`.
+
+    Args:
+        input: nested tensor.
+        padding: value of missing elements.
+        output_size: shape of the result. None means the longest component.
 
     >>> import ndgrad
     >>> ndgrad.nested.to_padded_tensor(ndgrad.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=ndgrad.jagged), 0.0)

@@ -186,6 +186,12 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def reshape(self, *sizes: Shape, order: str = "C", copy: bool | None = None) -> Array:
         """Return the elements in another shape: a view of the same memory if possible, else a copy.
 
+        Args:
+            *sizes: size of each axis, as ints or as one tuple. One of them may be -1, which stands for the rest.
+            order: order in which elements are read and written: `"C"`, `"F"` or `"A"` (`"F"` if the array is in Fortran
+                order, else `"C"`).
+            copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
+
         >>> import ndgrad.numpy as np
         >>> np.arange(4).reshape(2, -1)
         array([[0, 1],
@@ -203,6 +209,10 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def flatten(self, order: str = "C") -> Array:
         """Return a one-dimensional copy (torch's `flatten` may be a view).
 
+        Args:
+            order: order of the elements: `"C"`, `"F"`, `"A"` (`"F"` if the array is in Fortran order, else `"C"`) or
+                `"K"` (as in memory).
+
         >>> import ndgrad.numpy as np
         >>> np.array([[1, 2], [3, 4]]).flatten("F")
         array([1, 3, 2, 4])
@@ -214,6 +224,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     def transpose(self, *axes: Any) -> Array:
         """Return a view with permuted axes; reversed if none are given (torch's `transpose` swaps two).
+
+        Args:
+            *axes: axes in their new order, as ints or as one tuple.
 
         >>> import ndgrad.numpy as np
         >>> np.zeros((2, 3, 4)).transpose(1, 0, 2).shape
@@ -232,6 +245,13 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     def view(self, dtype: Any = None, type: Any = None) -> Array:
         """Return the same memory as another dtype (torch's `view` reshapes: use `reshape`).
+
+        Args:
+            dtype: dtype as which the memory is read. None or a class of arrays gives a view with the same dtype.
+            type: class of arrays. The result is an Array for every class.
+
+        Raises:
+            TypeError: if `dtype` is a shape, or `type` is no class of arrays.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.0]).view(np.int64)
@@ -257,6 +277,13 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """Raise an error: NumPy's `resize` changes memory that views may share. `ndgrad.numpy.resize` returns a new
         Array.
 
+        Args:
+            *sizes: accepted for the error message.
+            refcheck: accepted for the error message.
+
+        Raises:
+            ValueError: always.
+
         >>> import ndgrad.numpy as np
         >>> np.resize(np.array([1, 2]), 3)
         array([1, 2, 1])
@@ -272,6 +299,17 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         self, dtype: Dtype, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Array:
         """Return the values in another dtype; a cast to integers has no derivative.
+
+        Args:
+            dtype: dtype of the result.
+            order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order)
+                or `"K"` (that of the array).
+            casting: rule that the conversion must satisfy: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
+            subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+            copy: whether the result is a copy even if dtype and order are already right.
+
+        Raises:
+            TypeError: if `casting` does not allow the conversion.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.5, -1.5]).astype(int)
@@ -292,7 +330,11 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         )
 
     def copy(self, order: str = "C") -> Array:
-        """Return a copy, with its history, in C order, Fortran order ("F") or the array's own ("K").
+        """Return a copy, with its history.
+
+        Args:
+            order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order)
+                or `"K"` (that of the array).
 
         >>> import ndgrad.numpy as np
         >>> x = np.zeros(2)
@@ -322,6 +364,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def fill(self, value: TensorLike) -> None:
         """Set every element to one value, which keeps its history.
 
+        Args:
+            value: number, or array of one element.
+
         >>> import ndgrad.numpy as np
         >>> x = np.empty(2)
         >>> x.fill(3.0)
@@ -333,6 +378,10 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def item(self, *args: Any) -> Any:
         """Return one element as a Python number, the only one or the one at an index; raise if that would drop a
         derivative.
+
+        Args:
+            *args: index of the element: one int for the flattened array, or one int for each axis. It may be left out
+                for an array of one element.
 
         >>> import ndgrad.numpy as np
         >>> np.array([[1.0, 2.0]]).item(1)
@@ -379,6 +428,13 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def to_device(self, device: Device, /, *, stream: Any = None) -> Array:
         """Return the array on another device, or itself if it is there already; gradients are moved back.
 
+        Args:
+            device: device of the result. None returns the array itself.
+            stream: accepted only as None, because CuPy's own context selects the stream.
+
+        Raises:
+            ValueError: if `stream` is given.
+
         >>> import ndgrad.numpy as np
         >>> np.zeros(2).to_device("cpu")
         array([0., 0.])
@@ -393,6 +449,9 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
     def tobytes(self, order: Any = "C") -> bytes:
         """Return the memory as bytes; raise if that would drop a derivative.
 
+        Args:
+            order: order of the elements: `"C"`, `"F"` or `"A"` (`"F"` if the array is in Fortran order, else `"C"`).
+
         >>> import ndgrad.numpy as np
         >>> np.array([1, 2], np.uint8).tobytes()
         b'\\x01\\x02'
@@ -402,6 +461,11 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
         """Write the elements to a file, for `numpy.fromfile`; raise if that would drop a derivative.
+
+        Args:
+            fid: path of the file, or an open file.
+            sep: text between the elements. The empty string writes binary data.
+            format: format of one element in a text file, as for the operator `%`.
 
         >>> import ndgrad.numpy as np
         >>> np.array([1.0, 2.0]).tofile("numbers.bin")
@@ -413,6 +477,11 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
 
     def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
         """Set flags of the memory, as NumPy does.
+
+        Args:
+            write: whether the memory may be written. None leaves the flag unchanged.
+            align: whether the memory is aligned. None leaves the flag unchanged.
+            uic: NumPy's flag WRITEBACKIFCOPY, which can only be cleared. None leaves it unchanged.
 
         >>> import ndgrad.numpy as np
         >>> x = np.zeros(2)

@@ -43,6 +43,16 @@ def diff(
 ) -> Array:
     """The n-th differences of neighbours along an axis.
 
+    Args:
+        a: array of at least one dimension.
+        n: number of times the differences are taken. 0 returns the array.
+        axis: axis along which neighbours are subtracted.
+        prepend, append: values before and after the array along the axis: a number, or an array with the other axes of
+            `a`.
+
+    Returns:
+        An Array whose axis is shorter by `n`. For bool it is the mask of unequal neighbours.
+
     >>> import ndgrad.numpy as np
     >>> np.diff(np.array([1.0, 3.0, 6.0]))
     array([2., 3.])
@@ -76,6 +86,11 @@ def _end(value: Any, t: Array, axis: int) -> Array | None:
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
     """Differences of neighbours of the flattened array, with optional numbers before and after.
 
+    Args:
+        ary: array, which is flattened.
+        to_end: numbers appended to the differences.
+        to_begin: numbers in front of the differences.
+
     >>> import ndgrad.numpy as np
     >>> np.ediff1d(np.array([1, 3, 6]), to_begin=0)
     array([0, 2, 3])
@@ -104,8 +119,18 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int, edge_order: int = 1) 
 @overload
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Sequence[int] | None = None, edge_order: int = 1) -> Any: ...
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: int = 1) -> Any:
-    """Return central differences inside and one-sided ones at the ends; an Array for one axis, a tuple for several.
-    Differentiable in the values and in the grid.
+    """Return the derivative on a grid: central differences inside, one-sided ones at the ends. It is differentiable in
+    the values and in the grid.
+
+    Args:
+        f: values of a function on a grid.
+        *varargs: nothing for a spacing of 1, one spacing for all axes, or for each axis a spacing or the coordinates of
+            its points.
+        axis: axis or axes along which to differentiate. None means all.
+        edge_order: order of accuracy at the ends, 1 or 2.
+
+    Returns:
+        An Array for one axis, a tuple of Arrays for several.
 
     >>> import ndgrad.numpy as np
     >>> np.gradient(np.array([0.0, 1.0, 4.0]))
@@ -161,6 +186,12 @@ def _derivative(t: Array, h: Any, d: int, edge_order: int) -> Array:
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """The integral by the trapezoidal rule; differentiable in the values and in the grid.
 
+    Args:
+        y: values of the integrand.
+        x: coordinates of the values: a line, or an array like `y`. None means equal spacing.
+        dx: spacing of the values if `x` is None.
+        axis: axis along which to integrate.
+
     >>> import ndgrad.numpy as np
     >>> np.trapezoid(np.array([0.0, 1.0, 2.0]))
     array(2.)
@@ -188,6 +219,11 @@ trapz = trapezoid  # the name before NumPy 2
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
     """The discrete convolution of two lines.
 
+    Args:
+        a, v: lines, of which neither is empty.
+        mode: `"full"` for every overlap, `"same"` for the length of the longer line, `"valid"` for complete overlaps
+            only.
+
     >>> import ndgrad.numpy as np
     >>> np.convolve(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
     array([1., 3., 2.])
@@ -200,6 +236,11 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Array:
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Array:
     """The cross-correlation of two lines: sums of a times the conjugate of v, shifted.
+
+    Args:
+        a, v: lines, of which neither is empty.
+        mode: `"full"` for every overlap, `"same"` for the length of the longer line, `"valid"` for complete overlaps
+            only.
 
     >>> import ndgrad.numpy as np
     >>> np.correlate(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]))

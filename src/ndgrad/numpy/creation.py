@@ -19,6 +19,7 @@ from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.plain_arrays import check_plain
 from ndgrad._src.core.variable import Variable, meta_of, np_dtype
+from ndgrad._src.foundations import docstrings
 from ndgrad._src.ops import arithmetic, exponential, join, rounding
 from ndgrad._src.ops import shape as shape_ops
 from ndgrad._src.tensor.storage import sample_of, shared_storage
@@ -80,6 +81,19 @@ def array(
 ) -> Array:  # fmt: skip
     """Create an Array from numbers, nested sequences of numbers, or nested sequences that contain tensors, whose graph
     is kept.
+
+    Args:
+        object: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None takes the one that NumPy infers from the values.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+        ndmin: smallest number of dimensions. Missing ones are added in front, with size 1.
+        ndmax: accepted only as 0, because larger values ask NumPy for arrays of objects.
+
+    Raises:
+        NotImplementedError: if `ndmax` is not 0.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array(2.0).requires_grad_()
@@ -158,6 +172,14 @@ def asarray(
 ) -> Array:
     """Return the data as an Array, over the same memory if no copy is needed.
 
+    Args:
+        a: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        device: device of the result.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
+
     >>> import ndgrad.numpy as np
     >>> np.asarray([1.0, 2.0])
     array([1., 2.])
@@ -169,7 +191,15 @@ def asarray(
 def asanyarray(
     a: ArrayLike, dtype: Dtype = None, order: str | None = None, *, device: Device = None, copy: bool | None = None
 ) -> Array:
-    """Same as `asarray`.
+    """Same as `asarray`. NumPy's function keeps subclasses of ndarray, this one returns an Array.
+
+    Args:
+        a: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        device: device of the result.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
 
     >>> import ndgrad.numpy as np
     >>> np.asanyarray([1, 2])
@@ -180,6 +210,10 @@ def asanyarray(
 
 def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
     """Return an Array of at least one dimension in C order.
+
+    Args:
+        a: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
 
     >>> import ndgrad.numpy as np
     >>> np.ascontiguousarray(np.zeros((3, 2)).T).strides
@@ -192,6 +226,10 @@ def ascontiguousarray(a: ArrayLike, dtype: Dtype = None) -> Array:
 def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
     """Return an Array of at least one dimension in Fortran order.
 
+    Args:
+        a: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
+
     >>> import ndgrad.numpy as np
     >>> np.asfortranarray(np.zeros((3, 2))).strides
     (8, 24)
@@ -201,8 +239,13 @@ def asfortranarray(a: ArrayLike, dtype: Dtype = None) -> Array:
 
 
 def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str] | None = None) -> Array:
-    """Return an Array with a dtype and a memory layout: requirements are "C", "F", "A", "W" (writable) and "O" (owner
-    of its memory).
+    """Return an Array with a dtype and a memory layout.
+
+    Args:
+        a: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
+        requirements: one word or several: `"C"` or `"F"` for the memory order, `"A"` (aligned, which holds always),
+            `"W"` (writable) and `"O"` (owner of its memory).
 
     >>> import ndgrad.numpy as np
     >>> np.require([1, 2], float, "C")
@@ -227,6 +270,12 @@ def require(a: ArrayLike, dtype: Dtype = None, requirements: str | Sequence[str]
 def asarray_chkfinite(a: ArrayLike, dtype: Dtype = None, order: str | None = None) -> Array:
     """Same as `asarray`; raise ValueError if an element is NaN or infinite.
 
+    Args:
+        a: number, array, tensor, or nested sequences of them.
+        dtype: dtype of the result. None keeps that of the data.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+
     >>> import ndgrad.numpy as np
     >>> np.asarray_chkfinite([1.0, 2.0])
     array([1., 2.])
@@ -240,6 +289,11 @@ def asarray_chkfinite(a: ArrayLike, dtype: Dtype = None, order: str | None = Non
 def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None) -> Array:
     """An Array over the memory of another library's array.
 
+    Args:
+        x: array of any library with `__dlpack__`.
+        device: device of the result.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
+
     >>> import ndgrad.numpy as np
     >>> np.from_dlpack(np.array([1.0, 2.0]))
     array([1., 2.])
@@ -250,52 +304,112 @@ def from_dlpack(x: object, /, *, device: Device = None, copy: bool | None = None
     return to_array(tensor_from_dlpack(x, device=device, copy=copy))
 
 
-def _wrap_reader(name: str, sentence: str, example: str) -> Callable[..., Array]:
-    """Return NumPy's function that reads external data, with an Array as result."""
+def _wrap_reader(name: str, sentence: str, example: str, parameters: dict[str, str]) -> Callable[..., Array]:
+    """Return NumPy's function that reads external data, with an Array as result. `parameters` describes those that most
+    calls give."""
     theirs = getattr(np, name)
 
     def function(*args: Any, **options: Any) -> Any:
         return as_arrays(theirs(*args, **options))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
+    described = {**parameters, "args, options": "arguments of NumPy's function, by position or by name."}
+    function.__doc__ = docstrings.compose(sentence, described, f">>> import ndgrad.numpy as np\n{example}")
     return function
 
 
+_PATH, _DTYPE = "path or open file.", "dtype of the result. A structured one gives NumPy's own array."
+_TABLE = {
+    "fname": "path, open file, or iterable of lines.",
+    "dtype": _DTYPE,
+    "comments": "text with which comments start.",
+    "delimiter": "text between columns. None means whitespace.",
+}
 _FILE = '>>> open("x.txt", "w").write("1 2")\n3\n'
 frombuffer = _wrap_reader(
     "frombuffer",
     "An Array over the bytes of a buffer.",
     ">>> np.frombuffer(bytes([1, 2]), np.uint8)\narray([1, 2], dtype=uint8)",
+    {
+        "buffer": "object with the buffer protocol. The result shares its memory.",
+        "dtype": _DTYPE,
+        "count": "number of elements to read. -1 reads all.",
+        "offset": "number of bytes to skip.",
+    },
 )
 fromfile = _wrap_reader(
     "fromfile",
     "An Array of the numbers in a file, as bytes or as text.",
     _FILE + '>>> np.fromfile("x.txt", sep=" ")\narray([1., 2.])',
+    {
+        "file": _PATH,
+        "dtype": _DTYPE,
+        "count": "number of elements to read. -1 reads all.",
+        "sep": "text between numbers. The empty string means binary data.",
+        "offset": "number of bytes of a binary file to skip.",
+    },
 )
 fromregex = _wrap_reader(
-    "fromregex", "The groups of a pattern in a text file: records, which are NumPy's own array.",
+    "fromregex",
+    "The groups of a pattern in a text file: records, which are NumPy's own array.",
     _FILE + """>>> np.fromregex("x.txt", r"(\\d) (\\d)", [("a", int), ("b", int)])["b"]\narray([2])""",
-)  # fmt: skip
+    {
+        "file": _PATH,
+        "regexp": "regular expression with a group for each field.",
+        "dtype": "structured dtype.",
+        "encoding": "encoding of the file.",
+    },
+)
 fromstring = _wrap_reader(
-    "fromstring", "An Array of the numbers in a text.", '>>> np.fromstring("1 2", sep=" ")\narray([1., 2.])'
+    "fromstring",
+    "An Array of the numbers in a text.",
+    '>>> np.fromstring("1 2", sep=" ")\narray([1., 2.])',
+    {
+        "string": "text with the numbers.",
+        "dtype": _DTYPE,
+        "count": "number of elements to read. -1 reads all.",
+        "sep": "text between numbers.",
+    },
 )
 genfromtxt = _wrap_reader(
-    "genfromtxt", "An Array of a table in a text file, in which values may be missing.",
+    "genfromtxt",
+    "An Array of a table in a text file, in which values may be missing.",
     _FILE + '>>> np.genfromtxt("x.txt")\narray([1., 2.])',
-)  # fmt: skip
+    {
+        **_TABLE,
+        "skip_header": "number of lines to skip.",
+        "usecols": "columns to read. None reads all.",
+        "filling_values": "values in place of missing ones. None means NaN.",
+    },
+)
 load = _wrap_reader(
     "load",
-    "What is in a file of NumPy's format, as an Array.",
+    "The content of a file of NumPy's format, as an Array. A file of several arrays is NumPy's own object.",
     '>>> np.save("x.npy", np.arange(2))\n>>> np.load("x.npy")\narray([0, 1])',
+    {
+        "file": _PATH,
+        "mmap_mode": 'mode in which the file becomes the memory of the array, such as `"r"`. None reads it.',
+        "allow_pickle": "whether objects may be unpickled, which can run any code.",
+    },
 )
 loadtxt = _wrap_reader(
-    "loadtxt", "An Array of a table in a text file.", _FILE + '>>> np.loadtxt("x.txt")\narray([1., 2.])'
+    "loadtxt",
+    "An Array of a table in a text file.",
+    _FILE + '>>> np.loadtxt("x.txt")\narray([1., 2.])',
+    {**_TABLE, "skiprows": "number of lines to skip.", "usecols": "columns to read. None reads all."},
 )
 
 
 def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
     """Return a one-dimensional Array of the items of an iterator; tensors keep their graph.
+
+    Args:
+        iter: iterable of numbers, or of arrays of one shape.
+        dtype: dtype of the result.
+        count: number of items to read. -1 reads all.
+
+    Raises:
+        ValueError: if the iterable has fewer than `count` items.
 
     >>> import ndgrad.numpy as np
     >>> np.fromiter((i * i for i in range(4)), float)
@@ -309,6 +423,15 @@ def fromiter(iter: Iterable[ArrayLike], dtype: Dtype, count: int = -1) -> Array:
 
 def fromfunction(function: Callable[..., R], shape: Shape, *, dtype: Dtype = float, **kwargs: Any) -> R:
     """Call a function with the coordinates of a grid.
+
+    Args:
+        function: function of one array of coordinates for each axis.
+        shape: shape of the grid.
+        dtype: dtype of the coordinates.
+        **kwargs: keyword arguments passed on to `function`.
+
+    Returns:
+        The result of the one call of `function`, unchanged.
 
     >>> import ndgrad.numpy as np
     >>> np.fromfunction(lambda i, j: 10 * i + j, (2, 2))
@@ -324,6 +447,12 @@ def fromfunction(function: Callable[..., R], shape: Shape, *, dtype: Dtype = flo
 def zeros(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
     """An Array of zeros, into which differentiable values can be written.
 
+    Args:
+        shape: shape of the result, or a length.
+        dtype: dtype of the result.
+        order: memory order of the result: `"C"` or `"F"`.
+        device: device of the result.
+
     >>> import ndgrad.numpy as np
     >>> x = np.array(3.0).requires_grad_()
     >>> u = np.zeros(2)
@@ -338,6 +467,12 @@ def zeros(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Devic
 def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device = None) -> Array:
     """An Array of ones.
 
+    Args:
+        shape: shape of the result, or a length.
+        dtype: dtype of the result. None means float64.
+        order: memory order of the result: `"C"` or `"F"`.
+        device: device of the result.
+
     >>> import ndgrad.numpy as np
     >>> np.ones((2, 2))
     array([[1., 1.],
@@ -348,6 +483,12 @@ def ones(shape: Shape, dtype: Dtype = None, order: str = "C", *, device: Device 
 
 def empty(shape: Shape, dtype: Dtype = float, order: str = "C", *, device: Device = None) -> Array:
     """An Array with uninitialised memory.
+
+    Args:
+        shape: shape of the result, or a length.
+        dtype: dtype of the result.
+        order: memory order of the result: `"C"` or `"F"`.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.empty((2, 3)).shape
@@ -365,6 +506,13 @@ def _shape(shape: Any) -> Any:
 
 def full(shape: Shape, fill_value: ArrayLike, dtype: Dtype = None, order: str = "C", *, device: Device = None) -> Array:
     """An Array filled with one value, whose graph is kept.
+
+    Args:
+        shape: shape of the result, or a length.
+        fill_value: value of every element, or an array that broadcasts to the shape.
+        dtype: dtype of the result. None takes that of `fill_value`.
+        order: memory order of the result: `"C"` or `"F"`.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.full(3, 7.0)
@@ -389,6 +537,15 @@ def zeros_like(
 ) -> Array:  # fmt: skip
     """Zeros with the shape, the dtype and the memory order of an array.
 
+    Args:
+        a: array whose shape, dtype and memory order are taken.
+        dtype: dtype of the result. None takes that of `a`.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+        shape: shape of the result. None takes that of `a`.
+        device: device of the result.
+
     >>> import ndgrad.numpy as np
     >>> np.zeros_like(np.array([1, 2]))
     array([0, 0])
@@ -401,6 +558,15 @@ def ones_like(
     device: Device = None,
 ) -> Array:  # fmt: skip
     """Ones with the shape, the dtype and the memory order of an array.
+
+    Args:
+        a: array whose shape, dtype and memory order are taken.
+        dtype: dtype of the result. None takes that of `a`.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+        shape: shape of the result. None takes that of `a`.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.ones_like(np.array([1.5, 2.5]))
@@ -415,6 +581,15 @@ def empty_like(
 ) -> Array:  # fmt: skip
     """An Array like another one, with uninitialised memory.
 
+    Args:
+        prototype: array whose shape, dtype and memory order are taken.
+        dtype: dtype of the result. None takes that of `prototype`.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+        shape: shape of the result. None takes that of `prototype`.
+        device: device of the result.
+
     >>> import ndgrad.numpy as np
     >>> np.empty_like(np.ones((2, 3))).shape
     (2, 3)
@@ -428,6 +603,16 @@ def full_like(
 ) -> Array:  # fmt: skip
     """An Array like another one, filled with one value, whose graph is kept.
 
+    Args:
+        a: array whose shape, dtype and memory order are taken.
+        fill_value: value of every element, or an array that broadcasts to the shape.
+        dtype: dtype of the result. None takes that of `a`.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+        shape: shape of the result. None takes that of `a`.
+        device: device of the result.
+
     >>> import ndgrad.numpy as np
     >>> np.full_like(np.array([1, 2]), 5)
     array([5, 5])
@@ -440,7 +625,15 @@ def full_like(
 def eye(
     N: int, M: int | None = None, k: int = 0, dtype: Dtype = float, order: str = "C", *, device: Device = None
 ) -> Array:
-    """Ones on a diagonal and zeros elsewhere; `k` counts diagonals upwards from the main one.
+    """A matrix with ones on a diagonal and zeros elsewhere.
+
+    Args:
+        N: number of rows.
+        M: number of columns. None means as many as rows.
+        k: number of the diagonal with ones: 0 for the main one, positive above it, negative below it.
+        dtype: dtype of the result.
+        order: memory order of the result: `"C"` or `"F"`.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.eye(2, 3, k=1)
@@ -455,6 +648,10 @@ def eye(
 def identity(n: int, dtype: Dtype = None) -> Array:
     """The identity matrix.
 
+    Args:
+        n: number of rows and columns.
+        dtype: dtype of the result. None means float64.
+
     >>> import ndgrad.numpy as np
     >>> np.identity(2)
     array([[1., 0.],
@@ -465,6 +662,12 @@ def identity(n: int, dtype: Dtype = None) -> Array:
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Dtype = float) -> Array:
     """Ones on and below a diagonal, zeros above it.
+
+    Args:
+        N: number of rows.
+        M: number of columns. None means as many as rows.
+        k: number of the last diagonal with ones: 0 for the main one, positive above it, negative below it.
+        dtype: dtype of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.tri(2, 3)
@@ -479,6 +682,12 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Dtype = float) -> Array
 
 def arange(*args: ArrayLike, dtype: Dtype = None, device: Device = None, **named: ArrayLike) -> Array:
     """Evenly spaced numbers, excluding the stop; differentiable in the start and in the step.
+
+    Args:
+        *args: `stop`, or `start, stop`, or `start, stop, step`, as in NumPy.
+        dtype: dtype of the result. None takes the common one of the arguments.
+        device: device of the result.
+        **named: `start`, `stop` and `step` by name. The defaults of `start` and `step` are 0 and 1.
 
     >>> import ndgrad.numpy as np
     >>> np.arange(1, 7, 2)
@@ -521,7 +730,17 @@ def linspace(
     *,
     device: Device = None,
 ) -> Any:
-    """Evenly spaced numbers between two ends, differentiable in both; with `retstep` also their distance.
+    """Evenly spaced numbers between two ends, differentiable in both.
+
+    Args:
+        start: first value, or an array of first values.
+        stop: last value, or the end that is left out if `endpoint` is False.
+        num: number of values.
+        endpoint: whether `stop` is the last value.
+        retstep: whether the distance of neighbours is returned, too.
+        dtype: dtype of the result. None means floating point. Integers are rounded down.
+        axis: axis of the result along which the values lie, if the ends are arrays.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.linspace(0.0, 1.0, 5)
@@ -558,6 +777,15 @@ def logspace(
 ) -> Array:  # fmt: skip
     """Powers of a base with evenly spaced exponents; differentiable in the ends and in the base.
 
+    Args:
+        start: exponent of the first value.
+        stop: exponent of the last value, or the end that is left out if `endpoint` is False.
+        num: number of values.
+        endpoint: whether `base ** stop` is the last value.
+        base: base of the powers.
+        dtype: dtype of the result. None means floating point.
+        axis: axis of the result along which the values lie, if the ends are arrays.
+
     >>> import ndgrad.numpy as np
     >>> np.logspace(0, 2, 3)
     array([  1.,  10., 100.])
@@ -574,6 +802,17 @@ def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Dtype = None, axis: int = 0
 ) -> Array:
     """Numbers with a constant ratio between neighbours; differentiable in the ends.
+
+    Args:
+        start: first value, not 0.
+        stop: last value, not 0, or the end that is left out if `endpoint` is False.
+        num: number of values.
+        endpoint: whether `stop` is the last value.
+        dtype: dtype of the result. None means floating point.
+        axis: axis of the result along which the values lie, if the ends are arrays.
+
+    Raises:
+        ValueError: if an end is 0, or if real ends that are tensors have different signs.
 
     >>> import ndgrad.numpy as np
     >>> np.geomspace(1.0, 8.0, 4)
@@ -606,6 +845,9 @@ def geomspace(
 def bartlett(M: int) -> Array:
     """The Bartlett window: a triangle with zeros at its ends.
 
+    Args:
+        M: number of points. A number below 1 gives an empty window.
+
     >>> import ndgrad.numpy as np
     >>> np.bartlett(5)
     array([0. , 0.5, 1. , 0.5, 0. ])
@@ -615,6 +857,9 @@ def bartlett(M: int) -> Array:
 
 def blackman(M: int) -> Array:
     """The Blackman window.
+
+    Args:
+        M: number of points. A number below 1 gives an empty window.
 
     >>> import ndgrad.numpy as np
     >>> np.blackman(5).round(2) + 0.0
@@ -626,6 +871,9 @@ def blackman(M: int) -> Array:
 def hamming(M: int) -> Array:
     """The Hamming window.
 
+    Args:
+        M: number of points. A number below 1 gives an empty window.
+
     >>> import ndgrad.numpy as np
     >>> np.hamming(5).round(2)
     array([0.08, 0.54, 1.  , 0.54, 0.08])
@@ -636,6 +884,9 @@ def hamming(M: int) -> Array:
 def hanning(M: int) -> Array:
     """The Hann window.
 
+    Args:
+        M: number of points. A number below 1 gives an empty window.
+
     >>> import ndgrad.numpy as np
     >>> np.hanning(5)
     array([0. , 0.5, 1. , 0.5, 0. ])
@@ -645,6 +896,10 @@ def hanning(M: int) -> Array:
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window; differentiable in beta.
+
+    Args:
+        M: number of points. A number below 1 gives an empty window.
+        beta: shape of the window. Larger values make it narrower; 0 gives a rectangle.
 
     >>> import ndgrad.numpy as np
     >>> np.kaiser(3, 0.0)

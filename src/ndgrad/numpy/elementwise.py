@@ -49,6 +49,14 @@ def clip(
 ) -> Array:  # fmt: skip
     """The elements clamped to two bounds; an element on a bound keeps its gradient.
 
+    Args:
+        a: array to clamp.
+        a_min: lower bound, which broadcasts with the array. None means no bound.
+        a_max: upper bound, which broadcasts with the array. None means no bound.
+        out: array that receives the result.
+        min, max: the bounds under their newer names, which take precedence.
+        **options: options of ufuncs, such as `where`, `dtype` and `casting`.
+
     >>> import ndgrad.numpy as np
     >>> np.clip(np.array([-1.0, 0.5, 2.0]), 0.0, 1.0)
     array([0. , 0.5, 1. ])
@@ -71,6 +79,11 @@ def clip(
 def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Array:
     """The elements rounded to a number of decimals, halves to even; the slope is zero.
 
+    Args:
+        a: array to round.
+        decimals: number of decimals. A negative number rounds to tens, hundreds and so on.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.round(np.array([1.2, 2.5]))
     array([1., 2.])
@@ -86,6 +99,10 @@ around = round
 def fix(x: ArrayLike, out: Out = None) -> Array:
     """The elements rounded towards zero.
 
+    Args:
+        x: array to round.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.fix(np.array([-1.7, 1.7]))
     array([-1.,  1.])
@@ -95,6 +112,12 @@ def fix(x: ArrayLike, out: Out = None) -> Array:
 
 def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device = None) -> Array:
     """The elements in another dtype.
+
+    Args:
+        x: array to convert.
+        dtype: dtype of the result.
+        copy: whether the result is a copy even if the dtype is already right.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.astype(np.array([1.5, 2.5]), int)
@@ -109,6 +132,9 @@ def astype(x: ArrayLike, dtype: Dtype, /, *, copy: bool = True, device: Device =
 def real(val: ArrayLike) -> Array:
     """The real part, a view; for real numbers the array itself.
 
+    Args:
+        val: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.real(np.array([1.0 + 2.0j]))
     array([1.])
@@ -118,6 +144,9 @@ def real(val: ArrayLike) -> Array:
 
 def imag(val: ArrayLike) -> Array:
     """The imaginary part, a view; zeros for real numbers.
+
+    Args:
+        val: array of real or complex numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.imag(np.array([1.0 + 2.0j]))
@@ -129,6 +158,10 @@ def imag(val: ArrayLike) -> Array:
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The argument of complex numbers, in radians or degrees; for real ones 0 or pi.
 
+    Args:
+        z: array of real or complex numbers.
+        deg: whether the result is in degrees.
+
     >>> import ndgrad.numpy as np
     >>> np.angle(np.array([1.0, 1.0j]), deg=True)
     array([ 0., 90.])
@@ -139,7 +172,11 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
-    """The real part if all imaginary parts are within `tol` units of precision of zero, else the array.
+    """The real part if all imaginary parts are close to zero, else the array.
+
+    Args:
+        a: array of real or complex numbers.
+        tol: largest imaginary part, in units of the machine precision if it exceeds 1, else as a number.
 
     >>> import ndgrad.numpy as np
     >>> np.real_if_close(np.array([1.0 + 1e-17j]))
@@ -155,6 +192,9 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Array:
 def iscomplex(x: ArrayLike) -> Array:
     """A mask of elements whose imaginary part is not zero.
 
+    Args:
+        x: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.iscomplex(np.array([1.0 + 0.0j, 2.0j]))
     array([False,  True])
@@ -164,6 +204,9 @@ def iscomplex(x: ArrayLike) -> Array:
 
 def isreal(x: ArrayLike) -> Array:
     """A mask of elements whose imaginary part is zero.
+
+    Args:
+        x: array of real or complex numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.isreal(np.array([1.0 + 0.0j, 2.0j]))
@@ -180,7 +223,14 @@ def isreal(x: ArrayLike) -> Array:
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Array:
-    """Replace NaN and infinities by numbers, which get no gradient; with copy=False in place.
+    """Replace NaN and infinities by numbers, which get no gradient.
+
+    Args:
+        x: array to repair.
+        copy: whether the result is a new array. False writes into `x` if it is a tensor.
+        nan: number in place of NaN.
+        posinf: number in place of positive infinity. None means the largest number of the dtype.
+        neginf: number in place of negative infinity. None means the smallest number of the dtype.
 
     >>> import ndgrad.numpy as np
     >>> np.nan_to_num(np.array([1.0, np.nan]))
@@ -196,6 +246,10 @@ def nan_to_num(
 def isposinf(x: ArrayLike, out: Out = None) -> Array:
     """A mask of positive infinities.
 
+    Args:
+        x: array of real numbers.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.isposinf(np.array([1.0, np.inf]))
     array([False,  True])
@@ -205,6 +259,10 @@ def isposinf(x: ArrayLike, out: Out = None) -> Array:
 
 def isneginf(x: ArrayLike, out: Out = None) -> Array:
     """A mask of negative infinities.
+
+    Args:
+        x: array of real numbers.
+        out: array that receives the result.
 
     >>> import ndgrad.numpy as np
     >>> np.isneginf(np.array([1.0, -np.inf]))
@@ -217,6 +275,13 @@ def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1.0e-5, atol: ArrayLike = 1.0e-8, equal_nan: bool = False
 ) -> Array:
     """A mask of elements that are equal within `atol + rtol * abs(b)`.
+
+    Args:
+        a: first array.
+        b: second array, to which the relative tolerance refers.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether NaN equals NaN.
 
     >>> import ndgrad.numpy as np
     >>> np.isclose(np.array([1.0, 2.0]), [1.0 + 1e-9, 2.1])
@@ -231,7 +296,10 @@ def isclose(
 
 
 def sinc(x: ArrayLike) -> Array:
-    """sin(pi x) / (pi x), with value 1 and slope 0 at 0.
+    """The function sin(pi x) / (pi x), with value 1 and slope 0 at 0.
+
+    Args:
+        x: array of numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.sinc(np.array([0.0, 0.5]))
@@ -242,6 +310,12 @@ def sinc(x: ArrayLike) -> Array:
 
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind and order 0.
+
+    Args:
+        x: array of real numbers.
+
+    Raises:
+        TypeError: if the numbers are complex.
 
     >>> import ndgrad.numpy as np
     >>> np.i0(np.array([0.0, 1.0]))
@@ -261,6 +335,17 @@ def interp(
     period: float | None = None,
 ) -> Array:  # fmt: skip
     """Piecewise linear interpolation; differentiable in the points, in the knots and in their values.
+
+    Args:
+        x: coordinates at which to interpolate.
+        xp: line of coordinates of the knots, in increasing order unless `period` is given.
+        fp: line of values at the knots.
+        left: value below the first knot. None means the first value.
+        right: value above the last knot. None means the last value.
+        period: period of the coordinates. With one, `left` and `right` have no effect. None means no period.
+
+    Raises:
+        ValueError: if `xp` and `fp` are not two lines of one length, or are empty, or `period` is 0.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array(1.5).requires_grad_()
@@ -305,6 +390,12 @@ def interp(
 
 def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi) -> Array:
     """Remove jumps of more than half a period. The added whole periods are constant, so gradients pass unchanged.
+
+    Args:
+        p: array of phases.
+        discont: smallest jump that is removed. None means half a period.
+        axis: axis along which jumps are removed.
+        period: length of a period.
 
     >>> import ndgrad.numpy as np
     >>> np.unwrap(np.array([0.0, 3.0, 6.5]), period=4.0)

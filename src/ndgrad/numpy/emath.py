@@ -41,6 +41,9 @@ def _exceeds_one(values: NDArray[Any]) -> NDArray[Any]:
 def sqrt(x: ArrayLike) -> Array:
     """The square root; complex if an element is negative.
 
+    Args:
+        x: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.emath.sqrt(np.array([-4.0, 4.0]))
     array([0.+2.j, 2.+0.j])
@@ -50,6 +53,9 @@ def sqrt(x: ArrayLike) -> Array:
 
 def log(x: ArrayLike) -> Array:
     """The natural logarithm; complex if an element is negative.
+
+    Args:
+        x: array of real or complex numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.log(-1.0).imag
@@ -61,6 +67,9 @@ def log(x: ArrayLike) -> Array:
 def log10(x: ArrayLike) -> Array:
     """The logarithm to base 10; complex if an element is negative.
 
+    Args:
+        x: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.emath.log10(np.array([10.0, 100.0]))
     array([1., 2.])
@@ -70,6 +79,9 @@ def log10(x: ArrayLike) -> Array:
 
 def log2(x: ArrayLike) -> Array:
     """The logarithm to base 2; complex if an element is negative.
+
+    Args:
+        x: array of real or complex numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.log2(np.array([2.0, 8.0]))
@@ -81,6 +93,10 @@ def log2(x: ArrayLike) -> Array:
 def logn(n: ArrayLike, x: ArrayLike) -> Array:
     """The logarithm to base n; complex if an element is negative.
 
+    Args:
+        n: base of the logarithm.
+        x: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.emath.logn(3.0, 9.0)
     array(2.)
@@ -90,6 +106,10 @@ def logn(n: ArrayLike, x: ArrayLike) -> Array:
 
 def power(x: ArrayLike, p: ArrayLike) -> Array:
     """Powers; complex if a base is negative, floating point if an exponent is.
+
+    Args:
+        x: bases.
+        p: exponents. Negative ones of an integer base give fractions, not an error.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.power(2, -1)
@@ -109,6 +129,9 @@ def power(x: ArrayLike, p: ArrayLike) -> Array:
 def arccos(x: ArrayLike) -> Array:
     """The inverse cosine; complex if an element lies outside [-1, 1].
 
+    Args:
+        x: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.emath.arccos(np.array([1.0, 0.0]))
     array([0.        , 1.57079633])
@@ -119,6 +142,9 @@ def arccos(x: ArrayLike) -> Array:
 def arcsin(x: ArrayLike) -> Array:
     """The inverse sine; complex if an element lies outside [-1, 1].
 
+    Args:
+        x: array of real or complex numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.emath.arcsin(np.array([1.0, 0.0]))
     array([1.57079633, 0.        ])
@@ -128,6 +154,9 @@ def arcsin(x: ArrayLike) -> Array:
 
 def arctanh(x: ArrayLike) -> Array:
     """The inverse hyperbolic tangent; complex if an element lies outside [-1, 1].
+
+    Args:
+        x: array of real or complex numbers.
 
     >>> import ndgrad.numpy as np
     >>> np.emath.arctanh(np.array([0.0]))

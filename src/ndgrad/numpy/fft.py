@@ -11,6 +11,7 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.foundations import docstrings
 from ndgrad._src.tensor.arguments import torch_names
 from ndgrad._src.tensor.functions import fft as _fft
 from ndgrad.numpy.coercion import arrange_like, as_array, constant, deliver, on_device, one_axis, with_dtype
@@ -65,10 +66,33 @@ class _Box(Protocol):
     ) -> Array: ...
 
 
+_NORM = (
+    '`"backward"` scales the inverse transform by 1/n, `"forward"` the forward one, `"ortho"` both by the root of it. '
+    'None means `"backward"`.'
+)
+_OUT = "array that receives the result."
+
+
 def _describe(function: Callable[..., Any], name: str, sentence: str, example: str) -> Any:
     """Return a transform with its name, its docstring and torch's keywords."""
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
+    kind = "real" if name.startswith(("r", "ih")) else "real or complex"
+    halves = name.startswith(("ir", "h"))  # these transforms double the length of a half spectrum
+    length = "2 (m - 1) for an axis of size m" if halves else "the size of the axis"
+    ends = "twice the size of the last axis, less 2" if halves else "its size"
+    axes = (
+        {
+            "n": f"number of points, to which the axis is cut or padded with zeros. None means {length}.",
+            "axis": "axis along which to transform.",
+        }
+        if function.__code__.co_varnames[1] == "n"
+        else {
+            "s": f"number of points along each axis, to which it is cut or padded with zeros. None means {ends}.",
+            "axes": "axes along which to transform. None means all, or the last `len(s)` ones.",
+        }
+    )
+    parameters = {"a": f"array of {kind} numbers.", **axes, "norm": _NORM, "out": _OUT}
+    function.__doc__ = docstrings.compose(sentence, parameters, f">>> import ndgrad.numpy as np\n{example}")
     return torch_names(function)
 
 
@@ -164,6 +188,10 @@ irfftn = _box("irfftn", "The inverse of `rfftn`: real numbers.", ">>> np.fft.irf
 def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """The spectrum with frequency zero moved to the middle.
 
+    Args:
+        x: array.
+        axes: axis or axes to shift. None means all.
+
     >>> import ndgrad.numpy as np
     >>> np.fft.fftshift(np.array([0, 1, 2, -2, -1]))
     array([-2, -1,  0,  1,  2])
@@ -175,6 +203,10 @@ def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
 def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """The inverse of `fftshift`: frequency zero moved to the front.
 
+    Args:
+        x: array.
+        axes: axis or axes to shift. None means all.
+
     >>> import ndgrad.numpy as np
     >>> np.fft.ifftshift(np.array([-2, -1, 0, 1, 2]))
     array([ 0,  1,  2, -2, -1])
@@ -185,6 +217,11 @@ def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
 def fftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
     """The frequencies of fft's bins; differentiable in the spacing.
 
+    Args:
+        n: number of points.
+        d: distance of neighbouring points.
+        device: device of the result.
+
     >>> import ndgrad.numpy as np
     >>> np.fft.fftfreq(4)
     array([ 0.  ,  0.25, -0.5 , -0.25])
@@ -194,6 +231,11 @@ def fftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, device: Device = None) -> Array:
     """The frequencies of rfft's bins; differentiable in the spacing.
+
+    Args:
+        n: number of points.
+        d: distance of neighbouring points.
+        device: device of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.fft.rfftfreq(4)

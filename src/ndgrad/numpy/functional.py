@@ -28,6 +28,13 @@ __all__ = ["apply_along_axis", "apply_over_axes", "vectorize"]
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     """Apply a function to every line along an axis; its results replace the lines.
 
+    Args:
+        func1d: function of a line, which returns an array of the same shape for every line.
+        axis: axis along which the lines lie.
+        arr: array of at least one dimension.
+        *args: further arguments passed on to `func1d`.
+        **kwargs: keyword arguments passed on to `func1d`.
+
     >>> import ndgrad.numpy as np
     >>> np.apply_along_axis(lambda v: v.sum(), 1, np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([3., 7.])
@@ -52,6 +59,11 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
     """Apply a reduction along one axis after the other, keeping dimensions.
 
+    Args:
+        func: function of an array and an axis.
+        a: array to reduce.
+        axes: axis, or axes in the order in which they are reduced.
+
     >>> import ndgrad.numpy as np
     >>> np.apply_over_axes(np.sum, np.ones((2, 3)), (0, 1))
     array([[6.]])
@@ -70,6 +82,17 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence
 
 class vectorize:
     """Turn a Python function of numbers into a differentiable function of arrays, by a Python loop over the elements.
+
+    Args:
+        pyfunc: function of numbers. Without one, the object is a decorator with these options.
+        otypes: dtypes of the results. None takes those of the results of `pyfunc`; for arrays without elements they are
+            required.
+        doc: docstring of the new function. None takes that of `pyfunc`.
+        excluded: positions and names of arguments that are passed on whole.
+        cache: accepted as in NumPy. It has no effect, because the dtypes are read from the results and `pyfunc` runs
+            once for each element.
+        signature: sizes of the parts of the arguments that one call takes, such as `"(n),(n)->()"`. None means single
+            elements.
 
     >>> import ndgrad.numpy as np
     >>> positive_part = np.vectorize(lambda x: x if x > 0 else 0.0 * x)

@@ -25,6 +25,15 @@ __all__ = [
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate arrays of the grid that lines span.
 
+    Args:
+        *xi: coordinates along each axis.
+        copy: whether the results are copies. Views of broadcast memory save space.
+        sparse: whether the results have size 1 along all axes but their own.
+        indexing: `"xy"` puts the first coordinate on the second axis, `"ij"` on the first.
+
+    Returns:
+        One Array for each argument.
+
     >>> import ndgrad.numpy as np
     >>> np.meshgrid(np.array([1, 2]), np.array([3, 4]))
     (array([[1, 2],
@@ -51,6 +60,11 @@ def indices(dimensions: Sequence[int], dtype: Dtype = int, *, sparse: Literal[Tr
 def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: bool = False) -> Any:
     """The coordinates of the elements of a grid: one array with a first axis for the dimensions, a tuple if `sparse`.
 
+    Args:
+        dimensions: shape of the grid.
+        dtype: dtype of the result.
+        sparse: whether the result is a tuple of arrays with size 1 along all axes but their own.
+
     >>> import ndgrad.numpy as np
     >>> np.indices((2, 2))[1]
     array([[0, 1],
@@ -63,6 +77,10 @@ def indices(dimensions: Sequence[int], dtype: Dtype = int, sparse: bool = False)
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the main diagonal of an n x n x ... array.
 
+    Args:
+        n: number of rows and columns.
+        ndim: number of axes.
+
     >>> import ndgrad.numpy as np
     >>> np.diag_indices(2)
     (array([0, 1]), array([0, 1]))
@@ -72,6 +90,11 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The indices of the lower triangle of an n x m matrix.
+
+    Args:
+        n: number of rows.
+        k: last diagonal of the triangle: 0 for the main one, positive above it, negative below it.
+        m: number of columns. None means n.
 
     >>> import ndgrad.numpy as np
     >>> np.tril_indices(2)
@@ -83,6 +106,11 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The indices of the upper triangle of an n x m matrix.
 
+    Args:
+        n: number of rows.
+        k: first diagonal of the triangle: 0 for the main one, positive above it, negative below it.
+        m: number of columns. None means n.
+
     >>> import ndgrad.numpy as np
     >>> np.triu_indices(2)
     (array([0, 0, 1]), array([0, 1, 1]))
@@ -92,6 +120,11 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: int = 0) -> tuple[Array, Array]:
     """The indices that a function such as `triu` keeps of an n x n matrix.
+
+    Args:
+        n: number of rows and columns.
+        mask_func: function of a matrix and `k`, which sets elements to zero.
+        k: second argument of `mask_func`, for `triu` and `tril` the number of the diagonal.
 
     >>> import ndgrad.numpy as np
     >>> np.mask_indices(2, np.triu, 1)

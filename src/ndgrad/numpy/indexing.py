@@ -65,6 +65,13 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 def where(condition: ArrayLike, /, *values: ArrayLike) -> Any:
     """`x` if the condition is true, else `y`, elementwise; with the condition alone, the indices of true elements.
 
+    Args:
+        condition: mask. Numbers other than 0 count as true.
+        *values: nothing, or the two arrays `x` and `y`, which broadcast with the condition.
+
+    Returns:
+        An Array, or without `values` a tuple of indices as from `nonzero`.
+
     >>> import ndgrad.numpy as np
     >>> np.where(np.array([True, False]), 1.0, np.array([3.0, 4.0]))
     array([1., 4.])
@@ -80,6 +87,11 @@ def where(condition: ArrayLike, /, *values: ArrayLike) -> Any:
 
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
     """The first of several choices whose condition is true, else the default.
+
+    Args:
+        condlist: masks of dtype bool.
+        choicelist: an array for each mask.
+        default: value of elements for which all masks are false.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 2.0, 3.0])
@@ -102,11 +114,24 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
 def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: str = "raise") -> Array:
     """Elements of the choices, selected by the numbers in `a`.
 
+    Args:
+        a: integers, each the number of a choice.
+        choices: arrays, which broadcast with `a` and with each other.
+        out: array that receives the result.
+        mode: treatment of numbers outside the choices: `"raise"`, `"wrap"` (modulo their count) or `"clip"` (the
+            nearest one). Negative numbers do not count from the end.
+
     >>> import ndgrad.numpy as np
     >>> np.choose([0, 1], [np.array([1, 2]), np.array([30, 40])])
     array([ 1, 40])
     """
     stacked = operands(*choices)
+    seen = values_to_check(a) if isinstance(a, Variable) else np.asarray(a)
+    if mode == "raise" and seen is not None and ((seen < 0) | (seen >= len(stacked))).any():
+        raise ValueError(
+            f"choose(): invalid entry in choice array: a number is outside 0 to {len(stacked) - 1}. Choose mode='wrap' "
+            "or 'clip', or correct the numbers. [nd-index]"
+        )
     number: Any = (
         _fit_open_indices(a, len(stacked), mode) if is_open(a) else _fit_indices(values_of(a), len(stacked), mode)
     )
@@ -121,6 +146,13 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike], out: Out = None, mode: st
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """Apply each function to the elements for which its condition is true; a last function without condition takes the
     rest.
+
+    Args:
+        x: array of arguments.
+        condlist: mask, or a list of masks. If several are true, the last one decides.
+        funclist: a function of the chosen elements, or a number, for each mask. One more is used for the rest.
+        *args: further arguments passed on to the functions.
+        **kw: keyword arguments passed on to the functions.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([-2.0, 2.0])
@@ -191,6 +223,14 @@ def _fit_open_indices(indices: Any, length: int, mode: str) -> Array:
 def take(a: ArrayLike, indices: ArrayLike, axis: Axis = None, out: Out = None, mode: str = "raise") -> Array:
     """The elements at indices along an axis, or of the flattened array; always a copy.
 
+    Args:
+        a: array to read.
+        indices: integers. Their shape replaces the axis.
+        axis: axis along which to take. None takes from the flattened array.
+        out: array that receives the result.
+        mode: treatment of indices outside the axis: `"raise"`, `"wrap"` (modulo its size) or `"clip"` (the nearest
+            one).
+
     >>> import ndgrad.numpy as np
     >>> np.take(np.array([10, 20, 30]), [2, 0])
     array([30, 10])
@@ -207,6 +247,11 @@ def take(a: ArrayLike, indices: ArrayLike, axis: Axis = None, out: Out = None, m
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
     """The elements at indices along one axis, one set of indices for each line.
+
+    Args:
+        arr: array to read.
+        indices: integers with as many axes as `arr`. The other axes broadcast.
+        axis: axis along which to take. None takes from the flattened array.
 
     >>> import ndgrad.numpy as np
     >>> np.take_along_axis(np.array([[3, 1], [2, 4]]), np.array([[1], [0]]), axis=1)
@@ -236,6 +281,12 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Out = None) -> Array:
     """The slices along an axis where a condition is true.
 
+    Args:
+        condition: line of truth values, which may be shorter than the axis.
+        a: array to read.
+        axis: axis along which to choose. None chooses from the flattened array.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.compress([True, False, True], np.array([1, 2, 3]))
     array([1, 3])
@@ -248,6 +299,10 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     """The elements of the flattened array where a condition is true.
+
+    Args:
+        condition: mask of the shape of `arr`.
+        arr: array to read.
 
     >>> import ndgrad.numpy as np
     >>> np.extract([[True, False]], np.array([[1, 2]]))
@@ -281,6 +336,15 @@ def _writes_plain_memory(name: str, target: Any, function: Callable[..., Any], *
 def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     """Write values into an array, at the true elements of a mask.
 
+    Args:
+        dst: array to write into.
+        src: values, which broadcast to the shape of `dst`.
+        casting: rule that limits conversions of the dtype: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
+        where: mask of the elements that are written.
+
+    Raises:
+        RuntimeError: if `dst` is a plain ndarray and `src` has a derivative, which it cannot keep.
+
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(2)
     >>> np.copyto(x, 1.0, where=[True, False])
@@ -307,6 +371,16 @@ def copyto(dst: Array | NDArray[Any], src: ArrayLike, casting: str = "same_kind"
 
 def put(a: Array | NDArray[Any], ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     """Write values at indices of the flattened array; too few values are repeated.
+
+    Args:
+        a: array to write into.
+        ind: indices of the flattened array.
+        v: values. Too few are repeated.
+        mode: treatment of indices outside the array: `"raise"`, `"wrap"` (modulo its size) or `"clip"` (the nearest
+            one).
+
+    Raises:
+        RuntimeError: if `a` is a plain ndarray and `v` has a derivative, which it cannot keep.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(3)
@@ -368,6 +442,14 @@ def put_in_turn(a: Array, places: Any, value: ArrayLike) -> None:
 def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
     """Write values, in order, at the true elements of a mask.
 
+    Args:
+        arr: array to write into.
+        mask: mask of the shape of `arr`.
+        vals: values. Too few are repeated.
+
+    Raises:
+        RuntimeError: if `arr` is a plain ndarray and `vals` has a derivative, which it cannot keep.
+
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(3)
     >>> np.place(x, [True, False, True], [1.0, 2.0])
@@ -395,6 +477,14 @@ def place(arr: Array | NDArray[Any], mask: ArrayLike, vals: ArrayLike) -> None:
 
 def putmask(a: Array | NDArray[Any], mask: ArrayLike, values: ArrayLike) -> None:
     """Write values at the true elements of a mask; each gets the value at the same index of `values`, repeated.
+
+    Args:
+        a: array to write into.
+        mask: mask of the shape of `a`.
+        values: values. Too few are repeated.
+
+    Raises:
+        RuntimeError: if `a` is a plain ndarray and `values` has a derivative, which it cannot keep.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros(3)
@@ -425,6 +515,15 @@ def _put_chosen(a: Array, chosen: Array, values: Array) -> None:
 
 def put_along_axis(arr: Array | NDArray[Any], indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
     """Write values at indices along one axis, one set of indices for each line.
+
+    Args:
+        arr: array to write into.
+        indices: integers with as many axes as `arr`.
+        values: values, which broadcast to the shape of `indices`.
+        axis: axis along which to write. None writes into the flattened array.
+
+    Raises:
+        RuntimeError: if `arr` is a plain ndarray and `values` has a derivative, which it cannot keep.
 
     >>> import ndgrad.numpy as np
     >>> x = np.zeros((2, 2))
@@ -462,6 +561,14 @@ def _open_grid(shape: tuple[int, ...], places: NDArray[Any], axis: int) -> tuple
 def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -> None:
     """Write a value, or repeated values, to the main diagonal.
 
+    Args:
+        a: array of at least two axes to write into. More than two must have one size.
+        val: value, or values in order. Too few are repeated.
+        wrap: whether the diagonal of a tall matrix starts again below the square part.
+
+    Raises:
+        RuntimeError: if `a` is a plain ndarray and `val` has a derivative, which it cannot keep.
+
     >>> import ndgrad.numpy as np
     >>> x = np.zeros((2, 2))
     >>> np.fill_diagonal(x, 1.0)
@@ -493,6 +600,12 @@ def fill_diagonal(a: Array | NDArray[Any], val: ArrayLike, wrap: bool = False) -
 def nonzero(a: ArrayLike) -> tuple[Array, ...]:
     """The indices of nonzero elements, one array for each dimension.
 
+    Args:
+        a: array of at least one dimension.
+
+    Raises:
+        ValueError: if the array has no dimension.
+
     >>> import ndgrad.numpy as np
     >>> np.nonzero(np.array([0.0, 1.0, 2.0]))
     (array([1, 2]),)
@@ -509,6 +622,9 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
 def argwhere(a: ArrayLike) -> Array:
     """The indices of nonzero elements, one row for each.
 
+    Args:
+        a: array to search.
+
     >>> import ndgrad.numpy as np
     >>> np.argwhere(np.array([[0, 1], [2, 0]]))
     array([[0, 1],
@@ -521,6 +637,9 @@ def argwhere(a: ArrayLike) -> Array:
 def flatnonzero(a: ArrayLike) -> Array:
     """The indices of nonzero elements in the flattened array.
 
+    Args:
+        a: array to search.
+
     >>> import ndgrad.numpy as np
     >>> np.flatnonzero(np.array([[0, 1], [2, 0]]))
     array([1, 2])
@@ -530,6 +649,9 @@ def flatnonzero(a: ArrayLike) -> Array:
 
 def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index arrays, shaped to index the rectangle of all combinations.
+
+    Args:
+        *args: a line of integers, or a mask, for each axis.
 
     >>> import ndgrad.numpy as np
     >>> np.arange(9).reshape(3, 3)[np.ix_([0, 2], [0, 1])]
@@ -546,6 +668,14 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
 
 def unravel_index(indices: ArrayLike, shape: Shape, order: str = "C") -> tuple[Array, ...]:
     """Convert indices of the flattened array to indices along each dimension.
+
+    Args:
+        indices: integers.
+        shape: shape of the array.
+        order: order of the flattened array: `"C"` or `"F"`.
+
+    Returns:
+        A tuple with one Array for each axis.
 
     >>> import ndgrad.numpy as np
     >>> np.unravel_index([1, 5], (2, 3))
@@ -577,6 +707,13 @@ def ravel_multi_index(
     multi_index: Sequence[ArrayLike], dims: Sequence[int], mode: str | tuple[str, ...] = "raise", order: str = "C"
 ) -> Array:
     """Convert indices along each dimension to indices of the flattened array.
+
+    Args:
+        multi_index: an array of integers for each axis.
+        dims: shape of the array.
+        mode: treatment of indices outside an axis, or one word for each axis: `"raise"`, `"wrap"` (modulo its size) or
+            `"clip"` (the nearest one).
+        order: order of the flattened array: `"C"` or `"F"`.
 
     >>> import ndgrad.numpy as np
     >>> np.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
@@ -610,6 +747,9 @@ def _open_ravelled(
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array.
 
+    Args:
+        arr: array of at least two axes of one size.
+
     >>> import ndgrad.numpy as np
     >>> np.diag_indices_from(np.zeros((2, 2)))
     (array([0, 1]), array([0, 1]))
@@ -620,6 +760,10 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """The indices of the lower triangle of a matrix.
 
+    Args:
+        arr: matrix, of which only the shape matters.
+        k: last diagonal of the triangle: 0 for the main one, positive above it, negative below it.
+
     >>> import ndgrad.numpy as np
     >>> np.tril_indices_from(np.zeros((2, 2)))
     (array([0, 1, 1]), array([0, 0, 1]))
@@ -629,6 +773,10 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
     """The indices of the upper triangle of a matrix.
+
+    Args:
+        arr: matrix, of which only the shape matters.
+        k: first diagonal of the triangle: 0 for the main one, positive above it, negative below it.
 
     >>> import ndgrad.numpy as np
     >>> np.triu_indices_from(np.zeros((2, 2)))

@@ -14,6 +14,7 @@ import numpy as np
 
 from ndgrad._src.arrays.precision import result_dtype
 from ndgrad._src.core.variable import Variable, np_dtype
+from ndgrad._src.foundations import docstrings
 from ndgrad._src.ops import comparison, reduce
 from ndgrad._src.tensor.storage import is_open
 from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain, values_of
@@ -30,6 +31,45 @@ __all__ = [
 
 
 R = TypeVar("R")
+
+
+#: Descriptions of the parameters of NumPy's functions, some of which only some versions take.
+_PARAMETERS = {
+    "a": "array of numbers.",
+    "a1": "first array.",
+    "a2": "second array.",
+    "allow_pickle": "whether arrays of objects may be pickled.",
+    "args": "arrays, which get the names `arr_0`, `arr_1` and so on.",
+    "arr": "array of numbers.",
+    "atol": "absolute tolerance.",
+    "b": "second array, to which the relative tolerance refers.",
+    "comments": "text in front of the header and of the footer.",
+    "delimiter": "text between columns.",
+    "edgeitems": "number of elements shown at each end of an axis that is cut short.",
+    "encoding": "encoding of the file.",
+    "equal_nan": "whether NaN equals NaN.",
+    "file": "path or open file. NumPy appends the suffix to a path without one.",
+    "fix_imports": "accepted by versions of NumPy that name modules of Python 2 in pickles.",
+    "floatmode": 'use of `precision`: `"fixed"`, `"unique"`, `"maxprec"` or `"maxprec_equal"`.',
+    "fmt": "format of a number, or of each column, as for the operator `%`.",
+    "fname": "path or open file. The suffix `.gz` compresses the file.",
+    "footer": "text behind the numbers.",
+    "formatter": "dict from kinds of dtypes to functions that format one element.",
+    "header": "text in front of the numbers.",
+    "kwds": "arrays, which get the names of the keywords.",
+    "legacy": "version of NumPy whose format is printed.",
+    "max_line_width": "number of characters at which lines are broken. None means NumPy's print option.",
+    "newline": "text between lines.",
+    "precision": "number of decimals. None means NumPy's print option.",
+    "prefix": "text in front of the result, whose length counts for the first line.",
+    "rtol": "relative tolerance.",
+    "separator": "text between elements.",
+    "sign": 'sign of positive numbers: `"-"` for none, `"+"`, or `" "`.',
+    "suffix": "text behind the result, whose length counts for the last line.",
+    "suppress_small": "whether numbers close to zero are printed as zero. None means NumPy's print option.",
+    "threshold": "number of elements above which the middle of each axis is left out.",
+    "X": "line or matrix.",
+}
 
 
 def _wrap_inspection(
@@ -50,7 +90,8 @@ def _wrap_inspection(
     function.__name__ = function.__qualname__ = name
     # Functions accept attributes.
     function.__signature__ = signature(theirs).replace(return_annotation=result)  # type: ignore[attr-defined]
-    function.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
+    described = {p: _PARAMETERS.get(p, "as in NumPy's function.") for p in signature(theirs).parameters}
+    function.__doc__ = docstrings.compose(sentence, described, f">>> import ndgrad.numpy as np\n{example}")
     return function
 
 
@@ -82,21 +123,21 @@ def _equivalent(a1: Any, a2: Any) -> bool:
 allclose = _wrap_inspection(
     "allclose",
     bool,
-    "Whether two arrays are equal within a tolerance.",
+    "True if two arrays are equal within `atol + rtol * abs(b)`.",
     ">>> np.allclose(np.array([1.0]), [1.0 + 1e-9])\nTrue",
     _all_close,
 )
 array_equal = _wrap_inspection(
     "array_equal",
     bool,
-    "Whether two arrays have one shape and equal elements.",
+    "True if two arrays have one shape and equal elements.",
     ">>> np.array_equal(np.array([1, 2]), [1, 2])\nTrue",
     _equal,
 )
 array_equiv = _wrap_inspection(
     "array_equiv",
     bool,
-    "Whether two arrays are equal after broadcasting.",
+    "True if two arrays are equal after broadcasting.",
     ">>> np.array_equiv(np.array([1, 1]), 1)\nTrue",
     _equivalent,
 )
@@ -107,13 +148,18 @@ array2string = _wrap_inspection(
     ">>> np.array2string(np.array([1.0, 2.0]), precision=1)\n'[1. 2.]'",
 )
 array_repr = _wrap_inspection(
-    "array_repr", str, "What `repr` prints.", ">>> np.array_repr(np.array([1, 2]))\n'array([1, 2])'"
+    "array_repr",
+    str,
+    "The text of `repr`, with NumPy's options.",
+    ">>> np.array_repr(np.array([1, 2]))\n'array([1, 2])'",
 )
-array_str = _wrap_inspection("array_str", str, "What `print` prints.", ">>> np.array_str(np.array([1, 2]))\n'[1 2]'")
+array_str = _wrap_inspection(
+    "array_str", str, "The text of `print`, with NumPy's options.", ">>> np.array_str(np.array([1, 2]))\n'[1 2]'"
+)
 isfortran = _wrap_inspection(
     "isfortran",
     bool,
-    "Whether an array lies in memory in Fortran order and not in C order.",
+    "True if an array lies in memory in Fortran order and not in C order.",
     ">>> np.isfortran(np.ones((2, 3)).T)\nTrue",
 )
 save = _wrap_inspection(
@@ -138,6 +184,10 @@ savez_compressed = _wrap_inspection(
 def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = 0) -> bool:
     """True if the memory of two arrays may overlap; by default only its bounds are compared.
 
+    Args:
+        a, b: arrays to compare.
+        max_work: effort of the exact answer, as in NumPy. 0 compares only the bounds of the memory.
+
     >>> import ndgrad.numpy as np
     >>> x = np.arange(4)
     >>> np.may_share_memory(x[::2], x[1::2])
@@ -148,6 +198,10 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = 0) -> bool:
 
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
     """True if two arrays have an element in common.
+
+    Args:
+        a, b: arrays to compare.
+        max_work: number of steps after which NumPy gives up with an error. -1 means no limit.
 
     >>> import ndgrad.numpy as np
     >>> x = np.arange(4)
@@ -160,6 +214,11 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
 def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:
     """Pack booleans into the bits of bytes.
 
+    Args:
+        a: array of integers or bool. Numbers other than 0 count as 1.
+        axis: axis along which eight elements become one byte. None packs the flattened array.
+        bitorder: `"big"` if the first element is the highest bit, `"little"` if it is the lowest.
+
     >>> import ndgrad.numpy as np
     >>> np.packbits(np.array([True, False, True]))
     array([160], dtype=uint8)
@@ -171,6 +230,12 @@ def unpackbits(
     a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: Literal["big", "little"] = "big"
 ) -> Array:
     """The bits of bytes.
+
+    Args:
+        a: array of dtype uint8.
+        axis: axis along which a byte becomes eight elements. None unpacks the flattened array.
+        count: number of elements of the result along the axis, as in NumPy. None means all.
+        bitorder: `"big"` if the highest bit comes first, `"little"` if the lowest one does.
 
     >>> import ndgrad.numpy as np
     >>> np.unpackbits(np.array([160], np.uint8))
@@ -185,6 +250,9 @@ def unpackbits(
 def shape(a: ArrayLike) -> tuple[int, ...]:
     """The number of elements along each axis.
 
+    Args:
+        a: array, or nested sequences of numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.shape(np.zeros((2, 3)))
     (2, 3)
@@ -195,6 +263,9 @@ def shape(a: ArrayLike) -> tuple[int, ...]:
 def ndim(a: ArrayLike) -> int:
     """The number of axes.
 
+    Args:
+        a: array, or nested sequences of numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.ndim(np.zeros((2, 3)))
     2
@@ -204,6 +275,10 @@ def ndim(a: ArrayLike) -> int:
 
 def size(a: ArrayLike, axis: int | tuple[int, ...] | None = None) -> int:
     """The number of elements, in total or along axes.
+
+    Args:
+        a: array, or nested sequences of numbers.
+        axis: axis or axes whose elements are counted. None means all.
 
     >>> import ndgrad.numpy as np
     >>> np.size(np.zeros((2, 3)), 1)
@@ -219,6 +294,9 @@ def _as_dtype(x: Any) -> Any:
 def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
     """The dtype that NumPy's promotion gives arrays, dtypes and numbers together.
 
+    Args:
+        *arrays_and_dtypes: arrays, dtypes and numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.result_type(np.zeros(1, np.float32), np.int8)
     dtype('float32')
@@ -228,6 +306,11 @@ def result_type(*arrays_and_dtypes: ArrayLike | Dtype) -> np.dtype[Any]:
 
 def can_cast(from_: ArrayLike | Dtype, to: Dtype, casting: str = "safe") -> bool:
     """True if a dtype can be cast to another one under a casting rule.
+
+    Args:
+        from_: dtype or array.
+        to: dtype.
+        casting: rule that limits conversions of the dtype: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
 
     >>> import ndgrad.numpy as np
     >>> np.can_cast(np.float64, np.float32)
@@ -239,6 +322,9 @@ def can_cast(from_: ArrayLike | Dtype, to: Dtype, casting: str = "safe") -> bool
 def common_type(*arrays: ArrayLike) -> type[Any]:
     """The floating-point type that arrays have in common.
 
+    Args:
+        *arrays: arrays of numbers.
+
     >>> import ndgrad.numpy as np
     >>> np.common_type(np.zeros(1, np.float32), np.arange(2))
     <class 'numpy.float64'>
@@ -248,6 +334,9 @@ def common_type(*arrays: ArrayLike) -> type[Any]:
 
 def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
     """The smallest dtype that holds a number; for an array its dtype.
+
+    Args:
+        a: number or array.
 
     >>> import ndgrad.numpy as np
     >>> np.min_scalar_type(300)
@@ -259,6 +348,9 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype[Any]:
 def iscomplexobj(x: ArrayLike) -> bool:
     """True if an array has a complex dtype, for any values.
 
+    Args:
+        x: array or number.
+
     >>> import ndgrad.numpy as np
     >>> np.iscomplexobj(np.array([1.0 + 0.0j]))
     True
@@ -268,6 +360,9 @@ def iscomplexobj(x: ArrayLike) -> bool:
 
 def isrealobj(x: ArrayLike) -> bool:
     """True if an array has a real dtype.
+
+    Args:
+        x: array or number.
 
     >>> import ndgrad.numpy as np
     >>> np.isrealobj(np.array([1.0]))

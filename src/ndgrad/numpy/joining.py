@@ -69,6 +69,13 @@ def concatenate(
 ) -> Array:  # fmt: skip
     """Join arrays along an existing axis; with axis=None they are flattened first.
 
+    Args:
+        arrays: arrays whose sizes are equal except along the axis.
+        axis: axis along which to join. None flattens the arrays first.
+        out: array that receives the result.
+        dtype: dtype of the result. None takes the common one.
+        casting: rule that limits conversions of the dtype: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
+
     >>> import ndgrad.numpy as np
     >>> np.concatenate([np.array([1, 2]), np.array([3])])
     array([1, 2, 3])
@@ -119,6 +126,13 @@ def stack(
 ) -> Array:
     """Join arrays of one shape along a new axis.
 
+    Args:
+        arrays: arrays of one shape.
+        axis: position of the new axis in the result.
+        out: array that receives the result.
+        dtype: dtype of the result. None takes the common one.
+        casting: rule that limits conversions of the dtype: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
+
     >>> import ndgrad.numpy as np
     >>> np.stack([np.array([1, 2]), np.array([3, 4])])
     array([[1, 2],
@@ -138,6 +152,11 @@ def stack(
 def vstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "same_kind") -> Array:
     """Join arrays along the first axis; lines count as rows.
 
+    Args:
+        tup: arrays whose sizes are equal except along the first axis.
+        dtype: dtype of the result. None takes the common one.
+        casting: rule that limits conversions of the dtype: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
+
     >>> import ndgrad.numpy as np
     >>> np.vstack([np.array([1, 2]), np.array([3, 4])])
     array([[1, 2],
@@ -148,6 +167,11 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "sam
 
 def hstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "same_kind") -> Array:
     """Join arrays along the second axis, lines along their only one.
+
+    Args:
+        tup: arrays whose sizes are equal except along the second axis.
+        dtype: dtype of the result. None takes the common one.
+        casting: rule that limits conversions of the dtype: `"no"`, `"equiv"`, `"safe"`, `"same_kind"` or `"unsafe"`.
 
     >>> import ndgrad.numpy as np
     >>> np.hstack([np.array([1, 2]), np.array([3])])
@@ -160,6 +184,10 @@ def hstack(tup: Sequence[ArrayLike], *, dtype: Dtype = None, casting: str = "sam
 def dstack(tup: Sequence[ArrayLike]) -> Array:
     """Join arrays along the third axis.
 
+    Args:
+        tup: arrays whose sizes are equal except along the third axis. A line of n elements counts as (1, n, 1), a
+            matrix gets a last axis of size 1.
+
     >>> import ndgrad.numpy as np
     >>> np.dstack([np.zeros((2, 2)), np.ones((2, 2))]).shape
     (2, 2, 2)
@@ -169,6 +197,9 @@ def dstack(tup: Sequence[ArrayLike]) -> Array:
 
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
     """Join arrays side by side; lines count as columns.
+
+    Args:
+        tup: lines of one length, and matrices with that number of rows.
 
     >>> import ndgrad.numpy as np
     >>> np.column_stack([np.array([1, 2]), np.array([3, 4])])
@@ -182,6 +213,11 @@ def column_stack(tup: Sequence[ArrayLike]) -> Array:
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """Append values to an array; both are flattened if no axis is given.
 
+    Args:
+        arr: array at the front.
+        values: array at the back.
+        axis: axis along which to join. None flattens both.
+
     >>> import ndgrad.numpy as np
     >>> np.append(np.array([1, 2]), 3)
     array([1, 2, 3])
@@ -191,6 +227,10 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 def block(arrays: Any) -> Array:
     """Assemble an array from nested lists of blocks.
+
+    Args:
+        arrays: array, or nested lists of arrays. Innermost lists are joined along the last axis, the next ones along
+            the axis before it.
 
     >>> import ndgrad.numpy as np
     >>> np.block([[np.eye(2), np.zeros((2, 1))]])
@@ -254,6 +294,14 @@ def _places(obj: Any, length: int) -> Any:
 def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None) -> Array:
     """A copy without the slices at these indices along an axis.
 
+    Args:
+        arr: array to copy.
+        obj: indices to leave out: an int, a slice, integers, or a mask.
+        axis: axis along which to delete. None deletes from the flattened array.
+
+    Raises:
+        IndexError: if an index is out of bounds.
+
     >>> import ndgrad.numpy as np
     >>> np.delete(np.array([1, 2, 3]), 1)
     array([1, 3])
@@ -275,6 +323,15 @@ def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None
 
 def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """A copy with values inserted before these indices along an axis.
+
+    Args:
+        arr: array to copy.
+        obj: indices before which to insert, counted before the insertion: an int, a slice, integers, or a mask.
+        values: values, which broadcast to the inserted part and take the dtype of `arr`.
+        axis: axis along which to insert. None inserts into the flattened array.
+
+    Raises:
+        IndexError: if an index is out of bounds.
 
     >>> import ndgrad.numpy as np
     >>> np.insert(np.array([1, 3]), 1, 2)
@@ -317,8 +374,17 @@ def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
-    """Pad the array; `mode` selects the values of the margins, as in NumPy, and gradients of copied elements are
-    summed.
+    """Pad the array with margins. Gradients of elements that are copied into a margin are summed.
+
+    Args:
+        array: array to pad.
+        pad_width: sizes of the margins: one number, one pair (before, after), a pair for each axis, or a dict from axes
+            to these.
+        mode: content of the margins: `"constant"`, `"edge"`, `"linear_ramp"`, `"maximum"`, `"mean"`, `"median"`,
+            `"minimum"`, `"reflect"`, `"symmetric"`, `"wrap"`, `"empty"` (zeros here), or a function that fills one line
+            in place, as in NumPy.
+        **kwargs: option of the mode: `constant_values`, `end_values` (of a ramp), `stat_length` (number of elements at
+            the edge that a statistic uses) or `reflect_type` (`"even"` or `"odd"`).
 
     >>> import ndgrad.numpy as np
     >>> np.pad(np.array([1, 2]), 1, mode="edge")

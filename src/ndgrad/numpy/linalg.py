@@ -124,6 +124,9 @@ def _systems(a: ArrayLike, b: ArrayLike) -> list[Array]:
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The matrix product.
 
+    Args:
+        x1, x2: matrices of shapes (..., m, k) and (..., k, n), or lines.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.matmul(np.eye(2), np.array([1.0, 2.0]))
     array([1., 2.])
@@ -133,6 +136,9 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The products of all pairs of elements of two lines.
+
+    Args:
+        x1, x2: lines.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.outer(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
@@ -151,6 +157,11 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Any] = 2) -> Array:
     """The sums of products over axes of both arrays: the last and the first ones, or the given ones.
 
+    Args:
+        x1, x2: arrays.
+        axes: number of axes to sum over, the last ones of `x1` and the first ones of `x2`, or a pair of lists with the
+            axes of each.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
     (2, 4)
@@ -162,6 +173,11 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Any] = 2)
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The inner products along an axis, the first array conjugated.
 
+    Args:
+        x1: first array, which is conjugated.
+        x2: second array, which broadcasts with the first.
+        axis: axis of the vectors.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.vecdot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     array(11.)
@@ -172,6 +188,13 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 @torch_names
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross products of vectors of length 3 along an axis.
+
+    Args:
+        x1, x2: arrays of vectors.
+        axis: axis of the vectors.
+
+    Raises:
+        ValueError: if the vectors do not have length 3.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
@@ -189,6 +212,10 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
     """The product of several matrices, in the order that needs the fewest multiplications.
 
+    Args:
+        arrays: matrices. The first and the last one may be lines.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 1))]).shape
     (2, 1)
@@ -204,6 +231,13 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: Out = None) -> Array:
 
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """An integer power of square matrices; a negative one is a power of the inverse.
+
+    Args:
+        a: square matrices of shape (..., n, n).
+        n: exponent.
+
+    Raises:
+        LinAlgError: if the matrices are not square.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.matrix_power(np.array([[1.0, 1.0], [0.0, 1.0]]), 3)
@@ -229,6 +263,9 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """A view with the last two axes swapped.
 
+    Args:
+        x: matrices of shape (..., m, n).
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.matrix_transpose(np.zeros((4, 2, 3))).shape
     (4, 3, 2)
@@ -239,6 +276,10 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """A view of the diagonals of matrices, which are the last two axes.
 
+    Args:
+        x: matrices of shape (..., m, n).
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.diagonal(np.array([[1, 2], [3, 4]]))
     array([1, 4])
@@ -248,6 +289,11 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Dtype = None) -> Array:
     """The sums of the diagonals of matrices, which are the last two axes.
+
+    Args:
+        x: matrices of shape (..., m, n).
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        dtype: dtype of the result. None means that of the sum.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.trace(np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -262,6 +308,12 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Dtype = None) -> Array:
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices; singular ones have the right gradient.
 
+    Args:
+        a: square matrices of shape (..., n, n).
+
+    Raises:
+        LinAlgError: if the matrices are not square.
+
     >>> import ndgrad.numpy as np
     >>> x = np.array([[1.0, 2.0], [3.0, 4.0]]).requires_grad_()
     >>> np.linalg.det(x).backward()
@@ -275,6 +327,12 @@ def det(a: ArrayLike) -> Array:
 def slogdet(a: ArrayLike) -> SlogdetResult:
     """The sign of determinants and the logarithm of their absolute values.
 
+    Args:
+        a: square matrices of shape (..., n, n).
+
+    Raises:
+        LinAlgError: if the matrices are not square.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.slogdet(np.array([[0.0, 1.0], [1.0, 0.0]])).sign
     array(-1.)
@@ -284,6 +342,12 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
 def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices.
+
+    Args:
+        a: square matrices of shape (..., n, n).
+
+    Raises:
+        LinAlgError: if a matrix is not square or is singular.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
@@ -295,6 +359,13 @@ def inv(a: ArrayLike) -> Array:
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The solutions x of a x = b; `b` is a vector only if it has one dimension.
+
+    Args:
+        a: square matrices of shape (..., n, n).
+        b: right-hand sides: a vector of length n, or matrices of shape (..., n, k).
+
+    Raises:
+        LinAlgError: if a matrix is not square or is singular.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
@@ -322,6 +393,15 @@ def pinv(
 ) -> Array:
     """The pseudoinverses of matrices; singular values below `rcond` times the largest count as zero.
 
+    Args:
+        a: matrices of shape (..., m, n).
+        rcond: singular values below `rcond` times the largest count as zero. None means 1e-15.
+        hermitian: whether the matrices are Hermitian, which allows a faster algorithm.
+        rtol: another name of `rcond`. None means the larger of m and n times the machine precision.
+
+    Raises:
+        ValueError: if both `rcond` and `rtol` are given.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.pinv(np.array([[2.0], [0.0]]))
     array([[0.5, 0. ]])
@@ -339,6 +419,15 @@ def pinv(
 
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array, Array, np.int32, Array]:
     """Least-squares solutions, residuals, the rank and the singular values; all but the rank are differentiable.
+
+    Args:
+        a: matrix of shape (m, n).
+        b: right-hand sides of shape (m,) or (m, k).
+        rcond: singular values below `rcond` times the largest count as zero. None means the larger of m and n times the
+            machine precision, -1 means 0.
+
+    Returns:
+        Solutions, sums of squared residuals (empty unless m > n and the rank is n), rank, and singular values.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[0]
@@ -371,7 +460,14 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse of an array as a linear map from its last axes to its first `ind` ones.
+    """The inverse of an array as a linear map.
+
+    Args:
+        a: array of shape (*s, *t), where s and t have equally many elements.
+        ind: number of axes in s.
+
+    Returns:
+        An Array of shape (*t, *s).
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.tensorinv(np.eye(6).reshape(2, 3, 3, 2)).shape
@@ -390,6 +486,11 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 @torch_names
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The solution x of tensordot(a, x, x.ndim) = b.
+
+    Args:
+        a: array of shape (*b.shape, *x.shape).
+        b: right-hand side.
+        axes: axes of `a` to move to the end first. None moves none.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.tensorsolve(2.0 * np.eye(4).reshape(2, 2, 4), np.ones((2, 2)))
@@ -410,7 +511,14 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Array:
-    """The lower triangles L with L L^H = a, or with `upper` the upper ones, of positive definite matrices.
+    """The triangular factors of positive definite matrices: L with L L^H = a, or U with U^H U = a.
+
+    Args:
+        a: square matrices of shape (..., n, n).
+        upper: whether the result is the upper factor U. False gives L.
+
+    Raises:
+        LinAlgError: if a matrix is not positive definite.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 2.0]]))
@@ -426,6 +534,11 @@ def qr(a: ArrayLike, mode: Literal["reduced", "complete"] = "reduced") -> QRResu
 def qr(a: ArrayLike, mode: Literal["r"]) -> Array: ...
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Orthonormal columns Q and upper triangles R whose product is the matrix; R alone with mode="r".
+
+    Args:
+        a: matrices of shape (..., m, n).
+        mode: `"reduced"` for Q of shape (m, k) with k the smaller of m and n, `"complete"` for a square Q, `"r"` for R
+            alone. NumPy's `"raw"` is an error.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.qr(np.array([[3.0], [4.0]])).R.round(6)
@@ -452,6 +565,13 @@ def svd(a: ArrayLike, full_matrices: bool = True, *, compute_uv: Literal[False],
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """The singular value decomposition U, S, Vh; the singular values alone with compute_uv=False.
 
+    Args:
+        a: matrices of shape (..., m, n).
+        full_matrices: whether U and Vh are square. False gives only the columns of U and rows of Vh that the smaller of
+            m and n allows.
+        compute_uv: whether the singular vectors are computed.
+        hermitian: accepted as in NumPy. It has no effect: the algorithm for general matrices is used.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.svd(np.diag(np.array([1.0, 2.0])), compute_uv=False)
     array([2., 1.])
@@ -462,6 +582,9 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
 
 def svdvals(x: ArrayLike, /) -> Array:
     """The singular values in decreasing order.
+
+    Args:
+        x: matrices of shape (..., m, n).
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.svdvals(np.array([[0.0, 2.0], [1.0, 0.0]]))
@@ -481,6 +604,12 @@ def _real_if_all_are(t: Array, w: Array) -> bool:
 def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors; real if the matrix and all eigenvalues are real.
 
+    Args:
+        a: square matrices of shape (..., n, n).
+
+    Raises:
+        LinAlgError: if a matrix is not square or has elements that are not finite.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.eig(np.diag(np.array([1.0, 2.0]))).eigenvectors.real
     array([[1., 0.],
@@ -493,6 +622,12 @@ def eig(a: ArrayLike) -> EigResult:
 
 def eigvals(a: ArrayLike) -> Array:
     """The eigenvalues of square matrices.
+
+    Args:
+        a: square matrices of shape (..., n, n).
+
+    Raises:
+        LinAlgError: if a matrix is not square or has elements that are not finite.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.eigvals(np.diag(np.array([1.0, 2.0]))).real
@@ -522,6 +657,13 @@ def _triangle(UPLO: str) -> str:
 def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     """Eigenvalues in increasing order, and eigenvectors, of symmetric or Hermitian matrices; only one triangle is read.
 
+    Args:
+        a: square matrices of shape (..., n, n).
+        UPLO: triangle that is read: `"L"` for the lower one, `"U"` for the upper one.
+
+    Raises:
+        LinAlgError: if the matrices are not square.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])).eigenvalues
     array([1., 3.])
@@ -531,6 +673,13 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
 
 def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     """The eigenvalues of symmetric or Hermitian matrices, in increasing order.
+
+    Args:
+        a: square matrices of shape (..., n, n).
+        UPLO: triangle that is read: `"L"` for the lower one, `"U"` for the upper one.
+
+    Raises:
+        LinAlgError: if the matrices are not square.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
@@ -545,6 +694,13 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
 @torch_names
 def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """A norm of vectors or matrices along axes; without `ord` and `axis`, of all elements.
+
+    Args:
+        x: array of numbers.
+        ord: order of the norm. Vectors take any number, also infinities. Matrices take 1, -1, 2, -2, infinities,
+            `"fro"` and `"nuc"`. None means the 2-norm of vectors and the Frobenius norm of matrices.
+        axis: one axis for vectors, two for matrices. None means all axes.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([3.0, 4.0]).requires_grad_()
@@ -578,6 +734,12 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axes = None, keepdi
 def vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Array:
     """A norm of vectors along axes, or of all elements.
 
+    Args:
+        x: array of numbers.
+        axis: axis or axes of the vectors. None means all.
+        keepdims: whether reduced axes stay, with size 1.
+        ord: order of the norm: any number, also infinities.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.vector_norm(np.array([3.0, -4.0]), ord=1)
     array(7.)
@@ -590,6 +752,11 @@ def vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, o
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
     """A norm of matrices, which are the last two axes.
 
+    Args:
+        x: matrices of shape (..., m, n).
+        keepdims: whether reduced axes stay, with size 1.
+        ord: order of the norm: 1, -1, 2, -2, infinities, `"fro"` or `"nuc"`.
+
     >>> import ndgrad.numpy as np
     >>> np.linalg.matrix_norm(np.eye(4))
     array(2.)
@@ -599,6 +766,10 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "
 
 def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """The condition numbers of matrices: the norm times the norm of the inverse.
+
+    Args:
+        x: matrices of shape (..., m, n). Norms other than 2, -2 and None need square ones.
+        p: order of the norm, as for `norm`. None means 2.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.cond(np.diag(np.array([1.0, 2.0])))
@@ -612,6 +783,13 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
 
 def matrix_rank(A: ArrayLike, tol: float | None = None, hermitian: bool = False, *, rtol: float | None = None) -> Array:
     """The number of singular values larger than a tolerance.
+
+    Args:
+        A: matrices of shape (..., m, n).
+        tol: smallest singular value that counts. None derives it from `rtol`.
+        hermitian: whether the matrices are Hermitian, which allows a faster algorithm.
+        rtol: smallest ratio to the largest singular value that counts. None means the larger of m and n times the
+            machine precision.
 
     >>> import ndgrad.numpy as np
     >>> np.linalg.matrix_rank(np.ones((2, 2)))

@@ -38,6 +38,13 @@ def sort(
 ) -> None:
     """Sort in place (torch's `sort` returns a sorted copy).
 
+    Args:
+        axis: axis along which to sort. None is only possible for a line.
+        kind: algorithm, as in NumPy: `"quicksort"`, `"mergesort"`, `"heapsort"` or `"stable"`. None means quicksort.
+        order: accepted only as None, because Arrays have no fields.
+        stable: whether equal elements keep their order. It excludes `kind`.
+        descending: whether the largest elements come first. NumPy's method has no such option.
+
     >>> import ndgrad.numpy as np
     >>> x = np.array([3.0, 1.0, 2.0])
     >>> x.sort()
@@ -50,6 +57,12 @@ def sort(
 def partition(self: Array, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None) -> None:
     """Partition in place: the kth element gets its sorted position, smaller numbers come before it.
 
+    Args:
+        kth: index or indices whose elements get their sorted positions.
+        axis: axis along which to partition.
+        kind: accepted as in NumPy, which has one algorithm. It has no effect.
+        order: accepted only as None, because Arrays have no fields.
+
     >>> import ndgrad.numpy as np
     >>> x = np.array([3.0, 1.0, 2.0])
     >>> x.partition(0)
@@ -61,6 +74,11 @@ def partition(self: Array, kth: ArrayLike, axis: Axis = -1, kind: str = "introse
 
 def compress(self: Array, condition: ArrayLike, axis: Axis = None, out: Out = None) -> Array:
     """Return the parts along an axis for which the condition holds.
+
+    Args:
+        condition: line of truth values, which may be shorter than the axis.
+        axis: axis along which to choose. None chooses from the flattened array.
+        out: array that receives the result.
 
     >>> import ndgrad.numpy as np
     >>> np.array([1.0, 2.0, 3.0]).compress([True, False, True])

@@ -45,6 +45,9 @@ def _together(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
+    Args:
+        a1, a2: coefficients, highest power first.
+
     >>> import ndgrad.numpy as np
     >>> np.polyadd(np.array([1, 2]), [3])
     array([1, 5])
@@ -55,6 +58,9 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.
+
+    Args:
+        a1, a2: coefficients, highest power first.
 
     >>> import ndgrad.numpy as np
     >>> np.polysub(np.array([1, 2]), [3])
@@ -67,6 +73,9 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The product of two polynomials.
 
+    Args:
+        a1, a2: coefficients, highest power first.
+
     >>> import ndgrad.numpy as np
     >>> np.polymul(np.array([1, 2]), [1, -2])
     array([ 1,  0, -4])
@@ -76,6 +85,10 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
     """The quotient and the remainder of two polynomials.
+
+    Args:
+        u: coefficients of the dividend, highest power first.
+        v: coefficients of the divisor, highest power first.
 
     >>> import ndgrad.numpy as np
     >>> np.polydiv(np.array([1.0, 0.0, -4.0]), [1.0, -2.0])
@@ -101,6 +114,10 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The polynomial at x, by Horner's scheme; differentiable in the coefficients and in x.
 
+    Args:
+        p: coefficients, highest power first.
+        x: array of arguments.
+
     >>> import ndgrad.numpy as np
     >>> np.polyval(np.array([1.0, 0.0, 2.0]), 3.0)
     array(11.)
@@ -124,6 +141,10 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The coefficients of the m-th derivative.
 
+    Args:
+        p: coefficients, highest power first.
+        m: order of the derivative.
+
     >>> import ndgrad.numpy as np
     >>> np.polyder(np.array([1.0, 0.0, 2.0]))
     array([2., 0.])
@@ -139,6 +160,11 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """The coefficients of the m-th integral, with constants k.
+
+    Args:
+        p: coefficients, highest power first.
+        m: number of integrations.
+        k: constant of each integration, or one number for all. None means zeros.
 
     >>> import ndgrad.numpy as np
     >>> np.polyint(np.array([2.0, 1.0]))
@@ -162,6 +188,13 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix.
+
+    Args:
+        seq_of_zeros: line of roots, or a square matrix.
+
+    Returns:
+        The coefficients, highest power first. Complex roots that require grad give complex coefficients, even if they
+        are conjugate pairs.
 
     >>> import ndgrad.numpy as np
     >>> np.poly(np.array([1.0, -2.0]))
@@ -188,6 +221,9 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 def roots(p: ArrayLike) -> Array:
     """The roots, as eigenvalues of the companion matrix; differentiable if they are simple.
 
+    Args:
+        p: coefficients, highest power first.
+
     >>> import ndgrad.numpy as np
     >>> np.roots(np.array([1.0, 1.0, -2.0]))
     array([-2.,  1.])
@@ -212,6 +248,11 @@ def roots(p: ArrayLike) -> Array:
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The matrix whose columns are powers of x.
+
+    Args:
+        x: line of numbers.
+        N: number of columns. None means the length of `x`.
+        increasing: whether powers increase from left to right.
 
     >>> import ndgrad.numpy as np
     >>> np.vander(np.array([2, 3]), 3)
@@ -249,6 +290,20 @@ def polyfit(
     cov: bool | str = False,
 ) -> Any:  # fmt: skip
     """The polynomial of least squares; differentiable in the points, the values and the weights.
+
+    Args:
+        x: line of coordinates.
+        y: values at the coordinates: a line, or a matrix with a data set in each column.
+        deg: degree of the polynomial.
+        rcond: singular values below `rcond` times the largest count as zero. None means the number of points times the
+            machine precision.
+        full: whether residuals, rank, singular values and `rcond` are returned, too.
+        w: weights, by which the residuals are multiplied before they are squared.
+        cov: whether the covariance of the coefficients is returned, too. `"unscaled"` does not scale it by the variance
+            of the residuals.
+
+    Returns:
+        The coefficients, highest power first, in a tuple if `full` or `cov` asks for more.
 
     >>> import ndgrad.numpy as np
     >>> np.polyfit(np.array([0.0, 1.0, 2.0]), [1.0, 3.0, 5.0], 1).round(6)

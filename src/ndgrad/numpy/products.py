@@ -43,6 +43,10 @@ __all__ = ["cross", "dot", "einsum", "einsum_path", "inner", "kron", "outer", "t
 def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """The inner product of the last axis of `a` with the last but one (or only) axis of `b`.
 
+    Args:
+        a, b: arrays. For numbers it is the product, for lines the inner product, for matrices the matrix product.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     array(11.)
@@ -59,6 +63,9 @@ def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
 def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
     """The inner products of the last axes of both arrays.
 
+    Args:
+        a, b: arrays whose last axes have one size.
+
     >>> import ndgrad.numpy as np
     >>> np.inner(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     array(11.)
@@ -70,6 +77,10 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Array:
 def vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
     """The inner product of two flattened arrays, the first conjugated.
 
+    Args:
+        a: first array, which is conjugated.
+        b: second array, with as many elements.
+
     >>> import ndgrad.numpy as np
     >>> np.vdot(np.array([1.0j]), np.array([1.0j]))
     array(1.+0.j)
@@ -80,6 +91,10 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Array:
 
 def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
     """The products of all pairs of elements of two flattened arrays.
+
+    Args:
+        a, b: arrays, which are flattened.
+        out: array that receives the result.
 
     >>> import ndgrad.numpy as np
     >>> np.outer(np.array([1, 2]), np.array([3, 4]))
@@ -93,6 +108,10 @@ def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Array:
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: copies of the second array, scaled by each element of the first.
 
+    Args:
+        a: array of factors.
+        b: array that is copied.
+
     >>> import ndgrad.numpy as np
     >>> np.kron(np.array([1, 10]), np.array([1, 2]))
     array([ 1,  2, 10, 20])
@@ -102,6 +121,11 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Array:
     """The sums of products over axes of both arrays: the last and the first ones, or the given ones.
+
+    Args:
+        a, b: arrays.
+        axes: number of axes to sum over, the last ones of `a` and the first ones of `b`, or a pair of lists with the
+            axes of each.
 
     >>> import ndgrad.numpy as np
     >>> np.tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
@@ -118,6 +142,13 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[Any] = 2) -> Arra
 
 def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Axis = None) -> Array:
     """The cross product of vectors of length 3 (or 2, which lie in the plane).
+
+    Args:
+        a, b: arrays of vectors.
+        axisa, axisb: axes of the vectors in `a` and `b`.
+        axisc: axis of the vectors in the result. It has no effect if both have length 2, when the result is a number
+            each.
+        axis: one axis in place of the three others.
 
     >>> import ndgrad.numpy as np
     >>> np.cross(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0]))
@@ -145,7 +176,17 @@ def einsum(
     *args: Any, out: Out = None, optimize: bool | str | Sequence[Any] = False, dtype: Dtype = None, order: str = "K",
     casting: str = "safe",
 ) -> Array:  # fmt: skip
-    """Sums of products over named dimensions; ndgrad chooses the order of contractions itself and ignores `optimize`.
+    """Sums of products over named dimensions. ndgrad chooses the order of contractions itself.
+
+    Args:
+        *args: an equation such as `"ij,jk->ik"` and the arrays, or arrays alternating with lists of the numbers of
+            their dimensions.
+        out: array that receives the result.
+        optimize: accepted as in NumPy. It does not change the order of contractions, only the memory order of the
+            result.
+        dtype: dtype to which the arrays are converted first.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` or `"K"`.
+        casting: rule for writing into `out`: with `"unsafe"` any conversion is allowed, otherwise those within a kind.
 
     >>> import ndgrad.numpy as np
     >>> np.einsum("ij,j->i", np.eye(2), np.array([1.0, 2.0]))
@@ -194,6 +235,14 @@ def einsum_path(
     *args: Any, optimize: bool | str | Sequence[Any] = "greedy", einsum_call: bool = False
 ) -> tuple[list[Any], str]:
     """The order in which NumPy would contract the operands of an einsum, and a report.
+
+    Args:
+        *args: an equation and arrays, as for `einsum`.
+        optimize: strategy: `"greedy"`, `"optimal"`, False for no optimisation, or a path.
+        einsum_call: accepted as in NumPy, for its internal use. It has no effect.
+
+    Returns:
+        The path as a list, and the report as text.
 
     >>> import ndgrad.numpy as np
     >>> np.einsum_path("ij,jk", np.eye(2), np.eye(2))[0]

@@ -16,6 +16,7 @@ import numpy as np
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import docstrings
 from ndgrad._src.ops import fill as fill_ops
 from ndgrad.numpy.coercion import as_array, as_arrays, constant, plain
 
@@ -112,6 +113,100 @@ class Draws(Protocol):
     def __call__(self, *parameters: Any, **options: Any) -> Array: ...
 
 
+_LOCATION, _SCALE, _PROBABILITY = "shift of the distribution.", "positive scale.", "probability of a success."
+_DEGREES = "positive number of degrees of freedom."
+_ONLY_GENERATORS = "taken by `Generator` only, as in NumPy."
+#: Distribution -> descriptions of its parameters, in their order. Most of them also take `size`.
+_PARAMETERS: dict[str, dict[str, str]] = {
+    "beta": {"a, b": "positive shapes. The mean is a / (a + b)."},
+    "binomial": {"n": "number of trials.", "p": _PROBABILITY},
+    "chisquare": {"df": _DEGREES},
+    "dirichlet": {"alpha": "positive parameters, one for each share."},
+    "exponential": {"scale": "mean, not negative."},
+    "f": {"dfnum, dfden": "degrees of freedom in the numerator and in the denominator."},
+    "gamma": {"shape": "positive shape.", "scale": _SCALE},
+    "geometric": {"p": _PROBABILITY},
+    "gumbel": {"loc": _LOCATION, "scale": "scale, not negative."},
+    "hypergeometric": {
+        "ngood, nbad": "numbers of good and of other elements.",
+        "nsample": "number of elements that are taken.",
+    },
+    "integers": {
+        "low": "smallest integer. Alone it is the end of a range from 0.",
+        "high": "end of the range.",
+        "size": "",
+        "dtype": "dtype of the result.",
+        "endpoint": "whether `high` itself can be drawn.",
+    },
+    "laplace": {"loc": _LOCATION, "scale": "scale, not negative."},
+    "logistic": {"loc": _LOCATION, "scale": "scale, not negative."},
+    "lognormal": {"mean, sigma": "mean and deviation of the logarithm."},
+    "logseries": {"p": "parameter from 0 to 1, without 1."},
+    "multinomial": {"n": "number of trials.", "pvals": "probabilities of the outcomes, which sum to 1."},
+    "multivariate_hypergeometric": {
+        "colors": "number of elements of each colour.",
+        "nsample": "number of elements that are taken.",
+        "size": "",
+        "method": 'algorithm: `"marginals"` or `"count"`.',
+    },
+    "multivariate_normal": {
+        "mean": "mean of the vectors.",
+        "cov": "covariance matrix.",
+        "size": "",
+        "check_valid": 'reaction to a matrix that is not positive semidefinite: `"warn"`, `"raise"` or `"ignore"`.',
+        "tol": "tolerance of that check.",
+        "method": 'factorisation: `"svd"`, `"eigh"` or `"cholesky"`, for `Generator` only.',
+    },
+    "negative_binomial": {"n": "number of successes.", "p": _PROBABILITY},
+    "noncentral_chisquare": {"df": _DEGREES, "nonc": "noncentrality, not negative."},
+    "noncentral_f": {
+        "dfnum, dfden": "degrees of freedom in the numerator and in the denominator.",
+        "nonc": "noncentrality, not negative.",
+    },
+    "normal": {"loc": "mean.", "scale": "deviation, not negative."},
+    "pareto": {"a": "positive exponent."},
+    "permuted": {
+        "x": "array to shuffle.",
+        "axis": "axis of the lines. None shuffles all elements.",
+        "out": "array that receives the result.",
+    },
+    "poisson": {"lam": "mean, not negative."},
+    "power": {"a": "positive exponent. The density is a x^(a - 1)."},
+    "rand": {"d0, d1": "sizes of the axes, as separate arguments."},
+    "randint": {
+        "low": "smallest integer. Alone it is the end of a range from 0.",
+        "high": "end of the range, which is not drawn.",
+        "size": "",
+        "dtype": "dtype of the result.",
+    },
+    "randn": {"d0, d1": "sizes of the axes, as separate arguments."},
+    "random": {"size": "", "dtype, out": _ONLY_GENERATORS},
+    "random_sample": {},
+    "rayleigh": {"scale": "scale, not negative."},
+    "standard_cauchy": {},
+    "standard_exponential": {"size": "", "dtype, method, out": _ONLY_GENERATORS},
+    "standard_gamma": {"shape": "positive shape.", "size": "", "dtype, out": _ONLY_GENERATORS},
+    "standard_normal": {"size": "", "dtype, out": _ONLY_GENERATORS},
+    "standard_t": {"df": _DEGREES},
+    "tomaxint": {},
+    "triangular": {"left, mode, right": "lower bound, peak and upper bound."},
+    "uniform": {"low": "lower bound.", "high": "upper bound, which is not drawn."},
+    "vonmises": {"mu": "mean angle in radians.", "kappa": "concentration, not negative."},
+    "wald": {"mean": "positive mean.", "scale": _SCALE},
+    "weibull": {"a": "shape, not negative."},
+    "zipf": {"a": "exponent above 1."},
+}
+
+
+def _describe(name: str) -> dict[str, str]:
+    """Return the descriptions of all parameters of a distribution."""
+    size = "number or shape of the draws. None gives one, or one for each element of the parameters."
+    own = _PARAMETERS[name]
+    described = own if name in ("permuted", "rand", "randn") or "size" in own else {**own, "size": size}
+    described = {p: text or size for p, text in described.items()}
+    return {**described, "args, options": "these parameters, by position or by name."}
+
+
 def _draws(name: str, sentence: str, arguments: str, shape: str = "(4,)", source: str = "default_rng(0)") -> Draws:
     """Return the method that draws from a distribution."""
 
@@ -123,7 +218,7 @@ def _draws(name: str, sentence: str, arguments: str, shape: str = "(4,)", source
         f"{'Generator' if source == 'default_rng(0)' else 'RandomState'}.{name}",
     )
     example = f">>> np.random.{source}.{name}({arguments}).shape\n{shape}"
-    method.__doc__ = f"{sentence}\n\n>>> import ndgrad.numpy as np\n{example}\n"
+    method.__doc__ = docstrings.compose(sentence, _describe(name), f">>> import ndgrad.numpy as np\n{example}")
     return method
 
 
@@ -133,7 +228,7 @@ class _Source:
     _numpy: Any  # NumPy's generator
 
     beta = _draws("beta", "Numbers between 0 and 1 of the beta distribution.", "2.0, 3.0, 4")
-    binomial = _draws("binomial", "How many of n trials succeed.", "10, 0.5, 4")
+    binomial = _draws("binomial", "Numbers of successes in n trials.", "10, 0.5, 4")
     chisquare = _draws("chisquare", "Numbers of the chi-square distribution.", "3.0, 4")
     dirichlet = _draws("dirichlet", "Shares of 1 of the Dirichlet distribution.", "[1.0, 2.0], 4", "(4, 2)")
     exponential = _draws(
@@ -141,13 +236,11 @@ class _Source:
     )
     f = _draws("f", "Numbers of Fisher's F distribution.", "2.0, 3.0, 4")
     gamma = _draws("gamma", "Numbers of the gamma distribution.", "2.0, 1.0, 4")
-    geometric = _draws("geometric", "How many trials there are until one succeeds.", "0.5, 4")
+    geometric = _draws("geometric", "Numbers of trials up to the first success.", "0.5, 4")
     gumbel = _draws(
         "gumbel", "Numbers of the Gumbel distribution, differentiable in its shift and scale.", "0.0, 1.0, 4"
     )
-    hypergeometric = _draws(
-        "hypergeometric", "How many good ones there are in a sample without replacement.", "5, 5, 3, 4"
-    )
+    hypergeometric = _draws("hypergeometric", "Numbers of good elements in a sample without replacement.", "5, 5, 3, 4")
     laplace = _draws(
         "laplace", "Numbers of the Laplace distribution, differentiable in its shift and scale.", "0.0, 1.0, 4"
     )
@@ -158,16 +251,14 @@ class _Source:
         "lognormal", "Exponentials of normal numbers, differentiable in their mean and deviation.", "0.0, 1.0, 4"
     )
     logseries = _draws("logseries", "Numbers of the logarithmic series distribution.", "0.5, 4")
-    multinomial = _draws(
-        "multinomial", "How often each of several outcomes occurs in n trials.", "10, [0.5, 0.5], 4", "(4, 2)"
-    )
+    multinomial = _draws("multinomial", "Counts of several outcomes in n trials.", "10, [0.5, 0.5], 4", "(4, 2)")
     multivariate_normal = _draws(
         "multivariate_normal",
         "Vectors of normal numbers with given means and covariances.",
         "[0.0, 0.0], np.eye(2), 4",
         "(4, 2)",
     )
-    negative_binomial = _draws("negative_binomial", "How many trials fail before n succeed.", "3, 0.5, 4")
+    negative_binomial = _draws("negative_binomial", "Numbers of failures before n successes.", "3, 0.5, 4")
     noncentral_chisquare = _draws(
         "noncentral_chisquare", "Numbers of the noncentral chi-square distribution.", "3.0, 1.0, 4"
     )
@@ -193,6 +284,9 @@ class _Source:
     def bytes(self, length: int) -> builtins.bytes:
         """Random bytes.
 
+        Args:
+            length: number of bytes.
+
         >>> import ndgrad.numpy as np
         >>> len(np.random.default_rng(0).bytes(3))
         3
@@ -201,6 +295,10 @@ class _Source:
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Shuffle an array in place along an axis; elements keep their gradients.
+
+        Args:
+            x: array or list to shuffle.
+            axis: axis along which to shuffle an Array. Other objects are shuffled along their first axis.
 
         >>> import ndgrad.numpy as np
         >>> x = np.arange(3)
@@ -215,6 +313,10 @@ class _Source:
     def permutation(self, x: ArrayLike, axis: int = 0) -> Array:
         """Return a shuffled copy, or the shuffled numbers below x; elements keep their gradients.
 
+        Args:
+            x: array to shuffle, or a number n for the numbers from 0 to n - 1.
+            axis: axis along which to shuffle.
+
         >>> import ndgrad.numpy as np
         >>> np.random.default_rng(0).permutation(3)
         array([2, 0, 1])
@@ -228,6 +330,9 @@ class _Source:
 class Generator(_Source):
     """numpy.random.Generator, with Arrays as results.
 
+    Args:
+        bit_generator: source of random bits, or NumPy's generator.
+
     >>> import ndgrad.numpy as np
     >>> np.random.Generator(np.random.PCG64(0)).integers(0, 10, 3)
     array([8, 6, 5])
@@ -235,7 +340,7 @@ class Generator(_Source):
 
     integers = _draws("integers", "Integers from `low` on and below `high`.", "0, 10, 4")
     multivariate_hypergeometric = _draws(
-        "multivariate_hypergeometric", "How many of each colour there are in a sample.", "[3, 5], 2, 4", "(4, 2)"
+        "multivariate_hypergeometric", "Numbers of elements of each colour in a sample.", "[3, 5], 2, 4", "(4, 2)"
     )
     permuted = _draws("permuted", "A copy in which each line along an axis is shuffled by itself.", "np.arange(4)")
 
@@ -255,6 +360,14 @@ class Generator(_Source):
     ) -> Array:
         """Pick elements at random; they keep their gradients, the probabilities have none.
 
+        Args:
+            a: array to pick from, or a number n for the numbers from 0 to n - 1.
+            size: shape of the picks. None picks one.
+            replace: whether an element can be picked more than once.
+            p: probability of each element. None means equal ones.
+            axis: axis of `a` along which to pick.
+            shuffle: whether picks without replacement come in random order. False is faster.
+
         >>> import ndgrad.numpy as np
         >>> np.random.default_rng(0).choice(np.array([1.0, 2.0]), 3)
         array([2., 2., 2.])
@@ -266,6 +379,9 @@ class Generator(_Source):
 
     def spawn(self, n_children: int) -> list[Generator]:
         """Return generators whose draws are independent of this one's.
+
+        Args:
+            n_children: number of generators.
 
         >>> import ndgrad.numpy as np
         >>> len(np.random.default_rng(0).spawn(2))
@@ -307,6 +423,10 @@ def _pick(a: ArrayLike, places: Any, axis: int) -> Array:
 def default_rng(seed: Any = None) -> Generator:
     """Return a generator whose draws are Arrays, equal to those of numpy.random.default_rng for the same seed.
 
+    Args:
+        seed: integer, sequence of integers, SeedSequence, source of random bits, or generator. None means fresh entropy
+            of the system.
+
     >>> import ndgrad.numpy as np
     >>> mean = np.array(2.0).requires_grad_()
     >>> sample = np.random.default_rng(0).normal(mean, 1.0, 100)
@@ -325,6 +445,10 @@ def default_rng(seed: Any = None) -> Generator:
 class RandomState(_Source):
     """numpy.random.RandomState, with Arrays as results.
 
+    Args:
+        seed: integer, sequence of integers, source of random bits, or NumPy's RandomState. None means fresh entropy of
+            the system.
+
     >>> import ndgrad.numpy as np
     >>> np.random.RandomState(0).randint(0, 10, 3)
     array([5, 0, 3])
@@ -342,6 +466,11 @@ class RandomState(_Source):
     def random_integers(self, low: int, high: int | None = None, size: Shape | None = None) -> Array:
         """Integers from `low` (or 1) to `high`; NumPy deprecates it for `randint`.
 
+        Args:
+            low: smallest integer, or the largest one if `high` is None.
+            high: largest integer.
+            size: shape of the result. None gives one number.
+
         >>> import ndgrad.numpy as np
         >>> np.random.RandomState(0).randint(1, 11, 3)
         array([6, 1, 4])
@@ -350,6 +479,9 @@ class RandomState(_Source):
 
     def seed(self, seed: Any = None) -> None:
         """Restart from a seed.
+
+        Args:
+            seed: integer or sequence of integers. None means fresh entropy of the system.
 
         >>> import ndgrad.numpy as np
         >>> state = np.random.RandomState(1)
@@ -362,6 +494,9 @@ class RandomState(_Source):
     def get_state(self, legacy: bool = True) -> Any:
         """Return the state, for `set_state`.
 
+        Args:
+            legacy: whether the state is a tuple. False gives a dict.
+
         >>> import ndgrad.numpy as np
         >>> np.random.RandomState(0).get_state()[0]
         'MT19937'
@@ -370,6 +505,9 @@ class RandomState(_Source):
 
     def set_state(self, state: Any) -> None:
         """Continue from a state.
+
+        Args:
+            state: result of `get_state`.
 
         >>> import ndgrad.numpy as np
         >>> first, second = np.random.RandomState(0), np.random.RandomState(1)
@@ -383,6 +521,12 @@ class RandomState(_Source):
         self, a: ArrayLike, size: Shape | None = None, replace: bool = True, p: ArrayLike | None = None
     ) -> Array:
         """Pick elements at random; they keep their gradients, the probabilities have none.
+
+        Args:
+            a: array to pick from along its first axis, or a number n for the numbers from 0 to n - 1.
+            size: shape of the picks. None picks one.
+            replace: whether an element can be picked more than once.
+            p: probability of each element. None means equal ones.
 
         >>> import ndgrad.numpy as np
         >>> np.random.RandomState(0).choice(np.array([1.0, 2.0]), 3)

@@ -62,6 +62,15 @@ def sum(
 ) -> Array:  # fmt: skip
     """The sum of the elements along axes.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array.
+
     >>> import ndgrad.numpy as np
     >>> np.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     array([4., 6.])
@@ -74,6 +83,15 @@ def prod(
     initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """The product of the elements along axes; zeros among them have the right gradients.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([0.0, 2.0, 3.0]).requires_grad_()
@@ -90,6 +108,14 @@ def max(
 ) -> Array:  # fmt: skip
     """The largest elements along axes; equal ones share the gradient.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array. It needs `initial`.
+
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 3.0, 3.0]).requires_grad_()
     >>> np.max(x).backward()
@@ -105,6 +131,14 @@ def min(
 ) -> Array:  # fmt: skip
     """The smallest elements along axes; equal ones share the gradient.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array. It needs `initial`.
+
     >>> import ndgrad.numpy as np
     >>> np.min(np.array([[4.0, 2.0], [1.0, 3.0]]), axis=1)
     array([2., 1.])
@@ -118,6 +152,12 @@ amax, amin = max, min
 def ptp(a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE) -> Array:
     """The difference between the largest and the smallest element along axes.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> import ndgrad.numpy as np
     >>> np.ptp(np.array([1.0, 5.0, 3.0]))
     array(4.)
@@ -129,6 +169,13 @@ def all(
     a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, *, where: ArrayLike = True
 ) -> Array:
     """True if all elements along axes are true.
+
+    Args:
+        a: array. Numbers other than 0 count as true.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
 
     >>> import ndgrad.numpy as np
     >>> np.all(np.array([[True, False], [True, True]]), axis=1)
@@ -142,6 +189,13 @@ def any(
 ) -> Array:
     """True if any element along axes is true.
 
+    Args:
+        a: array. Numbers other than 0 count as true.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
+
     >>> import ndgrad.numpy as np
     >>> np.any(np.array([0.0, 2.0]))
     array(True)
@@ -151,6 +205,11 @@ def any(
 
 def count_nonzero(a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) -> Array:
     """The number of elements along axes that are not zero.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to count. None means all.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> import ndgrad.numpy as np
     >>> np.count_nonzero(np.array([1.0, 0.0, 2.0]))
@@ -166,6 +225,12 @@ def count_nonzero(a: ArrayLike, axis: Axes = None, *, keepdims: bool = False) ->
 def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
     """The index of the largest element, the first of equal ones; of the flattened array if no axis is given.
 
+    Args:
+        a: array of numbers.
+        axis: axis along which to search. None searches the flattened array.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> import ndgrad.numpy as np
     >>> np.argmax(np.array([1.0, 4.0, 2.0]))
     array(1)
@@ -175,6 +240,12 @@ def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool =
 
 def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
     """The index of the smallest element, the first of equal ones; of the flattened array if no axis is given.
+
+    Args:
+        a: array of numbers.
+        axis: axis along which to search. None searches the flattened array.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> import ndgrad.numpy as np
     >>> np.argmin(np.array([[3.0, 1.0], [0.0, 2.0]]), axis=0)
@@ -193,6 +264,15 @@ def _place(name: str, a: ArrayLike, axis: Axis, out: Out, keepdims: bool) -> Arr
 def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
     """The index of the largest element that is not NaN.
 
+    Args:
+        a: array of numbers.
+        axis: axis along which to search. None searches the flattened array.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Raises:
+        ValueError: if all elements along the axis are NaN.
+
     >>> import ndgrad.numpy as np
     >>> np.nanargmax(np.array([np.nan, 4.0, 2.0]))
     array(1)
@@ -202,6 +282,15 @@ def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: boo
 
 def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NO_VALUE) -> Array:
     """The index of the smallest element that is not NaN.
+
+    Args:
+        a: array of numbers.
+        axis: axis along which to search. None searches the flattened array.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Raises:
+        ValueError: if all elements along the axis are NaN.
 
     >>> import ndgrad.numpy as np
     >>> np.nanargmin(np.array([np.nan, 4.0, 2.0]))
@@ -227,6 +316,14 @@ def mean(
     where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """The arithmetic mean along axes; for integers in float64.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the computation and of the result. None means that of the array, and float64 for integers.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
 
     >>> import ndgrad.numpy as np
     >>> np.mean(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -260,6 +357,17 @@ def var(
 ) -> Array:  # fmt: skip
     """The variance along axes, by default of the population (ddof=0).
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the computation and of the result. None means that of the array, and float64 for integers.
+        out: array that receives the result.
+        ddof: number subtracted from the count of elements in the divisor.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
+        mean: mean to measure deviations from, with reduced axes of size 1. It is computed if it is not given.
+        correction: another name of `ddof`.
+
     >>> import ndgrad.numpy as np
     >>> np.var(np.array([1.0, 3.0]))
     array(1.)
@@ -273,6 +381,17 @@ def std(
 ) -> Array:  # fmt: skip
     """The standard deviation along axes, by default of the population (ddof=0); its gradient is 0 if all elements are
     equal.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the computation and of the result. None means that of the array, and float64 for integers.
+        out: array that receives the result.
+        ddof: number subtracted from the count of elements in the divisor.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
+        mean: mean to measure deviations from, with reduced axes of size 1. It is computed if it is not given.
+        correction: another name of `ddof`.
 
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 3.0]).requires_grad_()
@@ -328,7 +447,17 @@ def average(
     a: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: bool = False, *,
     keepdims: bool = NO_VALUE,
 ) -> Any:  # fmt: skip
-    """The weighted mean along axes, differentiable in the weights too; with `returned` the sum of the weights as well.
+    """The weighted mean along axes, differentiable in the weights, too.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        weights: weights of the shape of the array, or of the shape of its reduced axes. None means equal weights.
+        returned: whether the sum of the weights is returned, too.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Raises:
+        ZeroDivisionError: if the weights sum to zero.
 
     >>> import ndgrad.numpy as np
     >>> np.average(np.array([1.0, 5.0]), weights=[3.0, 1.0])
@@ -370,6 +499,12 @@ def average(
 def cumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
     """Running sums along an axis, or of the flattened array.
 
+    Args:
+        a: array of numbers.
+        axis: axis along which to accumulate. None flattens the array.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.cumsum(np.array([1.0, 2.0, 3.0]))
     array([1., 3., 6.])
@@ -379,6 +514,12 @@ def cumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None
 
 def cumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
     """Running products along an axis, or of the flattened array.
+
+    Args:
+        a: array of numbers.
+        axis: axis along which to accumulate. None flattens the array.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
 
     >>> import ndgrad.numpy as np
     >>> np.cumprod(np.array([1.0, 2.0, 3.0]))
@@ -390,7 +531,14 @@ def cumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = Non
 def cumulative_sum(
     x: ArrayLike, /, *, axis: Axis = None, dtype: Dtype = None, out: Out = None, include_initial: bool = False
 ) -> Array:
-    """Running sums along an axis; `include_initial` adds a leading zero.
+    """Running sums along an axis.
+
+    Args:
+        x: array of numbers.
+        axis: axis along which to accumulate. None is only possible for a line.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+        include_initial: whether the result starts with a zero, and so is longer by one.
 
     >>> import ndgrad.numpy as np
     >>> np.cumulative_sum(np.array([1.0, 2.0]), include_initial=True)
@@ -402,7 +550,14 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: Axis = None, dtype: Dtype = None, out: Out = None, include_initial: bool = False
 ) -> Array:
-    """Running products along an axis; `include_initial` adds a leading one.
+    """Running products along an axis.
+
+    Args:
+        x: array of numbers.
+        axis: axis along which to accumulate. None is only possible for a line.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+        include_initial: whether the result starts with a one, and so is longer by one.
 
     >>> import ndgrad.numpy as np
     >>> np.cumulative_prod(np.array([2.0, 3.0]), include_initial=True)
@@ -458,6 +613,15 @@ def nansum(
 ) -> Array:  # fmt: skip
     """The sum along axes, where NaN counts as zero and gets no gradient.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array.
+
     >>> import ndgrad.numpy as np
     >>> np.nansum(np.array([1.0, np.nan, 2.0]))
     array(3.)
@@ -470,6 +634,15 @@ def nanprod(
     initial: ArrayLike = NO_VALUE, where: ArrayLike = True,
 ) -> Array:  # fmt: skip
     """The product along axes, where NaN counts as one and gets no gradient.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array.
 
     >>> import ndgrad.numpy as np
     >>> np.nanprod(np.array([2.0, np.nan, 3.0]))
@@ -487,6 +660,12 @@ def _copy_replacing_nan(a: ArrayLike, instead: float) -> Array:
 def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
     """Running sums; NaN counts as zero.
 
+    Args:
+        a: array of numbers.
+        axis: axis along which to accumulate. None flattens the array.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.nancumsum(np.array([1.0, np.nan, 2.0]))
     array([1., 1., 3.])
@@ -496,6 +675,12 @@ def nancumsum(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = N
 
 def nancumprod(a: ArrayLike, axis: Axis = None, dtype: Dtype = None, out: Out = None) -> Array:
     """Running products; NaN counts as one.
+
+    Args:
+        a: array of numbers.
+        axis: axis along which to accumulate. None flattens the array.
+        dtype: dtype of the result. None means that of the array, and for bool and small integers the default integer.
+        out: array that receives the result.
 
     >>> import ndgrad.numpy as np
     >>> np.nancumprod(np.array([2.0, np.nan, 3.0]))
@@ -508,7 +693,15 @@ def nanmax(
     a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, initial: ArrayLike = NO_VALUE,
     where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """The largest elements along axes that are not NaN.
+    """The largest elements along axes that are not NaN. A line of NaN alone gives NaN and a warning.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array. It needs `initial`.
 
     >>> import ndgrad.numpy as np
     >>> np.nanmax(np.array([1.0, np.nan, 2.0]))
@@ -521,7 +714,15 @@ def nanmin(
     a: ArrayLike, axis: Axes = None, out: Out = None, keepdims: bool = NO_VALUE, initial: ArrayLike = NO_VALUE,
     where: ArrayLike = True,
 ) -> Array:  # fmt: skip
-    """The smallest elements along axes that are not NaN.
+    """The smallest elements along axes that are not NaN. A line of NaN alone gives NaN and a warning.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value with which the reduction starts. It is the result for no elements.
+        where: mask of the elements that count, which broadcasts with the array. It needs `initial`.
 
     >>> import ndgrad.numpy as np
     >>> np.nanmin(np.array([1.0, np.nan, 2.0]))
@@ -550,6 +751,14 @@ def nanmean(
 ) -> Array:  # fmt: skip
     """The mean along axes of the elements that are not NaN.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the computation and of the result. None means that of the array, and float64 for integers.
+        out: array that receives the result.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
+
     >>> import ndgrad.numpy as np
     >>> np.nanmean(np.array([1.0, np.nan, 2.0]))
     array(1.5)
@@ -564,6 +773,17 @@ def nanvar(
 ) -> Array:  # fmt: skip
     """The variance along axes of the elements that are not NaN.
 
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the computation and of the result. None means that of the array, and float64 for integers.
+        out: array that receives the result.
+        ddof: number subtracted from the count of elements in the divisor.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
+        mean: mean to measure deviations from, with reduced axes of size 1. It is computed if it is not given.
+        correction: another name of `ddof`.
+
     >>> import ndgrad.numpy as np
     >>> np.nanvar(np.array([1.0, np.nan, 3.0]))
     array(1.)
@@ -577,6 +797,17 @@ def nanstd(
     *, where: ArrayLike = True, mean: ArrayLike = NO_VALUE, correction: float = NO_VALUE,
 ) -> Array:  # fmt: skip
     """The standard deviation along axes of the elements that are not NaN.
+
+    Args:
+        a: array of numbers.
+        axis: axis or axes along which to reduce. None means all.
+        dtype: dtype of the computation and of the result. None means that of the array, and float64 for integers.
+        out: array that receives the result.
+        ddof: number subtracted from the count of elements in the divisor.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask of the elements that count, which broadcasts with the array.
+        mean: mean to measure deviations from, with reduced axes of size 1. It is computed if it is not given.
+        correction: another name of `ddof`.
 
     >>> import ndgrad.numpy as np
     >>> np.nanstd(np.array([1.0, np.nan, 3.0]))

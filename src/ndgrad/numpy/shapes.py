@@ -67,6 +67,14 @@ def reshape(
 ) -> Array:  # fmt: skip
     """The elements in another shape: a view if possible, else a copy.
 
+    Args:
+        a: array to reshape.
+        shape: new shape, or a length. One size may be -1, which stands for the rest.
+        order: order in which elements are read and written: `"C"`, `"F"` or `"A"` (`"F"` if the array is in Fortran
+            order, else `"C"`).
+        newshape: old name of `shape`.
+        copy: True for a copy, None for a copy only if it is needed, False for an error if it is needed.
+
     >>> import ndgrad.numpy as np
     >>> np.reshape(np.arange(4), (2, -1))
     array([[0, 1],
@@ -82,6 +90,11 @@ def reshape(
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements as one line: a view if they are contiguous in that order, else a copy.
+
+    Args:
+        a: array to flatten.
+        order: order of the elements: `"C"`, `"F"`, `"A"` (`"F"` if the array is in Fortran order, else `"C"`) or `"K"`
+            (as in memory).
 
     >>> import ndgrad.numpy as np
     >>> np.ravel(np.array([[1, 2], [3, 4]]), order="F")
@@ -120,6 +133,10 @@ def _iteration_order(strides: tuple[int, ...]) -> tuple[int, ...]:
 def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     """A view without axes of length one: all of them, or the given ones.
 
+    Args:
+        a: array.
+        axis: axis or axes to remove, which must have size 1. None removes all of size 1.
+
     >>> import ndgrad.numpy as np
     >>> np.squeeze(np.zeros((1, 3, 1)), 0).shape
     (3, 1)
@@ -138,6 +155,10 @@ def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """A view with axes of length one inserted at these positions of the result.
 
+    Args:
+        a: array.
+        axis: position or positions of the new axes in the result.
+
     >>> import ndgrad.numpy as np
     >>> np.expand_dims(np.zeros(3), (0, 2)).shape
     (1, 3, 1)
@@ -151,6 +172,10 @@ def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 def resize(a: ArrayLike, new_shape: Shape) -> Array:
     """The elements in order, repeated until the new shape is full.
+
+    Args:
+        a: array.
+        new_shape: shape of the result, or a length.
 
     >>> import ndgrad.numpy as np
     >>> np.resize(np.array([1, 2, 3]), (2, 2))
@@ -175,6 +200,9 @@ def atleast_1d(first: ArrayLike, second: ArrayLike, /, *arys: ArrayLike) -> tupl
 def atleast_1d(*arys: ArrayLike) -> Any:
     """Each array with at least one dimension: one array for one argument, a tuple for several.
 
+    Args:
+        *arys: arrays.
+
     >>> import ndgrad.numpy as np
     >>> np.atleast_1d(2.0)
     array([2.])
@@ -189,6 +217,9 @@ def atleast_2d(first: ArrayLike, second: ArrayLike, /, *arys: ArrayLike) -> tupl
 def atleast_2d(*arys: ArrayLike) -> Any:
     """Each array with at least two dimensions: one array for one argument, a tuple for several.
 
+    Args:
+        *arys: arrays.
+
     >>> import ndgrad.numpy as np
     >>> np.atleast_2d([1.0, 2.0])
     array([[1., 2.]])
@@ -202,6 +233,9 @@ def atleast_3d(array: ArrayLike, /) -> Array: ...
 def atleast_3d(first: ArrayLike, second: ArrayLike, /, *arys: ArrayLike) -> tuple[Array, ...]: ...
 def atleast_3d(*arys: ArrayLike) -> Any:
     """Each array with at least three dimensions: one array for one argument, a tuple for several.
+
+    Args:
+        *arys: arrays.
 
     >>> import ndgrad.numpy as np
     >>> np.atleast_3d([1.0, 2.0]).shape
@@ -222,6 +256,11 @@ def _each(function: Callable[[Array], Array], arys: tuple[ArrayLike, ...]) -> An
 def broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
     """A read-only view, broadcast to a shape; gradients are summed.
 
+    Args:
+        array: array to broadcast.
+        shape: shape of the result, or a length.
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+
     >>> import ndgrad.numpy as np
     >>> np.broadcast_to(np.array([1, 2]), (2, 2))
     array([[1, 2],
@@ -240,6 +279,10 @@ def broadcast_to(array: ArrayLike, shape: Shape, subok: bool = False) -> Array:
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]:
     """Views of all arrays in the one shape to which they broadcast.
 
+    Args:
+        *args: arrays.
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
+
     >>> import ndgrad.numpy as np
     >>> [x.shape for x in np.broadcast_arrays(np.zeros((2, 1)), np.zeros(3))]
     [(2, 3), (2, 3)]
@@ -251,6 +294,12 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Array, ...]
 
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
     """A copy, with its history.
+
+    Args:
+        a: array to copy.
+        order: memory order of the result: `"C"`, `"F"`, `"A"` (Fortran order if the array is in it, else C order) or
+            `"K"` (that of the array).
+        subok: accepted as in NumPy. It has no effect, because results are always Arrays.
 
     >>> import ndgrad.numpy as np
     >>> np.copy(np.array([1.0, 2.0]))
@@ -264,6 +313,10 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Array:
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """A view with its axes permuted; reversed if none are given.
+
+    Args:
+        a: array.
+        axes: axes in their new order. None reverses them.
 
     >>> import ndgrad.numpy as np
     >>> np.transpose(np.array([[1, 2], [3, 4]]), (1, 0))
@@ -279,6 +332,9 @@ permute_dims = transpose
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """A view with the last two axes swapped.
 
+    Args:
+        x: matrices of shape (..., m, n).
+
     >>> import ndgrad.numpy as np
     >>> np.matrix_transpose(np.zeros((4, 2, 3))).shape
     (4, 3, 2)
@@ -291,6 +347,10 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """A view with two axes swapped.
+
+    Args:
+        a: array.
+        axis1, axis2: axes to swap.
 
     >>> import ndgrad.numpy as np
     >>> np.swapaxes(np.zeros((2, 3, 4)), 0, 2).shape
@@ -305,6 +365,11 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """A view with axes moved to other positions; the others keep their order.
+
+    Args:
+        a: array.
+        source: axis or axes to move.
+        destination: their positions in the result.
 
     >>> import ndgrad.numpy as np
     >>> np.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
@@ -322,6 +387,11 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """A view with one axis moved before another.
+
+    Args:
+        a: array.
+        axis: axis to move.
+        start: position before which the axis is moved.
 
     >>> import ndgrad.numpy as np
     >>> np.rollaxis(np.zeros((2, 3, 4)), 2).shape
@@ -343,6 +413,10 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def flip(m: ArrayLike, axis: Axes = None) -> Array:
     """A view with the order reversed along axes.
 
+    Args:
+        m: array.
+        axis: axis or axes to reverse. None means all.
+
     >>> import ndgrad.numpy as np
     >>> np.flip(np.array([1, 2, 3]))
     array([3, 2, 1])
@@ -355,6 +429,9 @@ def flip(m: ArrayLike, axis: Axes = None) -> Array:
 def flipud(m: ArrayLike) -> Array:
     """A view with the rows in reverse order.
 
+    Args:
+        m: array of at least one dimension.
+
     >>> import ndgrad.numpy as np
     >>> np.flipud(np.array([[1, 2], [3, 4]]))
     array([[3, 4],
@@ -365,6 +442,9 @@ def flipud(m: ArrayLike) -> Array:
 
 def fliplr(m: ArrayLike) -> Array:
     """A view with the columns in reverse order.
+
+    Args:
+        m: array of at least two dimensions.
 
     >>> import ndgrad.numpy as np
     >>> np.fliplr(np.array([[1, 2], [3, 4]]))
@@ -384,6 +464,11 @@ def _check_rank(name: str, m: ArrayLike, least: int) -> Array:
 def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """A view turned by 90 degrees `k` times, from the first axis towards the second.
 
+    Args:
+        m: array of at least two dimensions.
+        k: number of turns. A negative number turns the other way.
+        axes: two axes that span the plane of the rotation.
+
     >>> import ndgrad.numpy as np
     >>> np.rot90(np.array([[1, 2], [3, 4]]))
     array([[2, 4],
@@ -401,6 +486,11 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
     """The elements shifted cyclically along axes.
+
+    Args:
+        a: array.
+        shift: number of places, or one for each axis.
+        axis: axis or axes along which to shift. None shifts the flattened array and restores its shape.
 
     >>> import ndgrad.numpy as np
     >>> np.roll(np.array([1, 2, 3]), 1)
@@ -437,6 +527,10 @@ def plain_ints(x: ArrayLike) -> Any:
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """The array repeated as a whole along each axis.
 
+    Args:
+        A: array to repeat.
+        reps: number of copies along the last axis, or along each of the last axes.
+
     >>> import ndgrad.numpy as np
     >>> np.tile(np.array([1, 2]), 2)
     array([1, 2, 1, 2])
@@ -450,6 +544,11 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
 
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     """Each element repeated along an axis, by one count or by individual counts.
+
+    Args:
+        a: array.
+        repeats: number of copies of each element, or one number for each element along the axis.
+        axis: axis along which to repeat. None flattens the array.
 
     >>> import ndgrad.numpy as np
     >>> np.repeat(np.array([1, 2]), [1, 3])
@@ -477,6 +576,11 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
     """Views of pieces along an axis, whose lengths may differ by one.
 
+    Args:
+        ary: array to split.
+        indices_or_sections: number of pieces, or indices at which to cut.
+        axis: axis along which to split.
+
     >>> import ndgrad.numpy as np
     >>> np.array_split(np.arange(5), 2)
     [array([0, 1, 2]), array([3, 4])]
@@ -499,6 +603,14 @@ def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) ->
 def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[Array]:
     """Views of equal pieces along an axis, or of the pieces between indices.
 
+    Args:
+        ary: array to split.
+        indices_or_sections: number of equal pieces, or indices at which to cut.
+        axis: axis along which to split.
+
+    Raises:
+        ValueError: if the axis does not split into equal pieces.
+
     >>> import ndgrad.numpy as np
     >>> np.split(np.arange(4), [1])
     [array([0]), array([1, 2, 3])]
@@ -519,6 +631,10 @@ def split(ary: ArrayLike, indices_or_sections: Sections, axis: int = 0) -> list[
 def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """Views of pieces along the second axis, for a line along its only one.
 
+    Args:
+        ary: array of at least one dimension.
+        indices_or_sections: number of equal pieces, or indices at which to cut.
+
     >>> import ndgrad.numpy as np
     >>> np.hsplit(np.arange(4), 2)
     [array([0, 1]), array([2, 3])]
@@ -530,6 +646,10 @@ def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
 def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """Views of pieces along the first axis.
 
+    Args:
+        ary: array of at least two dimensions.
+        indices_or_sections: number of equal pieces, or indices at which to cut.
+
     >>> import ndgrad.numpy as np
     >>> np.vsplit(np.eye(2), 2)
     [array([[1., 0.]]), array([[0., 1.]])]
@@ -539,6 +659,10 @@ def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
 
 def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """Views of pieces along the third axis.
+
+    Args:
+        ary: array of at least three dimensions.
+        indices_or_sections: number of equal pieces, or indices at which to cut.
 
     >>> import ndgrad.numpy as np
     >>> [p.shape for p in np.dsplit(np.zeros((1, 2, 4)), 2)]
@@ -550,6 +674,10 @@ def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Views of the slices along an axis, without it.
 
+    Args:
+        x: array of at least one dimension.
+        axis: axis along which to split.
+
     >>> import ndgrad.numpy as np
     >>> np.unstack(np.eye(2))
     (array([1., 0.]), array([0., 1.]))
@@ -560,7 +688,12 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
-    """The array without the zeros at the front ('f') and at the back ('b') of each axis.
+    """The array without the zeros at the ends of each axis.
+
+    Args:
+        filt: array.
+        trim: ends that are trimmed: `"f"` for the front, `"b"` for the back, `"fb"` for both.
+        axis: axis or axes to trim. None means all.
 
     >>> import ndgrad.numpy as np
     >>> np.trim_zeros(np.array([0, 1, 0, 2, 0]))
@@ -591,6 +724,11 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """A view of the diagonals of the matrices that two axes span.
 
+    Args:
+        a: array of at least two dimensions.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        axis1, axis2: axes of the rows and of the columns.
+
     >>> import ndgrad.numpy as np
     >>> np.diagonal(np.array([[1, 2], [3, 4]]))
     array([1, 4])
@@ -602,6 +740,13 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Dtype = None, out: Out = None) -> Array:
     """The sums of diagonals.
 
+    Args:
+        a: array of at least two dimensions.
+        offset: number of the diagonal: 0 for the main one, positive above it, negative below it.
+        axis1, axis2: axes of the rows and of the columns.
+        dtype: dtype of the result. None means that of the sum.
+        out: array that receives the result.
+
     >>> import ndgrad.numpy as np
     >>> np.trace(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array(5.)
@@ -612,6 +757,10 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with this diagonal, or the diagonal of a matrix, which is a view.
+
+    Args:
+        v: line, or matrix.
+        k: number of the diagonal: 0 for the main one, positive above it, negative below it.
 
     >>> import ndgrad.numpy as np
     >>> np.diag(np.array([1, 2]))
@@ -627,6 +776,10 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix whose diagonal is the flattened array.
 
+    Args:
+        v: array, which is flattened.
+        k: number of the diagonal: 0 for the main one, positive above it, negative below it.
+
     >>> import ndgrad.numpy as np
     >>> np.diagflat(np.array([[1], [2]]))
     array([[1, 0],
@@ -639,6 +792,10 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """The lower triangle, zeros above the k-th diagonal.
 
+    Args:
+        m: matrices of shape (..., m, n). A line becomes a matrix of equal rows.
+        k: last diagonal that is kept: 0 for the main one, positive above it, negative below it.
+
     >>> import ndgrad.numpy as np
     >>> np.tril(np.ones((2, 2)))
     array([[1., 0.],
@@ -649,6 +806,10 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """The upper triangle, zeros below the k-th diagonal.
+
+    Args:
+        m: matrices of shape (..., m, n). A line becomes a matrix of equal rows.
+        k: first diagonal that is kept: 0 for the main one, positive above it, negative below it.
 
     >>> import ndgrad.numpy as np
     >>> np.triu(np.ones((2, 2)))

@@ -63,6 +63,14 @@ def sort(
 ) -> Array:  # fmt: skip
     """A sorted copy; gradients go to the original elements. NaN comes last.
 
+    Args:
+        a: array to sort.
+        axis: axis along which to sort. None flattens the array.
+        kind: algorithm, as in NumPy: `"quicksort"`, `"mergesort"`, `"heapsort"` or `"stable"`. None means quicksort.
+        order: accepted only as None, because Arrays have no fields.
+        stable: whether equal elements keep their order. It excludes `kind`.
+        descending: whether the largest elements come first. NumPy's function has no such option.
+
     >>> import ndgrad.numpy as np
     >>> np.sort(np.array([3.0, 1.0, 2.0]))
     array([1., 2., 3.])
@@ -80,6 +88,14 @@ def argsort(
     descending: bool = False,
 ) -> Array:  # fmt: skip
     """The indices that sort an array along an axis.
+
+    Args:
+        a: array to sort.
+        axis: axis along which to sort. None flattens the array.
+        kind: algorithm, as in NumPy: `"quicksort"`, `"mergesort"`, `"heapsort"` or `"stable"`. None means quicksort.
+        order: accepted only as None, because Arrays have no fields.
+        stable: whether equal elements keep their order. It excludes `kind`.
+        descending: whether the largest elements come first. NumPy's function has no such option.
 
     >>> import ndgrad.numpy as np
     >>> np.argsort(np.array([3.0, 1.0, 2.0]))
@@ -114,6 +130,9 @@ def _falling(t: Array, axis: int) -> Array:
 def sort_complex(a: ArrayLike) -> Array:
     """A sorted copy in a complex dtype, by real parts and then by imaginary ones.
 
+    Args:
+        a: array, which is sorted along its last axis.
+
     >>> import ndgrad.numpy as np
     >>> np.sort_complex(np.array([2.0, 1.0]))
     array([1.+0.j, 2.+0.j])
@@ -130,6 +149,13 @@ def partition(
 ) -> Array:
     """A copy with the kth elements in their sorted positions, smaller elements before and larger ones after.
 
+    Args:
+        a: array to partition.
+        kth: index or indices whose elements get their sorted positions.
+        axis: axis along which to partition. None flattens the array.
+        kind: accepted as in NumPy, which has one algorithm. It has no effect.
+        order: accepted only as None, because Arrays have no fields.
+
     >>> import ndgrad.numpy as np
     >>> np.partition(np.array([3.0, 1.0, 2.0]), 1)[1]
     array(2.)
@@ -144,6 +170,13 @@ def argpartition(
     a: ArrayLike, kth: ArrayLike, axis: Axis = -1, kind: str = "introselect", order: None = None
 ) -> Array:
     """The indices that partition an array.
+
+    Args:
+        a: array to partition.
+        kth: index or indices whose elements get their sorted positions.
+        axis: axis along which to partition. None flattens the array.
+        kind: accepted as in NumPy, which has one algorithm. It has no effect.
+        order: accepted only as None, because Arrays have no fields.
 
     >>> import ndgrad.numpy as np
     >>> np.argpartition(np.array([3.0, 1.0, 2.0]), 1)[1]
@@ -161,6 +194,10 @@ def _take_along(t: Array, places: Any, axis: int) -> Array:
 def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
     """The indices that sort by several keys; the last key is the primary one.
 
+    Args:
+        keys: arrays of one shape, the primary key last.
+        axis: axis along which to sort.
+
     >>> import ndgrad.numpy as np
     >>> np.lexsort((np.array([3, 1, 2]), np.array([0, 1, 0])))
     array([2, 0, 1])
@@ -170,6 +207,12 @@ def lexsort(keys: Sequence[ArrayLike], axis: int = -1) -> Array:
 
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
     """The indices at which to insert values so that a sorted line stays sorted.
+
+    Args:
+        a: line in increasing order, or any line with `sorter`.
+        v: values to insert.
+        side: index among equal elements: `"left"` for the first one, `"right"` for the one behind the last.
+        sorter: indices that sort `a`.
 
     >>> import ndgrad.numpy as np
     >>> np.searchsorted(np.array([1.0, 2.0, 3.0]), [1.5, 2.0])
@@ -186,6 +229,14 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """The number of the bin of each value; bins contain their left edge unless `right` is set.
+
+    Args:
+        x: array of values.
+        bins: line of edges, increasing or decreasing.
+        right: whether bins contain their right edge in place of the left one.
+
+    Returns:
+        An Array of integers: 0 before the first edge, the number of edges behind the last.
 
     >>> import ndgrad.numpy as np
     >>> np.digitize(np.array([0.5, 1.0, 2.5]), [1.0, 2.0])
@@ -230,6 +281,15 @@ def unique(
     axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
     """The unique elements (or slices along an axis), sorted; each carries the gradient of its first occurrence.
+
+    Args:
+        ar: array, which is flattened if `axis` is None.
+        return_index: whether the indices of the first occurrences are returned, too.
+        return_inverse: whether the indices that rebuild the array are returned, too.
+        return_counts: whether the counts are returned, too.
+        axis: axis whose slices are compared. None compares elements.
+        equal_nan: whether all NaN are one element.
+        sorted: accepted as in NumPy. It has no effect: the elements are always sorted.
 
     >>> import ndgrad.numpy as np
     >>> np.unique(np.array([2.0, 1.0, 2.0]), return_counts=True)
@@ -289,6 +349,9 @@ def _pick_unique(t: Array, wanted: NDArray[Any]) -> Array:
 def unique_all(x: ArrayLike) -> UniqueAllResult:
     """Unique values, indices of their first occurrences, inverse indices and counts.
 
+    Args:
+        x: array, which is flattened.
+
     >>> import ndgrad.numpy as np
     >>> np.unique_all(np.array([2.0, 1.0, 2.0])).counts
     array([1, 2])
@@ -298,6 +361,9 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
     """Unique values and their counts.
+
+    Args:
+        x: array, which is flattened.
 
     >>> import ndgrad.numpy as np
     >>> np.unique_counts(np.array([2.0, 1.0, 2.0])).values
@@ -309,6 +375,9 @@ def unique_counts(x: ArrayLike) -> UniqueCountsResult:
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
     """Unique values and the indices that rebuild the array from them.
 
+    Args:
+        x: array, which is flattened.
+
     >>> import ndgrad.numpy as np
     >>> np.unique_inverse(np.array([2.0, 1.0, 2.0])).inverse_indices
     array([1, 0, 1])
@@ -318,6 +387,9 @@ def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
 
 def unique_values(x: ArrayLike) -> Array:
     """Unique values.
+
+    Args:
+        x: array, which is flattened.
 
     >>> import ndgrad.numpy as np
     >>> np.unique_values(np.array([2.0, 1.0, 2.0]))
@@ -334,6 +406,13 @@ def isin(
     kind: Literal["sort", "table"] | None = None,
 ) -> Array:  # fmt: skip
     """A mask of elements that are among the test elements.
+
+    Args:
+        element: array to test.
+        test_elements: values to look for.
+        assume_unique: whether NumPy may assume that both arrays have no repeated elements, which is faster.
+        invert: whether the mask marks elements that are not among the test elements.
+        kind: algorithm: `"sort"` or `"table"`, which is fast for integers in a small range. None lets NumPy choose.
 
     >>> import ndgrad.numpy as np
     >>> np.isin(np.array([1, 2, 3]), [2, 4])
@@ -366,6 +445,11 @@ def intersect1d(
 def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """The values that both arrays have, sorted; the gradient goes to the first of the two.
 
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        assume_unique: whether NumPy may assume that each array has no repeated elements, which is faster.
+        return_indices: whether the indices of the values in both arrays are returned, too.
+
     >>> import ndgrad.numpy as np
     >>> np.intersect1d(np.array([3, 1, 2]), [2, 3])
     array([2, 3])
@@ -379,6 +463,12 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """The values of the first array that the second does not have, sorted.
 
+    Args:
+        ar1: array whose values are kept.
+        ar2: array whose values are left out.
+        assume_unique: whether both arrays have no repeated elements, which is faster. The result then keeps the order
+            of `ar1`.
+
     >>> import ndgrad.numpy as np
     >>> np.setdiff1d(np.array([3, 1, 2]), [2])
     array([1, 3])
@@ -389,6 +479,10 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
 
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """The values that only one of the two has, sorted.
+
+    Args:
+        ar1, ar2: arrays, which are flattened.
+        assume_unique: whether each array has no repeated elements, which is faster.
 
     >>> import ndgrad.numpy as np
     >>> np.setxor1d(np.array([1, 2]), [2, 3])
@@ -404,6 +498,9 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
 
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
     """The values of both arrays together, sorted.
+
+    Args:
+        ar1, ar2: arrays, which are flattened.
 
     >>> import ndgrad.numpy as np
     >>> np.union1d(np.array([1, 2]), [2, 3])

@@ -75,6 +75,23 @@ def quantile(
     """The q-th quantiles along axes, by any of NumPy's methods; differentiable in the sample, and in q if the method is
     continuous.
 
+    Args:
+        a: array of real numbers.
+        q: probability or probabilities, from 0 to 1. Their axes come first in the result.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        overwrite_input: accepted as in NumPy. It has no effect: the array is never changed.
+        method: rule between two elements, as in NumPy: `"linear"`, `"lower"`, `"higher"`, `"nearest"`, `"midpoint"`,
+            `"hazen"`, `"weibull"`, `"median_unbiased"`, `"normal_unbiased"`, `"inverted_cdf"`,
+            `"averaged_inverted_cdf"`, `"closest_observation"` or `"interpolated_inverted_cdf"`.
+        keepdims: whether reduced axes stay, with size 1.
+        weights: weight of each element, or of each one along a single axis. They need the method `"inverted_cdf"` and
+            get no gradient.
+        interpolation: old name of `method`.
+
+    Raises:
+        ValueError: if `q` is outside its range, or requires grad and the method is a step function.
+
     >>> import ndgrad.numpy as np
     >>> x = np.array([1.0, 2.0, 4.0]).requires_grad_()
     >>> np.quantile(x, 0.75).backward()
@@ -92,6 +109,23 @@ def percentile(
     interpolation: str | None = None,
 ) -> Array:  # fmt: skip
     """The q-th percentiles along axes: quantiles with q from 0 to 100.
+
+    Args:
+        a: array of real numbers.
+        q: percentage or percentages, from 0 to 100. Their axes come first in the result.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        overwrite_input: accepted as in NumPy. It has no effect: the array is never changed.
+        method: rule between two elements, as in NumPy: `"linear"`, `"lower"`, `"higher"`, `"nearest"`, `"midpoint"`,
+            `"hazen"`, `"weibull"`, `"median_unbiased"`, `"normal_unbiased"`, `"inverted_cdf"`,
+            `"averaged_inverted_cdf"`, `"closest_observation"` or `"interpolated_inverted_cdf"`.
+        keepdims: whether reduced axes stay, with size 1.
+        weights: weight of each element, or of each one along a single axis. They need the method `"inverted_cdf"` and
+            get no gradient.
+        interpolation: old name of `method`.
+
+    Raises:
+        ValueError: if `q` is outside its range, or requires grad and the method is a step function.
 
     >>> import ndgrad.numpy as np
     >>> np.percentile(np.array([1.0, 2.0, 4.0]), 50)
@@ -111,6 +145,20 @@ def nanquantile(
 ) -> Array:  # fmt: skip
     """Quantiles along axes of the elements that are not NaN.
 
+    Args:
+        a: array of real numbers.
+        q: probability or probabilities, from 0 to 1. Their axes come first in the result.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        overwrite_input: accepted as in NumPy. It has no effect: the array is never changed.
+        method: rule between two elements, as in NumPy: `"linear"`, `"lower"`, `"higher"`, `"nearest"`, `"midpoint"`,
+            `"hazen"`, `"weibull"`, `"median_unbiased"`, `"normal_unbiased"`, `"inverted_cdf"`,
+            `"averaged_inverted_cdf"`, `"closest_observation"` or `"interpolated_inverted_cdf"`.
+        keepdims: whether reduced axes stay, with size 1.
+        weights: weight of each element, or of each one along a single axis. They need the method `"inverted_cdf"` and
+            get no gradient.
+        interpolation: old name of `method`.
+
     >>> import ndgrad.numpy as np
     >>> np.nanquantile(np.array([1.0, np.nan, 4.0]), 0.5)
     array(2.5)
@@ -127,6 +175,20 @@ def nanpercentile(
     interpolation: str | None = None,
 ) -> Array:  # fmt: skip
     """Percentiles along axes of the elements that are not NaN.
+
+    Args:
+        a: array of real numbers.
+        q: percentage or percentages, from 0 to 100. Their axes come first in the result.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        overwrite_input: accepted as in NumPy. It has no effect: the array is never changed.
+        method: rule between two elements, as in NumPy: `"linear"`, `"lower"`, `"higher"`, `"nearest"`, `"midpoint"`,
+            `"hazen"`, `"weibull"`, `"median_unbiased"`, `"normal_unbiased"`, `"inverted_cdf"`,
+            `"averaged_inverted_cdf"`, `"closest_observation"` or `"interpolated_inverted_cdf"`.
+        keepdims: whether reduced axes stay, with size 1.
+        weights: weight of each element, or of each one along a single axis. They need the method `"inverted_cdf"` and
+            get no gradient.
+        interpolation: old name of `method`.
 
     >>> import ndgrad.numpy as np
     >>> np.nanpercentile(np.array([1.0, np.nan, 4.0]), 50)
@@ -265,6 +327,13 @@ def median(
 ) -> Array:
     """The median along axes; for an even number the mean of the middle two, which share the gradient.
 
+    Args:
+        a: array of real numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        overwrite_input: accepted as in NumPy. It has no effect: the array is never changed.
+        keepdims: whether reduced axes stay, with size 1.
+
     >>> import ndgrad.numpy as np
     >>> np.median(np.array([1.0, 5.0, 2.0, 4.0]))
     array(3.)
@@ -276,6 +345,13 @@ def nanmedian(
     a: ArrayLike, axis: Axes = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = NO_VALUE
 ) -> Array:
     """The median along axes of the elements that are not NaN.
+
+    Args:
+        a: array of real numbers.
+        axis: axis or axes along which to reduce. None means all.
+        out: array that receives the result.
+        overwrite_input: accepted as in NumPy. It has no effect: the array is never changed.
+        keepdims: whether reduced axes stay, with size 1.
 
     >>> import ndgrad.numpy as np
     >>> np.nanmedian(np.array([1.0, np.nan, 4.0]))
@@ -324,6 +400,17 @@ def cov(
 ) -> Array:  # fmt: skip
     """The covariances of variables (rows), with observation weights; differentiable in the `aweights` too.
 
+    Args:
+        m: observations: a matrix with a variable in each row, or a line for one variable.
+        y: more variables, as in `m`.
+        rowvar: whether variables are rows. False means columns.
+        bias: whether the sum is divided by the number of observations n. False divides by n - 1. `ddof` takes
+            precedence.
+        ddof: number subtracted from the count of observations in the divisor.
+        fweights: number of times each observation counts, as integers. They get no gradient.
+        aweights: weight of each observation.
+        dtype: dtype of the result. None means at least float64.
+
     >>> import ndgrad.numpy as np
     >>> np.cov(np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]]))
     array([[1., 2.],
@@ -351,7 +438,14 @@ def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, bias: object = None, ddof: object = None,
     dtype: Dtype = None,
 ) -> Array:  # fmt: skip
-    """The correlations of variables; `bias` and `ddof`, which older versions of NumPy still take, cancel out.
+    """The correlations of variables.
+
+    Args:
+        x: observations: a matrix with a variable in each row, or a line for one variable.
+        y: more variables, as in `x`.
+        rowvar: whether variables are rows. False means columns.
+        bias, ddof: accepted as in older versions of NumPy. They have no effect, because they cancel out.
+        dtype: dtype of the result. None means at least float64.
 
     >>> import ndgrad.numpy as np
     >>> np.corrcoef(np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(6)
@@ -366,6 +460,11 @@ def corrcoef(
 
 def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
     """The count of each integer, or the sum of its weights, which are differentiable.
+
+    Args:
+        x: line of integers that are not negative. They have no derivative.
+        weights: weight of each integer.
+        minlength: smallest length of the result.
 
     >>> import ndgrad.numpy as np
     >>> np.bincount(np.array([1, 3, 3]))
@@ -400,6 +499,12 @@ def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike | str = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None
 ) -> Array:
     """The edges of bins; without a range they follow the smallest and the largest element, gradients included.
+
+    Args:
+        a: sample, which is flattened.
+        bins: number of bins, line of edges, or name of a rule of NumPy such as `"auto"`.
+        range: lowest and highest edge. None takes them from the sample.
+        weights: weights of the sample, which NumPy's rules for `bins` do not take.
 
     >>> import ndgrad.numpy as np
     >>> np.histogram_bin_edges(np.array([0.0, 1.0, 4.0]), bins=2)
@@ -437,6 +542,16 @@ def histogram(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Counts in bins, or sums of weights, and the edges; differentiable in the weights, and the edges in the sample.
 
+    Args:
+        a: sample, which is flattened. The counts have no derivative in it.
+        bins: number of bins, line of edges, or name of a rule of NumPy such as `"auto"`.
+        range: lowest and highest edge. None takes them from the sample.
+        density: whether counts are divided by their sum and by the widths of the bins.
+        weights: weight of each element of the sample.
+
+    Returns:
+        The counts and the edges.
+
     >>> import ndgrad.numpy as np
     >>> np.histogram(np.array([0.0, 1.0, 4.0]), bins=2)
     (array([2, 1]), array([0., 2., 4.]))
@@ -463,6 +578,16 @@ def histogramdd(
 ) -> tuple[Array, list[Array]]:  # fmt: skip
     """Counts in boxes, or sums of weights, and the edges of each dimension; differentiable in the weights, and the
     edges in the sample.
+
+    Args:
+        sample: matrix with a point in each row, or a list with the coordinates along each dimension.
+        bins: number of bins, or for each dimension a number or a line of edges.
+        range: lowest and highest edge of each dimension. None takes them from the sample.
+        density: whether counts are divided by their sum and by the volumes of the boxes.
+        weights: weight of each point.
+
+    Returns:
+        The counts and a list of edges.
 
     >>> import ndgrad.numpy as np
     >>> np.histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), bins=2)[0]
@@ -512,6 +637,16 @@ def histogram2d(
     weights: ArrayLike | None = None,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Counts in rectangles, or sums of weights, and the edges of both axes.
+
+    Args:
+        x, y: coordinates of the points.
+        bins: number of bins or line of edges, or a pair of these.
+        range: lowest and highest edge along both axes. None takes them from the sample.
+        density: whether counts are divided by their sum and by the areas of the rectangles.
+        weights: weight of each point.
+
+    Returns:
+        The counts, the edges along x and the edges along y.
 
     >>> import ndgrad.numpy as np
     >>> np.histogram2d([0.0, 1.0], [0.0, 1.0], bins=2)[0]

@@ -191,6 +191,10 @@ class trace_allocations:
     `callback(allocation)` is called for each, right after its call. `frames` is the number of the user's lines to keep.
     `str(trace)` lists the holders of memory at the peak. A trace that has ended no longer notices freed memory.
 
+    Args:
+        callback: function of each allocation.
+        frames: number of the user's lines to keep for each allocation.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(1000, requires_grad=True)
     >>> with ndgrad.autograd.graph.trace_allocations() as trace:
@@ -226,6 +230,17 @@ class trace_allocations:
         self._ledger.close()
 
     def begin(self, kind: str, name: str, subject: Any, args: tuple[Any, ...]) -> Any:
+        """Note the beginning of a call. The dispatcher calls this method.
+
+        Args:
+            kind: kind of the call: op, node or range.
+            name: name of the call.
+            subject: op or node.
+            args: arguments of the call.
+
+        Returns:
+            A token for `end`.
+        """
         if kind is NODE:
             self._tell(note_received(self._ledger, subject, args, self._place))
         return kind, name, subject, args
@@ -239,6 +254,12 @@ class trace_allocations:
                 self._callback(made)
 
     def end(self, token: Any, results: Any) -> None:
+        """Note the results of a call. The dispatcher calls this method.
+
+        Args:
+            token: result of `begin`.
+            results: results of the call.
+        """
         self._tell(note_results(self._ledger, token, results, self._place))
 
     # ----- what was found ---------------------------------------------------------------------------------------------
@@ -287,7 +308,11 @@ class trace_allocations:
         return [(now, alive) for now, alive, _ in self._ledger.timeline()]
 
     def summary(self, row_limit: int = 10) -> str:
-        """Return the holders of memory at the peak: a row per call and line, the largest first."""
+        """Return the holders of memory at the peak: a row per call and line, the largest first.
+
+        Args:
+            row_limit: largest number of rows.
+        """
         groups: dict[tuple[str, bool, Place | None], list[Allocation]] = {}
         for made in self.at_peak:
             groups.setdefault((made.op, made.backward, made.place), []).append(made)

@@ -24,6 +24,9 @@ _format_memory = format_memory
 class Interval:
     """Beginning and end, in microseconds.
 
+    Args:
+        start, end: times in microseconds.
+
     >>> from ndgrad.profiler.events import Interval
     >>> Interval(1.0, 3.5).elapsed_us()
     2.5
@@ -80,6 +83,29 @@ class _Formatted:
 
 class FunctionEvent(_Formatted):
     """A call. Without a tree (`EventList._build_tree`) it has no children, and its self time is its whole time.
+
+    Args:
+        id: number of the event.
+        name: name of the call.
+        thread: number of the thread.
+        start_us, end_us: times in microseconds.
+        overload_name: name of the overload.
+        fwd_thread: thread of the op whose backward this is.
+        input_shapes: shapes of the inputs.
+        stack: lines of the user's code, innermost first.
+        scope: 0 for an op, 1 for a backward node, 7 for a range marked by the user.
+        use_device: device whose time is measured, too.
+        cpu_memory_usage: bytes allocated less bytes freed.
+        device_memory_usage: same as `cpu_memory_usage`, on the device.
+        is_async: whether the call ended in another thread.
+        is_remote: whether the call ran in another process.
+        sequence_nr: number that an op and its backward node share, or -1.
+        node_id: number of the process, or -1.
+        flops: number of floating-point operations.
+        is_user_annotation: whether the event is a range marked by the user.
+        saved_bytes: bytes saved for backward.
+        device_time_total: time on the device in microseconds.
+        **others: further fields of torch's events, which are not used.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.profile() as p:
@@ -169,12 +195,21 @@ class FunctionEvent(_Formatted):
         return self.cpu_memory_usage - sum(child.cpu_memory_usage for child in self.cpu_children)
 
     def append_cpu_child(self, child: FunctionEvent) -> None:
-        """Note a call inside this one."""
+        """Note a call inside this one.
+
+        Args:
+            child: event of the inner call.
+        """
         if not isinstance(child, FunctionEvent):
             raise AssertionError(f"a child of an event is an event, and this is {type(child).__name__} [nd-type]")
         self.cpu_children.append(child)
 
     def set_cpu_parent(self, parent: FunctionEvent) -> None:
+        """Note the call around this one.
+
+        Args:
+            parent: event of the outer call.
+        """
         if not isinstance(parent, FunctionEvent):
             raise AssertionError(f"the parent of an event is an event, and this is {type(parent).__name__} [nd-type]")
         self.cpu_parent = parent
@@ -224,7 +259,14 @@ class FunctionEventAvg(_Formatted):
         self.flops = 0
 
     def add(self, other: FunctionEvent | FunctionEventAvg) -> FunctionEventAvg:
-        """Add one more event, or another average, with the same name."""
+        """Add one more event, or another average, with the same name.
+
+        Args:
+            other: event or average.
+
+        Returns:
+            This average.
+        """
         if self.key is None:
             self.key, self.overload_name = other.key, other.overload_name
             self.node_id, self.is_async, self.is_remote = other.node_id, other.is_async, other.is_remote
@@ -267,6 +309,11 @@ class FunctionEventAvg(_Formatted):
 
 class EventList(list[Any]):
     """Events, or averages, in order; `table()` shows them.
+
+    Args:
+        *args: events, as for `list`.
+        **options: `profile_memory`, `with_flops` and `use_device` select columns of the table; `thread_names` and
+            `memory` are written to traces.
 
     >>> import ndgrad
     >>> with ndgrad.profiler.profile() as p:
@@ -344,6 +391,11 @@ class EventList(list[Any]):
     ) -> EventList:
         """Return the events grouped by name, and on request by the shapes of their inputs and the innermost lines of
         their stacks.
+
+        Args:
+            group_by_input_shapes: whether events with different shapes of inputs stay apart.
+            group_by_stack_n: number of innermost lines by which events stay apart.
+            group_by_overload_name: whether overloads stay apart.
         """
         groups: dict[tuple[Any, ...], FunctionEventAvg] = {}
         for event in self:
@@ -390,6 +442,16 @@ class EventList(list[Any]):
         self_cpu_memory_usage, count, saved_bytes, flops; device_time_total and self_device_time_total of a GPU),
         largest first; None keeps the order. A
         `row_limit` of -1 is none.
+
+        Args:
+            sort_by: name of an attribute, largest first. None keeps the order.
+            row_limit: largest number of rows. -1 means all.
+            max_src_column_width: width of the column of lines.
+            max_name_column_width: width of the column of names.
+            max_shapes_column_width: width of the column of shapes.
+            header: text above the table.
+            top_level_events_only: whether calls inside other calls are left out.
+            time_unit: unit of times: `"s"`, `"ms"` or `"us"`. None chooses one for each number.
         """
         events: list[Any] = list(self)
         if sort_by is not None:
@@ -424,14 +486,23 @@ class EventList(list[Any]):
         return self.table()
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the events as a trace for chrome://tracing, Perfetto, and similar programs."""
+        """Write the events as a trace for chrome://tracing, Perfetto, and similar programs.
+
+        Args:
+            path: path of the file.
+        """
         write_trace(path, self, self._thread_names, self._memory)
 
     def supported_export_stacks_metrics(self) -> list[str]:
         return ["self_cpu_time_total", "cpu_time_total", "self_cpu_memory_usage"]
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Write a line per stack, outermost frame first, with its cost, for flame graph programs."""
+        """Write a line per stack, outermost frame first, with its cost, for flame graph programs.
+
+        Args:
+            path: path of the file.
+            metric: cost of a stack: `"self_cpu_time_total"`, `"cpu_time_total"` or `"self_cpu_memory_usage"`.
+        """
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(
                 f"metric should be one of: {self.supported_export_stacks_metrics()}, but is {metric!r}. [nd-option]"

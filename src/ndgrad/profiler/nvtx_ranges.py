@@ -32,6 +32,10 @@ class emit_nvtx:
     """A block in which every call, forward and backward, is a range in the timelines of NVIDIA's profilers; no effect
     without a GPU.
 
+    Args:
+        enabled: whether ranges are marked.
+        record_shapes: whether names of ranges contain the shapes of the inputs.
+
     >>> import ndgrad
     >>> with ndgrad.autograd.profiler.emit_nvtx():
     ...     y = ndgrad.ones(2) * 2

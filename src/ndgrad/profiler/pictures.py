@@ -35,7 +35,15 @@ code { font: 12px ui-monospace, monospace; } .faint { color: GrayText; } .frame 
 
 
 class Picture:
-    """A picture as SVG and as a page: a notebook shows it, `save` writes it, `str` describes it in a line."""
+    """A picture as SVG and as a page: a notebook shows it, `save` writes it, `str` describes it in a line.
+
+    Args:
+        svg: picture as SVG.
+        caption: description in a line.
+        rows: HTML below the picture.
+        script: JavaScript of the page.
+        data: data of the script, which become JSON.
+    """
 
     title = "Picture"
 
@@ -50,7 +58,11 @@ class Picture:
         return page(self.title, body, _STYLE, self._script, self._data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file: .html or .svg."""
+        """Write it to a file: .html or .svg.
+
+        Args:
+            path: path of the file, which ends in `.html` or `.svg`.
+        """
         kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".html", ".svg"):
             raise ValueError(
@@ -126,6 +138,9 @@ def flame(profile: Any) -> FlamePicture:
     """Return a flame graph of a profile: nested calls, each as wide as its time.
 
     In the page, a click on a call zooms to it, and a click on a call above it zooms out.
+
+    Args:
+        profile: profile after its block.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.profiler.profile(with_stack=True) as p:
@@ -224,6 +239,10 @@ def memory(trace: Any, *, rows: int = 9) -> MemoryPicture:
     """Return the timeline of a `trace_allocations`: memory by holder over time, and an explanation of the peak.
 
     A band is one call on one line of the user's code; the `rows` largest at the peak have their own bands.
+
+    Args:
+        trace: `trace_allocations` after its block.
+        rows: number of holders at the peak with a band of their own.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.graph.trace_allocations() as trace:

@@ -289,6 +289,20 @@ class profile:
     free, and that nodes save, `with_stack` keeps the user's lines, `with_flops` estimates floating-point operations.
     Options for torch's own implementation (`use_kineto`, `experimental_config`, ...) are accepted without effect.
 
+    Args:
+        enabled: whether anything is measured.
+        use_cuda: old form of `use_device="cuda"`.
+        use_device: device whose time is measured, too.
+        record_shapes: whether the shapes of tensor arguments are kept.
+        with_flops: whether floating-point operations are estimated.
+        profile_memory: whether bytes that calls allocate, free and save are counted.
+        with_stack: whether the user's lines are kept.
+        with_modules: stored as an attribute, and otherwise not used.
+        use_kineto, experimental_config, acc_events, custom_trace_id_callback: accepted as in torch. They have no
+            effect.
+        use_cpu: accepted only as True, because the time of a GPU is that of calls on the CPU.
+        **others: `post_processing_timeout_s` and `activity_filters` of torch, without effect.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(3, requires_grad=True)
     >>> with ndgrad.profiler.timing.profile() as prof:
@@ -378,7 +392,13 @@ class profile:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """Return the events grouped by name; on request, also by shapes and by lines (see EventList.key_averages)."""
+        """Return the events grouped by name; on request, also by shapes and by lines (see EventList.key_averages).
+
+        Args:
+            group_by_input_shape: whether events with different shapes of inputs stay apart.
+            group_by_stack_n: number of innermost lines by which events stay apart.
+            group_by_overload_name: whether overloads stay apart.
+        """
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
@@ -386,7 +406,11 @@ class profile:
         return self.function_events.total_average()
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return the events as a table (see EventList.table)."""
+        """Return the events as a table (see EventList.table).
+
+        Args:
+            *args, **kwargs: arguments of `EventList.table`.
+        """
         return self.function_events.table(*args, **kwargs)
 
     @property
@@ -395,11 +419,20 @@ class profile:
         return self.function_events.self_cpu_time_total
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for chrome://tracing or Perfetto; compressed if the name ends in .gz."""
+        """Write a trace for chrome://tracing or Perfetto; compressed if the name ends in .gz.
+
+        Args:
+            path: path of the file.
+        """
         self.function_events.export_chrome_trace(path)
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Write stacks for flame graphs; needs `with_stack=True`."""
+        """Write stacks for flame graphs; needs `with_stack=True`.
+
+        Args:
+            path: path of the file.
+            metric: cost of a stack: `"self_cpu_time_total"`, `"cpu_time_total"` or `"self_cpu_memory_usage"`.
+        """
         if not self.with_stack:
             raise AssertionError("export_stacks() requires with_stack=True: no stacks were kept. [nd-profiler]")
         self.function_events.export_stacks(path, metric)

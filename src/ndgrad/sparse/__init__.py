@@ -62,6 +62,11 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
 
     With `reduce`, the terms of a csr matrix times a dense one are not added: "mean", "amax", "amin".
 
+    Args:
+        mat1: matrix of shape (n, k), sparse or dense.
+        mat2: matrix of shape (k, m), sparse or dense.
+        reduce: combination of the terms: `"sum"`, or for a csr matrix times a dense one `"mean"`, `"amax"` or `"amin"`.
+
     >>> import ndgrad
     >>> a = ndgrad.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse().requires_grad_()
     >>> ndgrad.sparse.mm(a, ndgrad.ones(2, 1)).sum().backward()
@@ -76,6 +81,13 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:
     """Return beta * mat + alpha * (mat1 @ mat2), for a sparse `mat1`.
+
+    Args:
+        mat: matrix of shape (n, m) to add.
+        mat1: sparse matrix of shape (n, k).
+        mat2: matrix of shape (k, m).
+        beta: factor of `mat`.
+        alpha: factor of the product.
 
     >>> import ndgrad
     >>> ndgrad.sparse.addmm(ndgrad.ones(2, 2), ndgrad.eye(2).to_sparse(), ndgrad.ones(2, 2), alpha=2)
@@ -92,6 +104,14 @@ def sampled_addmm(
 ) -> Tensor:
     """Return alpha * (mat1 @ mat2) at the entries of a csr tensor, plus beta times that tensor.
 
+    Args:
+        input: csr tensor of shape (..., n, m), whose entries select those of the result.
+        mat1: dense matrix of shape (..., n, k).
+        mat2: dense matrix of shape (..., k, m).
+        beta: factor of `input`.
+        alpha: factor of the product.
+        out: accepted only as None.
+
     >>> import ndgrad
     >>> ndgrad.sparse.sampled_addmm(ndgrad.eye(2).to_sparse_csr(), ndgrad.ones(2, 3), ndgrad.ones(3, 2)).values()
     tensor([4., 4.])
@@ -102,6 +122,11 @@ def sampled_addmm(
 def sum(input: Tensor, dim: Dims = None, dtype: Dtype = None) -> Tensor:
     """Return the sum of the entries of a coo tensor, or over some dimensions: sparse as long as a sparse dimension is
     left.
+
+    Args:
+        input: coo tensor, or a dense one.
+        dim: dimension or dimensions to sum over. None means all.
+        dtype: dtype of the result.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([[0.0, 2.0], [3.0, 4.0]]).to_sparse()
@@ -116,6 +141,11 @@ def sum(input: Tensor, dim: Dims = None, dtype: Dtype = None) -> Tensor:
 def softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
     """Compute softmax over the entries of a coo tensor: missing entries count as minus infinity.
 
+    Args:
+        input: coo tensor.
+        dim: dimension along which the entries sum to 1.
+        dtype: dtype of the result.
+
     >>> import ndgrad
     >>> ndgrad.sparse.softmax(ndgrad.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse(), 1).to_dense()
     tensor([[0.0000, 1.0000],
@@ -127,6 +157,11 @@ def softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
     """Return the logarithm of `softmax`, at the entries.
 
+    Args:
+        input: coo tensor.
+        dim: dimension along which the entries are normalised.
+        dtype: dtype of the result.
+
     >>> import ndgrad
     >>> ndgrad.sparse.log_softmax(ndgrad.tensor([[0.0, 2.0], [3.0, 3.0]]).to_sparse(), 1).values()
     tensor([ 0.0000, -0.6931, -0.6931])
@@ -137,6 +172,11 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Dtype = None) -> Tensor:
 def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
     """Return the solution x of input @ x = other (with `left=False`, x @ input = other), by SciPy's SuperLU.
 
+    Args:
+        input: square csr matrix.
+        other: dense right-hand side, a vector or a matrix.
+        left: whether the unknown stands on the right of the matrix.
+
     >>> import ndgrad
     >>> ndgrad.sparse.spsolve(ndgrad.tensor([[2.0, 0.0], [1.0, 4.0]]).to_sparse_csr(), ndgrad.tensor([2.0, 9.0]))
     tensor([1., 2.])
@@ -146,6 +186,12 @@ def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: tuple[int, int], layout: Layout = None) -> Tensor:
     """Return a sparse matrix with these diagonals: row i of `diagonals`, by columns, is at the offset i.
+
+    Args:
+        diagonals: line, or matrix with a diagonal in each row.
+        offsets: number of each diagonal: 0 for the main one, positive above it, negative below it.
+        shape: shape of the result.
+        layout: layout of the result: coo, csr or csc. None means coo.
 
     >>> import ndgrad
     >>> ndgrad.sparse.spdiags(ndgrad.ones(2, 3), ndgrad.tensor([0, 1]), (3, 3)).to_dense()

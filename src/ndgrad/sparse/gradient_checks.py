@@ -57,6 +57,9 @@ def _full(out: Tensor) -> Tensor:
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
     """Return a gradcheck that takes sparse tensors. ndgrad's own does so already; this is for others.
 
+    Args:
+        gradcheck: function like `ndgrad.autograd.gradcheck`, for dense tensors.
+
     >>> import ndgrad
     >>> check = ndgrad.sparse.as_sparse_gradcheck(ndgrad.autograd.gradcheck)
     >>> x = ndgrad.eye(2, dtype=ndgrad.float64).to_sparse().requires_grad_()

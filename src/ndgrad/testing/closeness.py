@@ -47,6 +47,19 @@ def assert_close(
     double precision, exact equality for integers. `msg` replaces the message of a failure, or is a function that makes
     it from the standard one.
 
+    Args:
+        actual: value to check: a tensor, array, number, sequence or mapping.
+        expected: expected value.
+        allow_subclasses: whether the classes of tensors may differ, if one derives from the other.
+        rtol: relative tolerance. None takes that of the dtype.
+        atol: absolute tolerance. None takes that of the dtype. Both tolerances come together.
+        equal_nan: whether NaN equals NaN.
+        check_device: whether devices must be equal.
+        check_dtype: whether dtypes must be equal.
+        check_layout: whether layouts must be equal.
+        check_stride: whether strides must be equal.
+        msg: message of a failure, or a function of the standard message.
+
     >>> from ndgrad.testing import assert_close
     >>> assert_close({"x": [ndgrad.tensor([1.0, 2.0])]}, {"x": [ndgrad.tensor([1.0, 2.0 + 1e-9])]})
     >>> assert_close(ndgrad.tensor([1.0, 2.0]), ndgrad.tensor([1.0, 2.5]))
@@ -77,6 +90,14 @@ def assert_allclose(
     msg: str = "",
 ) -> None:
     """Deprecated form of `assert_close`, for anything that can be converted to a tensor, of any dtype.
+
+    Args:
+        actual: value to check.
+        expected: expected value.
+        rtol: relative tolerance.
+        atol: absolute tolerance. Without both tolerances they are 1e-7.
+        equal_nan: whether NaN equals NaN.
+        msg: message of a failure. The empty string means the standard one.
 
     >>> import ndgrad
     >>> ndgrad.testing.assert_allclose([1.0, 2.0], ndgrad.tensor([1.0, 2.0]))

@@ -35,6 +35,16 @@ THIRD_ORDER = CHECKS[-2:]
 class Sample:
     """A call of an op: arrays (or None, or numbers), settings, and the expected value.
 
+    Args:
+        args: arguments of the op: arrays, numbers or None.
+        settings: settings of the op.
+        reference: function of the same arguments that returns the expected value.
+        smooth: whether the second derivative exists and does not vanish by convention.
+        skip: checks that are left out, with reasons.
+        tolerance: tolerance relative to the scale of the numbers.
+        invariant: function of the outputs through which alone values are compared.
+        prepare: function that is applied to the arguments first.
+
     >>> import ndgrad
     >>> import numpy as np
     >>> ndgrad.testing.Sample((np.array([0.5]),), reference=np.exp).args
@@ -66,6 +76,15 @@ def check_op(op: Op, *samples: Sample, seed: int = 0, variants: bool = True) -> 
 
     With `variants` the samples are also tried in strided memory, in single precision and over an empty batch, and those
     of an elementwise op without dimensions and without elements. A long check shows its progress on the terminal.
+
+    Args:
+        op: op of the table.
+        *samples: calls to check, at least one.
+        seed: seed of random directions.
+        variants: whether the samples are also tried in other forms.
+
+    Raises:
+        Failure: at the first check that fails.
 
     >>> from ndgrad._src.ops.exponential import exp
     >>> from ndgrad.testing import Sample, check_op

@@ -33,11 +33,18 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: MemoryFormat = None,
 ) -> Tensor:
-    """Return a tensor of values drawn uniformly from [low, high), by default [-9, 9) ([-9, 10) for
-    integers, [0, 10) if unsigned).
+    """Return a tensor of values drawn uniformly from [low, high).
 
-    With `noncontiguous` it is every other element of a larger one; with `exclude_zero` zeros are
-    replaced by a small number.
+    Args:
+        *shape: sizes, as ints or as one tuple.
+        dtype: dtype of the result.
+        device: device of the result.
+        low: smallest value. None means -9, and 0 for bool and unsigned integers.
+        high: end of the interval. None means 9, 10 for integers and 2 for bool.
+        requires_grad: whether autograd records operations on the result.
+        noncontiguous: whether the result is every other element of a larger tensor.
+        exclude_zero: whether zeros are replaced by a small number.
+        memory_format: memory layout of the result. It excludes `noncontiguous`.
 
     >>> from ndgrad.testing import make_tensor
     >>> t = make_tensor((2, 3), dtype=ndgrad.float32, low=1, high=2, noncontiguous=True)

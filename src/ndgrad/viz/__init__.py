@@ -27,6 +27,12 @@ def graph(roots: Any, params: Any = None, *, profile: Any = None, limit: int | N
     adds the time of every node to the page. The page has every node, `limit` only applies to the SVG; made under
     `ndgrad.autograd.debug()`, it can fold by line and function, and a click shows the line.
 
+    Args:
+        roots: tensor, gradient edge, node, or a list or dict of them.
+        params: names of leaves: a dict, a module, or pairs of a name and a tensor. None uses the caller's variables.
+        profile: profile of the forward pass, and perhaps of backward.
+        limit: largest number of boxes of the SVG. None means the default.
+
     >>> import ndgrad
     >>> w = ndgrad.ones(3, requires_grad=True)
     >>> picture = ndgrad.viz.graph((w * w).sum())

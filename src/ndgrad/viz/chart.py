@@ -47,6 +47,13 @@ class Chart(Picture):
     `x` and `y` name the axes; `log_y` makes the second one logarithmic; `equal` gives both the same scale; `width` and
     `height` are in pixels. Tensors, arrays and lists are accepted.
 
+    Args:
+        caption: title of the chart.
+        x, y: names of the axes.
+        log_y: whether the second axis is logarithmic.
+        equal: whether both axes have the same scale.
+        width, height: size in pixels.
+
     >>> chart = ndgrad.viz.Chart("a parabola", x="x").line([0, 1, 2], [0, 1, 4], "x²").points([1], [1])
     >>> chart.save("parabola.svg")
     >>> chart
@@ -79,6 +86,11 @@ class Chart(Picture):
     def line(self, x: Any, y: Any, label: str = "", *, dashed: bool = False) -> Chart:
         """Add straight lines from point to point, interrupted at values that are not finite.
 
+        Args:
+            x, y: coordinates of the points.
+            label: text in the legend. The empty string means none.
+            dashed: whether the line is dashed.
+
         >>> ndgrad.viz.Chart("loss", log_y=True).line(range(3), [1.0, 0.1, 0.01])
         <Chart: loss>
         """
@@ -93,6 +105,11 @@ class Chart(Picture):
 
     def points(self, x: Any, y: Any, label: str = "", *, size: float = 2.5) -> Chart:
         """Add a dot for each pair of numbers.
+
+        Args:
+            x, y: coordinates of the points.
+            label: text in the legend. The empty string means none.
+            size: radius of a dot in pixels.
 
         >>> ndgrad.viz.Chart("data").points([0, 1], [1, 0], size=4)
         <Chart: data>
@@ -110,6 +127,11 @@ class Chart(Picture):
     def band(self, x: Any, low: Any, high: Any, label: str = "") -> Chart:
         """Add the area between two curves.
 
+        Args:
+            x: coordinates along the first axis.
+            low, high: lower and upper curve.
+            label: text in the legend. The empty string means none.
+
         >>> ndgrad.viz.Chart("spread").band([0, 1], [0, 0], [1, 2], "what is likely")
         <Chart: spread>
         """
@@ -124,8 +146,12 @@ class Chart(Picture):
         return self._add(mark)
 
     def image(self, values: Any, *, low: float | None = None, high: float | None = None, signed: bool = False) -> Chart:
-        """Add a matrix as colours, its first row on top, from `low` to `high` (by default its smallest and largest
-        value); `signed` puts white at zero. Other elements then use pixels as coordinates.
+        """Add a matrix as colours, its first row on top. Other elements then use pixels as coordinates.
+
+        Args:
+            values: matrix of real numbers.
+            low, high: values of the first and the last colour. None means the smallest and the largest element.
+            signed: whether zero is white, for values of both signs.
 
         >>> ndgrad.viz.Chart("a matrix").image([[0.0, 1.0], [1.0, 0.0]])
         <Chart: a matrix>
@@ -235,6 +261,9 @@ class Chart(Picture):
 
 def beside(*charts: Chart) -> Picture:  # a public name  # prose: ok
     """Return charts side by side, as one picture.
+
+    Args:
+        *charts: charts, from left to right.
 
     >>> blurred, sharp = (ndgrad.viz.Chart(name, width=150, height=160).image(np.eye(4)) for name in ("blurred", "sharp"))
     >>> ndgrad.viz.beside(blurred, sharp)

@@ -125,6 +125,11 @@ SAMPLES = {
         Sample((make(3, 4), make(3, 4)), {"dim": 0}, lambda x, y, dim: np.cross(x, y, axis=dim)) for make in (real, complex_)
     ]
     + [Sample((real(2, 4, 3), real(2, 4, 3)), {"dim": 2}, lambda x, y, dim: np.cross(x, y, axis=dim))],
+    "cdist_ord": [
+        Sample((x, y), {"ord": ord}, lambda x, y, ord: np.linalg.norm(x[..., :, None, :] - y[..., None, :, :], ord, -1))
+        for x, y in ((real(4, 3), real(5, 3)), (real(2, 3, 2), real(2, 2)), (real(3, 2), real(2, 1, 2, 2)), (real(0, 3), real(5, 3)))
+        for ord in (1.0, np.inf)
+    ],
     "cdist": [
         Sample((real(4, 3), real(5, 3)), reference=distances),
         Sample((real(2, 4, 3), real(5, 3)), reference=distances),

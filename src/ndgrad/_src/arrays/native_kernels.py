@@ -116,8 +116,32 @@ def kernels_for_lines(dim: int, x: Any, *others: Any) -> Any:
 
 
 def kernels_for_scan(dim: int, x: Any, *others: Any) -> Any:
-    """Return the kernels for a scan along any dimension that is not short."""
-    return kernels_for(x, *others) if x.size >= SMALLEST and x.shape[dim] >= _SHORT else None
+    """Return the kernels for a scan along any dimension of at least two elements."""
+    return kernels_for(x, *others) if x.size >= SMALLEST and x.shape[dim] > 1 else None
+
+
+def move_by_index(how: str, dim: int, whole: Any, part: Any, index: Any) -> bool:
+    """Read `part` from an array by an index along a dimension, or "write" or "add" it. Return False if this fails.
+
+    Nothing is done without a kernel, and if an index is outside of the array.
+    """
+    if part.size < SMALLEST or _found is None or whole.__class__ is not numpy.ndarray or not is_dense(whole):
+        return False
+    if index.__class__ is not numpy.ndarray or index.dtype != numpy.int64 or index.shape != part.shape:
+        return False
+    if part.__class__ is not numpy.ndarray or part.dtype != whole.dtype or not is_dense(part):
+        return False
+    if whole.dtype not in _DTYPES if how == "add" else whole.itemsize not in (1, 2, 4, 8) or whole.dtype.hasobject:
+        return False
+    shape = (*whole.shape[:dim], part.shape[dim], *whole.shape[dim + 1 :])
+    if shape != part.shape or not index.flags.aligned or (found := kernels()) is None:
+        return False
+    # Native code does not check bounds. As an unsigned number, a negative index is large.
+    different = index[tuple([slice(None) if step else 0 for step in index.strides])] if 0 in index.strides else index
+    if numpy.maximum.reduce(different.view(numpy.uint64), axis=None) >= whole.shape[dim]:
+        return False
+    found.move_by_index(how, dim, whole, part, index)
+    return True
 
 
 def row_kernels(x: Any, *others: Any, small: bool = False) -> Any:

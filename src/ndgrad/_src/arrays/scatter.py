@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import determinism
+from ndgrad._src.arrays import determinism, native_kernels
 from ndgrad._src.arrays.device_kernels import check_later
 from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
@@ -184,6 +184,45 @@ def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
     return index[tuple(slice(None) if d == dim else 0 for d in range(index.ndim))] if 0 not in index.shape else None
 
 
+#: Rows of so many elements are copied whole, which is faster than a kernel for single elements.
+_WIDE = 16
+
+
+def read_along(x: Payload, index: Payload, dim: int) -> Payload | None:
+    """Return the elements of a large x at an index along `dim` by a kernel; None if there is none for these arrays."""
+    if x.__class__ is not numpy.ndarray or index.size < native_kernels.SMALLEST:
+        return None
+    out = numpy.empty(index.shape, x.dtype)
+    return out if native_kernels.move_by_index("read", dim, x, out, index) else None
+
+
+def take_along(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
+    """Return the elements of x at a valid index along `dim`, with x's sizes or smaller ones in other dimensions."""
+    single = one_index_per_slice(index, x.shape, dim)
+    if single is not None:
+        return take_slices(np, x, single, dim)
+    if x.flags.c_contiguous:
+        return x.reshape(-1).take(keys_along(np, index, x.shape, dim))
+    within = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
+    return np.take_along_axis(x[within], index, axis=dim)
+
+
+def take_slices(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
+    """Return the slices of x along `dim` at a 1-d index."""
+    is_plain = x.__class__ is numpy.ndarray and index.__class__ is numpy.ndarray and index.ndim == 1
+    if is_plain and math.prod(x.shape[dim + 1 :]) < _WIDE:
+        found = read_along(x, _expand_index(index, x.shape, dim), dim)
+        if found is not None:
+            return found
+    return x.take(index, axis=dim)
+
+
+def _expand_index(index: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """Return a 1-d index along `dim` as a view with the sizes of `shape` in the other dimensions."""
+    behind = len(shape) - dim - 1
+    return numpy.broadcast_to(index.reshape(-1, *(1,) * behind), (*shape[:dim], index.size, *shape[dim + 1 :]))
+
+
 # ----- combining -----------------------------------------------------------------------------------------------------
 
 
@@ -278,6 +317,9 @@ def _broadcast(np: Library, values: Payload, shape: tuple[int, ...]) -> Payload:
 
 def add_slices(np: Library, target: Payload, index: Payload, values: Payload, dim: int) -> Payload:
     """Compute target[:, ..., index[i]] += values[:, ..., i] along `dim`, in place."""
+    if dim and index.__class__ is numpy.ndarray and index.ndim == 1:
+        if _moves_natively("add", target, _expand_index(index, target.shape, dim), values, dim):
+            return target
     moved = target if dim == 0 else np.moveaxis(target, dim, 0)
     add_arrays(np, moved, (index,), values if dim == 0 else np.moveaxis(values, dim, 0))
     return target
@@ -302,6 +344,8 @@ def combine_along(np: Library, name: str, target: Payload, index: Payload, value
     single = one_index_per_slice(index, target.shape, dim) if name == "add" and dim == 0 and target.ndim > 1 else None
     if single is not None:
         return add_arrays(np, target, (single,), values)
+    if name == "add" and _moves_natively("add", target, index, values, dim):
+        return target
     if np is numpy and not target.flags.c_contiguous and 8 * index.size < target.size:  # avoids a copy
         places = list(np.indices(index.shape, sparse=True))
         places[dim] = index
@@ -316,6 +360,8 @@ def put_along(np: Library, target: Payload, index: Payload, values: Payload, dim
     """Assign target[..., index, ...] = values along `dim`, in place. If several values have one position, the last is
     kept.
     """
+    if _moves_natively("write", target, index, values, dim):
+        return target
     keys = keys_along(np, index, target.shape, dim).reshape(-1)
     values = _broadcast(np, np.asarray(values), index.shape).reshape(-1)
     if np is not numpy:
@@ -325,6 +371,16 @@ def put_along(np: Library, target: Payload, index: Payload, values: Payload, dim
         whole.reshape(-1)[keys] = values
 
     return _run_contiguous(np, target, assign)
+
+
+def _moves_natively(how: str, target: Payload, index: Payload, values: Payload, dim: int) -> bool:
+    """Write or add values at an index along `dim` by a kernel. Return False if nothing was done."""
+    if target.__class__ is not numpy.ndarray or index.size < native_kernels.SMALLEST:
+        return False
+    if numpy.shape(values) != index.shape or not target.flags.writeable:
+        return False
+    part = native_kernels.dense(values, target.dtype) if values.__class__ is numpy.ndarray else values
+    return native_kernels.move_by_index(how, dim, target, part, index)
 
 
 def _run_contiguous(np: Library, target: Payload, change: Any) -> Payload:

@@ -403,6 +403,9 @@ def is_view_replay_enabled() -> bool:
 class enforce_grad_layout_policy(FieldSwitch):
     """Switch whether a gradient is copied into its leaf's memory layout; otherwise `.grad` is what backward made.
 
+    Args:
+        enable: whether the layout of the leaf is enforced.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(3, 2).t().requires_grad_()
     >>> with ndgrad.autograd.enforce_grad_layout_policy(False):

@@ -127,15 +127,28 @@ class Node:
         """Return the gradients of the inputs, on raw arrays (`ops` is the rules' vocabulary for their array library).
 
         Without `keep`, also release the saved values, which saves the engine a call per node.
+
+        Args:
+            grads: gradient of the output, or a list for several outputs.
+            ops: vocabulary of the rules.
+            keep: whether saved values stay for another backward.
         """
         raise NotImplementedError
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
-        """Return the gradients of the inputs, on tensors, so that the computation is itself recorded."""
+        """Return the gradients of the inputs, on tensors, so that the computation is itself recorded.
+
+        Args:
+            grads: gradient of the output, or a list for several outputs.
+        """
         raise NotImplementedError
 
     def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
-        """Same as `apply_tensors`, for a graph of a transform: on the tensors of the levels below."""
+        """Same as `apply_tensors`, for a graph of a transform: on the tensors of the levels below.
+
+        Args:
+            grads: gradient of the output, or a list for several outputs.
+        """
         return self.apply_tensors(grads)
 
     def release(self) -> None:
@@ -159,11 +172,28 @@ class Node:
         return extra.metadata
 
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call a function with the gradients that the node made and those that it got.
+
+        Args:
+            hook: function of (gradients of the inputs, gradients of the outputs). It may return new gradients of the
+                inputs.
+
+        Returns:
+            A handle, whose `remove()` ends the calls.
+        """
         from ndgrad._src.core.hooks import register_node_hook  # hooks imports this module
 
         return register_node_hook(self, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call a function with the gradients that the node gets, before it runs.
+
+        Args:
+            hook: function of the gradients of the outputs. It may return new ones.
+
+        Returns:
+            A handle, whose `remove()` ends the calls.
+        """
         from ndgrad._src.core.hooks import register_node_prehook  # hooks imports this module
 
         return register_node_prehook(self, hook)
@@ -199,7 +229,11 @@ class Node:
         count_while_alive(self)  # see the engine's Note [Two ways to the same order]
 
     def output_metadata(self, number: int) -> tuple[tuple[int, ...], Any]:
-        """Return shape and dtype of output `number` of the op."""
+        """Return shape and dtype of output `number` of the op.
+
+        Args:
+            number: number of the output.
+        """
         return self.shape, self.dtype
 
     def __call__(self, *grads: Any) -> Any:

@@ -190,6 +190,9 @@ def function_slots(node: FunctionNode, count: int) -> tuple[SavedTensor, ...]:
 class SavedTensor:
     """One saved value of a node, as returned by `grad_fn._raw_saved_self`.
 
+    Args:
+        *args: refused: only nodes make objects of this class.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x.exp()
@@ -219,7 +222,12 @@ class SavedTensor:
         return None if value is None else self._slot.unpack()
 
     def register_hooks(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any] | None = None) -> None:
-        """Pack the saved value now with `pack_hook`, and unpack it with `unpack_hook` at every use."""
+        """Pack the saved value now with `pack_hook`, and unpack it with `unpack_hook` at every use.
+
+        Args:
+            pack_hook: function of the saved tensor, whose result is kept in its place.
+            unpack_hook: function of that result, which returns the tensor.
+        """
         from ndgrad._src.core.saved_hooks import run_pack  # rarely needed
 
         if not callable(pack_hook) or not callable(unpack_hook):

@@ -100,6 +100,10 @@ def run_pack(hook: Callable[[Any], Any], value: Variable, saving: tuple[Any, str
 class saved_tensors_hooks(Block):
     """A context manager in which saved tensors pass through a pair of hooks.
 
+    Args:
+        pack_hook: function of a tensor that is saved. Its result is kept in place of the tensor.
+        unpack_hook: function of that result, which returns the tensor when backward needs it.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     >>> with ndgrad.autograd.graph.saved_tensors_hooks(lambda t: t.numpy(force=True), ndgrad.tensor):
@@ -120,6 +124,11 @@ class saved_tensors_hooks(Block):
             raise RuntimeError(thread.saved_hooks_disabled)
 
     def change(self, modes: Modes) -> None:
+        """Add the hooks to those of a thread. Entering the block calls this method.
+
+        Args:
+            modes: modes of the thread, which are changed.
+        """
         modes.entered += 1
         modes.saved_hooks = (*modes.saved_hooks, SavedHooks(self.pack_hook, self.unpack_hook, self.level))
 
@@ -127,6 +136,10 @@ class saved_tensors_hooks(Block):
 @set_module("ndgrad.autograd.graph")
 class save_on_cpu(saved_tensors_hooks):
     """A context manager that keeps saved tensors on the CPU and copies them back when needed.
+
+    Args:
+        pin_memory: accepted as in torch. It has no effect, because NumPy's memory cannot be pinned.
+        device_type: accepted as in torch. It has no effect: tensors return to their own device.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -142,6 +155,9 @@ class save_on_cpu(saved_tensors_hooks):
 @set_module("ndgrad.autograd.graph")
 class disable_saved_tensors_hooks(Mode):
     """A context manager or decorator that forbids saved-tensor hooks; using them raises with `error_message`.
+
+    Args:
+        error_message: message of the error.
 
     >>> import ndgrad
     >>> with ndgrad.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
@@ -160,6 +176,11 @@ class disable_saved_tensors_hooks(Mode):
             raise RuntimeError(self.message)
 
     def change(self, modes: Modes) -> None:
+        """Forbid hooks in a thread. Entering the block calls this method.
+
+        Args:
+            modes: modes of the thread, which are changed.
+        """
         modes.saved_hooks_disabled = self.message
 
 
@@ -192,6 +213,11 @@ class allow_mutation_on_saved_tensors(Mode):
             )
 
     def change(self, modes: Modes) -> None:
+        """Switch copies on in a thread. Entering the block calls this method.
+
+        Args:
+            modes: modes of the thread, which are changed.
+        """
         modes.entered += 1
         modes.copy_on_write = True
 

@@ -224,7 +224,13 @@ class FunctionNode(MultiNode, FunctionCtx):
 
     def apply(self, grads: Any, ops: Any = None, *rest: Any) -> Any:
         """Run the backward: the engine passes (grads, ops, keep), and `grad_fn.apply(*grads)` is torch's way to run
-        it by hand."""
+        it by hand.
+
+        Args:
+            grads: gradient of the output, or a list for several outputs. By hand, the first gradient.
+            ops: vocabulary of the rules for raw arrays. By hand, the second gradient.
+            *rest: whether saved values are kept. By hand, further gradients.
+        """
         if not isinstance(ops, RawOps):
             by_hand = (grads,) if self.outputs == 1 else (grads, ops, *rest)
             if self.function.boxed_grads_call:
@@ -246,9 +252,19 @@ class FunctionNode(MultiNode, FunctionCtx):
         return tuple(None if t is None else t._array for t in out)
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        """Run the backward on tensors, so that it is itself recorded.
+
+        Args:
+            grads: gradient of the output, or a list for several outputs.
+        """
         return self._run([grads] if self.outputs == 1 else list(grads))
 
     def apply_payloads(self, grads: Any) -> tuple[Any, ...]:
+        """Run the backward for a graph of a transform, on the tensors of the levels below.
+
+        Args:
+            grads: gradient of the output, or a list for several outputs.
+        """
         self._on_payloads = True
         try:
             return self.apply_tensors(grads)
@@ -328,7 +344,13 @@ class _Saved:
 
 @set_module("ndgrad.autograd.function")
 class FunctionMeta(type):
-    """Creates the node class of every Function, named after it."""
+    """Creates the node class of every Function, named after it.
+
+    Args:
+        name: name of the class.
+        bases: base classes.
+        namespace: attributes of the class.
+    """
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
@@ -338,6 +360,9 @@ class FunctionMeta(type):
 @set_module("ndgrad.autograd")
 class Function(FunctionCtx, metaclass=FunctionMeta):
     """A function with a user-defined derivative.
+
+    Args:
+        *args, **kwargs: accepted with a warning. Functions are used through `apply`, not through instances.
 
     >>> import ndgrad
     >>> class Square(ndgrad.autograd.Function):
@@ -381,18 +406,35 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """Compute the result, by `forward(ctx, *args)` or, with a `setup_context`, by `forward(*args)`. To be
-        overridden."""
+        overridden.
+
+        Args:
+            *args: `ctx` and the arguments, or the arguments alone if `setup_context` is defined.
+            **kwargs: keyword arguments.
+        """
         raise NotImplementedError("You must implement the forward function for custom autograd.Function. [nd-function]")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Save the values that backward needs, if forward takes no ctx. To be overridden."""
+        """Save the values that backward needs, if forward takes no ctx. To be overridden.
+
+        Args:
+            ctx: context, in which values for backward are saved.
+            inputs: arguments of forward.
+            output: result of forward.
+        """
         raise NotImplementedError("setup_context is not implemented. [nd-function]")
 
     # **options tells type checkers that an override may have parameters of its own.
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
-        """Return one gradient (or None) per argument of forward, given those of the outputs. To be overridden."""
+        """Return one gradient (or None) per argument of forward, given those of the outputs. To be overridden.
+
+        Args:
+            ctx: context with the saved values.
+            *grad_outputs: gradient of each output of forward.
+            **options: none. An override may have parameters of its own.
+        """
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use "
             "it with backward mode AD. [nd-function]"
@@ -400,13 +442,25 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any, **options: Any) -> Any:
-        """Another name for `backward`; override one of them."""
+        """Another name for `backward`; override one of them.
+
+        Args:
+            ctx: context with the saved values.
+            *grad_outputs: gradient of each output of forward.
+            **options: none. An override may have parameters of its own.
+        """
         return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any, **options: Any) -> Any:
         """Return the tangents of the outputs, given those of the arguments (or None), for forward mode. To be
-        overridden."""
+        overridden.
+
+        Args:
+            ctx: context with the saved values.
+            *grad_inputs: tangent of each argument of forward, or None.
+            **options: none. An override may have parameters of its own.
+        """
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD. "
             "[nd-function]"
@@ -414,7 +468,15 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward and record the function as one node."""
+        """Run forward and record the function as one node.
+
+        Args:
+            *args: arguments of forward, without `ctx`.
+            **kwargs: keyword arguments of forward.
+
+        Returns:
+            The result of forward, with this function in its graph.
+        """
         if thread.captures is not None:
             args = thread.captures.see(args)
         if kwargs or has_setup_context(cls):
@@ -576,6 +638,9 @@ def _rewrite_history(node: FunctionNode, number: int, o: Any, is_first: bool) ->
 class InplaceFunction(Function):
     """A Function with an `inplace` flag, for old programs.
 
+    Args:
+        inplace: value of the attribute `inplace`, which the function reads itself.
+
     >>> import ndgrad
     >>> issubclass(ndgrad.autograd.function.InplaceFunction, ndgrad.autograd.Function)
     True
@@ -589,6 +654,9 @@ class InplaceFunction(Function):
 @set_module("ndgrad.autograd.function")
 def once_differentiable(function: F) -> F:
     """Decorate a backward that cannot be differentiated: a double backward through it raises instead of being wrong.
+
+    Args:
+        function: backward of a Function.
 
     >>> import ndgrad
     >>> class Exp(ndgrad.autograd.Function):
@@ -651,9 +719,25 @@ class DelayedError(Node):
     message: str
 
     def apply(self, grads: Any, ops: Any, keep: bool = True) -> tuple[Any, ...]:
+        """Raise the error of the node.
+
+        Args:
+            grads, ops, keep: accepted as for every node, and not used.
+
+        Raises:
+            RuntimeError: always.
+        """
         raise RuntimeError(self.message)
 
     def apply_tensors(self, grads: Any) -> tuple[Any, ...]:
+        """Raise the error of the node.
+
+        Args:
+            grads: accepted as for every node, and not used.
+
+        Raises:
+            RuntimeError: always.
+        """
         raise RuntimeError(self.message)
 
 

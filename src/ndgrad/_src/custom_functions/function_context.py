@@ -53,7 +53,11 @@ class FunctionCtx:
         def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Save tensors (or None) for backward. Call it once, with inputs, outputs and other tensors that are needed."""
+        """Save tensors (or None) for backward. Call it once, with inputs, outputs and other tensors that are needed.
+
+        Args:
+            *tensors: tensors, or None.
+        """
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
                 raise TypeError(
@@ -78,11 +82,19 @@ class FunctionCtx:
 
     def save_constants(self, *tensors: Tensor) -> None:
         """Declare that saved tensors, made in forward, do not depend on the inputs (see Note
-        [Saved intermediates])."""
+        [Saved intermediates]).
+
+        Args:
+            *tensors: tensors among those of `save_for_backward`.
+        """
         self._constants = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Save tensors for `jvp`."""
+        """Save tensors for `jvp`.
+
+        Args:
+            *tensors: tensors, or None.
+        """
         for t in tensors:
             if t is not None and not isinstance(t, Variable):
                 raise AssertionError(
@@ -92,12 +104,20 @@ class FunctionCtx:
         self._to_save_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Declare the inputs that forward changed in place; they must be returned."""
+        """Declare the inputs that forward changed in place; they must be returned.
+
+        Args:
+            *tensors: arguments of forward.
+        """
         _check_tensors("mark_dirty", tensors)
         self._dirty = tensors
 
     def mark_shared_storage(self, *pairs: object) -> None:
-        """Warn and do nothing: ndgrad detects tensors that share memory."""
+        """Warn and do nothing: ndgrad detects tensors that share memory.
+
+        Args:
+            *pairs: not used.
+        """
         warnings.warn(
             (
                 "`mark_shared_storage` is deprecated and does nothing: ndgrad detects tensors that "
@@ -108,12 +128,20 @@ class FunctionCtx:
         )
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Declare the outputs that have no gradient."""
+        """Declare the outputs that have no gradient.
+
+        Args:
+            *tensors: outputs of forward.
+        """
         _check_tensors("mark_non_differentiable", tensors)
         self._non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Set whether backward gets zeros (the default) or None for outputs without a gradient."""
+        """Set whether backward gets zeros (the default) or None for outputs without a gradient.
+
+        Args:
+            value: True for zeros, False for None.
+        """
         if not isinstance(value, bool):
             raise TypeError(
                 f"set_materialize_grads() takes a bool, but got {value!r}. Pass True or False. [nd-function]"
@@ -145,6 +173,9 @@ class Context(_ContextBase):
 
     User attributes are kept separate from the engine's, so `ctx.shape = x.shape` does not change the node's own
     shape. Its methods are those of `FunctionCtx`.
+
+    Args:
+        node: node of the graph.
 
     >>> import ndgrad
     >>> isinstance(ndgrad.autograd.function.Context, type)

@@ -39,6 +39,18 @@ class NestedIOFunction(Function):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward_extended on nested arguments, and record it as one node.
+
+        Args:
+            *args: nested structures of tensors and other values.
+            **kwargs: refused: arguments are positional.
+
+        Returns:
+            The result of `forward_extended`, with its structure.
+
+        Raises:
+            TypeError: if keyword arguments are given.
+        """
         if kwargs:
             raise TypeError(
                 f"{cls.__name__}.apply() takes positional arguments only, but got {', '.join(kwargs)}. "
@@ -51,6 +63,14 @@ class NestedIOFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, spec: Any, shapes: list[Any], *leaves: Any) -> Any:
+        """Run forward_extended on flat arguments. `apply` calls it.
+
+        Args:
+            ctx: context.
+            spec: structure of the arguments.
+            shapes: list that receives the structure of the result.
+            *leaves: leaves of the arguments.
+        """
         out = ctx.function.forward_extended(ctx, *tree_unflatten(leaves, spec))
         results, ctx._nested_result = tree_flatten(out)
         ctx._nested_input = spec
@@ -59,6 +79,12 @@ class NestedIOFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """Run backward_extended on flat gradients. The engine calls it.
+
+        Args:
+            ctx: context with the saved values.
+            *grads: gradient of each leaf of the result.
+        """
         function = ctx.function
         made = function.backward_extended(ctx, tree_unflatten(grads, ctx._nested_result))
         made = made if isinstance(made, tuple) else (made,)
@@ -75,10 +101,24 @@ class NestedIOFunction(Function):
 
     @staticmethod
     def forward_extended(ctx: Any, *args: Any, **options: Any) -> Any:
+        """Compute the result. To be overridden.
+
+        Args:
+            ctx: context, in which values for backward are saved.
+            *args: arguments of `apply`, with their structure.
+            **options: none. An override may have parameters of its own.
+        """
         raise NotImplementedError("A NestedIOFunction needs a forward_extended(ctx, *args). [nd-function]")
 
     @staticmethod
     def backward_extended(ctx: Any, *grads: Any, **options: Any) -> Any:
+        """Return one gradient (or None) per argument, with its structure. To be overridden.
+
+        Args:
+            ctx: context with the saved values.
+            *grads: gradients with the structure of the result.
+            **options: none. An override may have parameters of its own.
+        """
         raise NotImplementedError(
             "A NestedIOFunction needs a backward_extended(ctx, *grads) to be used with backward. [nd-function]"
         )

@@ -294,6 +294,10 @@ class detect_anomaly:
 
     `check_nan=False` keeps the lines but ignores NaN; `check_inf=True` raises on infinite gradients too.
 
+    Args:
+        check_nan: whether NaN in a gradient raises.
+        check_inf: whether an infinite gradient raises.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.0, 1.0], requires_grad=True)
     >>> with ndgrad.autograd.detect_anomaly():
@@ -325,12 +329,23 @@ class detect_anomaly:
 
 @set_module("ndgrad.autograd")
 class set_detect_anomaly(Switch):
-    """Switch anomaly mode on or off, at once; as a context, until the block ends."""
+    """Switch anomaly mode on or off, at once; as a context, until the block ends.
+
+    Args:
+        mode: whether anomaly mode is on.
+        check_nan: whether NaN in a gradient raises.
+        check_inf: whether an infinite gradient raises.
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True, *, check_inf: bool = False) -> None:
         super().__init__((bool(mode), check_nan, check_inf))
 
     def set_mode(self, value: _State) -> _State:
+        """Set the mode, and return the one before.
+
+        Args:
+            value: state of the mode: whether it is on, and its two checks.
+        """
         return _set_mode(value)
 
 

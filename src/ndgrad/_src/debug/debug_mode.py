@@ -40,7 +40,11 @@ class debug(Mode):
 
 @set_module("ndgrad.autograd")
 class set_debug(Switch):
-    """Switch debug mode on or off, at once; as a context, until the block ends."""
+    """Switch debug mode on or off, at once; as a context, until the block ends.
+
+    Args:
+        mode: whether debug mode is on.
+    """
 
     _name = "debug"
 
@@ -48,6 +52,11 @@ class set_debug(Switch):
         super().__init__(bool(mode))
 
     def set_mode(self, value: bool) -> bool:
+        """Set the mode, and return the one before.
+
+        Args:
+            value: whether debug mode is on.
+        """
         return switch(self._name, value)
 
 

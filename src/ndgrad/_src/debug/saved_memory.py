@@ -112,6 +112,9 @@ def saved_bytes(*roots: Any) -> int:
     """Count the bytes that the graph behind tensors, gradient edges or nodes keeps for backward; shared memory
     counts once.
 
+    Args:
+        *roots: tensors, gradient edges or nodes.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(1000, requires_grad=True)
     >>> y = x * x * x

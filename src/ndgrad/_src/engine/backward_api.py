@@ -47,6 +47,17 @@ def backward(
     `grad_tensors` are the gradients of the roots; the default is 1 for a root with one element. The graph is freed
     unless `retain_graph`. With `create_graph` the gradients can be differentiated again.
 
+    Args:
+        tensors: root or roots: tensors or gradient edges.
+        grad_tensors: gradient of each root. None means 1, for a root with one element.
+        retain_graph: whether the graph stays for another backward. None means the value of `create_graph`.
+        create_graph: whether backward is recorded, so that the gradients can be differentiated.
+        grad_variables: old name of `grad_tensors`.
+        inputs: tensors or gradient edges whose `.grad` is set. None means all leaves.
+
+    Raises:
+        RuntimeError: if a root has no graph, or several elements and no gradient.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([1.0, 2.0], requires_grad=True)
     >>> ndgrad.autograd.backward((x * x).sum())
@@ -141,6 +152,21 @@ def grad(
     The result is a tuple, or a dict for a dict of inputs. For an input that the outputs do not depend on, `grad`
     raises; the gradient is None with `allow_unused`, and zeros with `materialize_grads`. With `is_grads_batched`,
     `grad_outputs` have a leading batch dimension, and all are computed at once.
+
+    Args:
+        outputs: root or roots: tensors or gradient edges.
+        inputs: tensors or gradient edges to differentiate in, or a dict of them.
+        grad_outputs: gradient of each root. None means 1, for a root with one element.
+        retain_graph: whether the graph stays for another backward. None means the value of `create_graph`.
+        create_graph: whether backward is recorded, so that the gradients can be differentiated.
+        only_inputs: accepted as in torch. It has no effect: only gradients of `inputs` are computed.
+        allow_unused: whether the gradient of an input without influence is None. None means the value of
+            `materialize_grads`.
+        is_grads_batched: whether `grad_outputs` have a leading batch dimension.
+        materialize_grads: whether the gradient of an input without influence is zeros.
+
+    Raises:
+        RuntimeError: if an input has no influence, unless `allow_unused` or `materialize_grads` is set.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor(3.0, requires_grad=True)

@@ -20,6 +20,12 @@ def queue_callback(callback: Callable[[], Any]) -> None:
 
     Callbacks run in the order in which they were queued, and may queue more. If the pass fails, none runs.
 
+    Args:
+        callback: function without arguments.
+
+    Raises:
+        RuntimeError: if no backward is running.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
     >>> y = x * 3

@@ -46,6 +46,11 @@ class GradientEdge(NamedTuple):
 
     It keeps the graph behind it alive, but not the tensor's values. `ownership_token` is None; torch has the field.
 
+    Args:
+        node: node of the graph.
+        output_nr: number of the node's output.
+        ownership_token: None. torch has the field.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
     >>> edge = ndgrad.autograd.graph.get_gradient_edge(x * 2)
@@ -67,6 +72,12 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Return the gradient edge of a tensor that requires grad.
 
+    Args:
+        tensor: tensor that requires grad.
+
+    Raises:
+        RuntimeError: if the tensor does not require grad.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
     >>> ndgrad.autograd.graph.get_gradient_edge(x * 2).node.name()
@@ -85,6 +96,9 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
     """Iterate over all nodes behind tensors, gradient edges or nodes, each once, starting at the outputs, at any depth.
 
+    Args:
+        *roots: tensors, gradient edges or nodes.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
     >>> [node.name() for node in ndgrad.autograd.graph.walk((x * x).sum())]
@@ -100,6 +114,9 @@ def walk(*roots: Tensor | GradientEdge | Node) -> Iterator[GradNode]:
 @set_module("ndgrad.autograd.graph")
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Record that the memory of one or several tensors was written without ndgrad.
+
+    Args:
+        tensor: tensor or tensors.
 
     >>> import ndgrad
     >>> x = ndgrad.ones(2)
@@ -203,6 +220,14 @@ def register_multi_grad_hook(
 
     Only gradients that the pass computes are awaited; the others are None.
 
+    Args:
+        tensors: tensors whose gradients are awaited.
+        fn: function of the list of gradients, or of the first gradient.
+        mode: `"all"` or `"any"`.
+
+    Returns:
+        A handle, whose `remove()` ends the calls.
+
     >>> import ndgrad
     >>> a, b = ndgrad.ones(1, requires_grad=True), ndgrad.ones(1, requires_grad=True)
     >>> handle = ndgrad.autograd.graph.register_multi_grad_hook([a, b], lambda grads: print([g.item() for g in grads]))
@@ -223,6 +248,9 @@ def register_multi_grad_hook(
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """Switch torch's warning about gradients accumulated on another GPU stream: no effect, a pass has one stream.
 
+    Args:
+        enabled: not used.
+
     >>> import ndgrad
     >>> ndgrad.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
     """
@@ -232,6 +260,9 @@ def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
 def set_override_stale_capture_stream(enabled: bool) -> None:
     """Switch torch's handling of nodes with the stream of a finished capture: no effect, because no node has one.
 
+    Args:
+        enabled: not used.
+
     >>> import ndgrad
     >>> ndgrad.autograd.graph.set_override_stale_capture_stream(True)
     """
@@ -240,6 +271,12 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
 @set_module("ndgrad.autograd.graph")
 def region_activation_memory_budget(budget: float) -> NoReturn:
     """Set torch's compiler hint for the share of values kept for backward; as in torch, refused in eager code.
+
+    Args:
+        budget: share of values that are kept.
+
+    Raises:
+        RuntimeError: in eager code.
 
     >>> import ndgrad
     >>> ndgrad.autograd.graph.region_activation_memory_budget(0.5)

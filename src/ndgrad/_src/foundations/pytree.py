@@ -173,6 +173,18 @@ def register_pytree_node(
     `treespec_dumps`; `to_dumpable_context` and `from_dumpable_context` convert the context to JSON and back.
     `flatten_with_keys_fn` works as `flatten_fn`, but returns each child with its key (ndgrad.utils._pytree).
 
+    Args:
+        cls: class of the nodes.
+        flatten_fn: function of a node that returns its children and a context.
+        unflatten_fn: function of children and context that returns the node.
+        serialized_type_name: name of the class in printed specs and in `treespec_dumps`. None means its own name.
+        to_dumpable_context: function that turns a context into JSON.
+        from_dumpable_context: inverse of `to_dumpable_context`.
+        flatten_with_keys_fn: function of a node that returns pairs of a key and a child, and the context.
+
+    Raises:
+        ValueError: if the class is registered already.
+
     >>> class Interval:
     ...     def __init__(self, low, high):
     ...         self.low, self.high = low, high
@@ -207,6 +219,12 @@ def register_pytree_node(
 @set_module("ndgrad.pytree")
 class TreeSpec:
     """The structure of a tree without its leaves; it prints as the tree with `*` for each leaf.
+
+    Args:
+        type: class of the node.
+        context: data of the node besides its children, such as the keys of a dict.
+        children_specs: structures of the children.
+        kind: rules for the class. None looks them up.
 
     >>> tree_structure({"a": 1, "b": (2, [3])})
     TreeSpec({'a': *, 'b': (*, [*])})
@@ -260,13 +278,25 @@ class TreeSpec:
         return 1 + sum(child.num_nodes for child in self.children_specs)
 
     def child(self, index: int) -> TreeSpec:
+        """Return the structure of one child.
+
+        Args:
+            index: position of the child.
+        """
         return self.children_specs[index]
 
     def children(self) -> list[TreeSpec]:
         return list(self.children_specs)
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
-        """Return the tree with this structure and the given leaves."""
+        """Return the tree with this structure and the given leaves.
+
+        Args:
+            leaves: values in the order of `tree_flatten`.
+
+        Raises:
+            ValueError: if there are too many or too few leaves.
+        """
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -278,7 +308,14 @@ class TreeSpec:
         return _build(self, iter(leaves))
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """Return the subtrees of `tree` at the positions of this structure's leaves."""
+        """Return the subtrees of `tree` at the positions of this structure's leaves.
+
+        Args:
+            tree: tree with at least this structure.
+
+        Raises:
+            ValueError: if the tree has another structure.
+        """
         found: list[PyTree] = []
         try:
             _match(self, tree, found)
@@ -344,6 +381,10 @@ def _build(spec: TreeSpec, leaves: Iterator[Any]) -> PyTree:
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of a tree, depth first, and its structure. Nodes for which `is_leaf` is true are not opened.
 
+    Args:
+        tree: nested containers, or a leaf.
+        is_leaf: function that is true for nodes which count as leaves.
+
     >>> tree_flatten({"a": 1, "b": (2, None)})
     ([1, 2, None], TreeSpec({'a': *, 'b': (*, *)}))
     """
@@ -373,6 +414,10 @@ def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
     """Return the tree with the structure `treespec` and the given leaves.
 
+    Args:
+        leaves: values in the order of `tree_flatten`.
+        treespec: structure from `tree_flatten`.
+
     >>> tree_unflatten([1, 2], tree_structure({"a": 0, "b": (0,)}))
     {'a': 1, 'b': (2,)}
     """
@@ -387,6 +432,10 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
 @set_module("ndgrad.pytree")
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """Return the leaves of a tree, depth first.
+
+    Args:
+        tree: nested containers, or a leaf.
+        is_leaf: function that is true for nodes which count as leaves.
 
     >>> from ndgrad.pytree import tree_leaves
     >>> tree_leaves({"a": [1, 2], "b": (3,)})
@@ -410,6 +459,10 @@ def _collect_leaves(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> None:
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
     """Return the structure of a tree.
 
+    Args:
+        tree: nested containers, or a leaf.
+        is_leaf: function that is true for nodes which count as leaves.
+
     >>> from ndgrad.pytree import tree_structure
     >>> tree_structure([1, 2]) == tree_structure([3, 4])
     True
@@ -422,6 +475,15 @@ def tree_map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf
     """Return the tree of `f(leaf, ...)`, with the structure of `tree`.
 
     Each tree in `rest` has at least that structure; it may go deeper.
+
+    Args:
+        f: function of a leaf of `tree` and of its counterparts in `rest`.
+        tree: nested containers, or a leaf.
+        *rest: further trees.
+        is_leaf: function that is true for nodes of `tree` which count as leaves.
+
+    Raises:
+        ValueError: if a tree in `rest` has another structure.
 
     >>> tree_map(lambda x, y: (x, y), {"a": 1, "b": [2]}, {"b": [{3}], "a": None})
     {'a': (1, None), 'b': [(2, {3})]}
@@ -450,6 +512,12 @@ def tree_map_only(
 ) -> PyTree:
     """Apply `f` to the leaves of the given types, or that satisfy a predicate. Other leaves stay unchanged.
 
+    Args:
+        only: class, classes, or predicate that selects leaves.
+        f: function of a leaf.
+        tree: nested containers, or a leaf.
+        is_leaf: function that is true for nodes which count as leaves.
+
     >>> tree_map_only(int, lambda x: -x, [1, "a", 2.5])
     [-1, 'a', 2.5]
     """
@@ -462,6 +530,11 @@ def tree_map_only(
 def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """True if every leaf satisfies the predicate.
 
+    Args:
+        predicate: function of a leaf.
+        tree: nested containers, or a leaf.
+        is_leaf: function that is true for nodes which count as leaves.
+
     >>> from ndgrad.pytree import tree_all
     >>> tree_all(lambda leaf: leaf > 0, [1, (2, 3)])
     True
@@ -472,6 +545,11 @@ def tree_all(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = N
 @set_module("ndgrad.pytree")
 def tree_any(predicate: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
     """True if at least one leaf satisfies the predicate.
+
+    Args:
+        predicate: function of a leaf.
+        tree: nested containers, or a leaf.
+        is_leaf: function that is true for nodes which count as leaves.
 
     >>> from ndgrad.pytree import tree_any
     >>> tree_any(lambda leaf: leaf > 2, [1, (2, 3)])
@@ -575,6 +653,9 @@ def _step(spec: TreeSpec, i: int) -> str:
 def leaf_paths(spec: TreeSpec) -> list[str]:
     """Return the Python expression that leads from the root to each leaf.
 
+    Args:
+        spec: structure of a tree.
+
     >>> leaf_paths(tree_structure({"a": (1, 2), "b": 3}))
     ["['a'][0]", "['a'][1]", "['b']"]
     """
@@ -598,6 +679,14 @@ def broadcast_prefix(prefix: PyTree, tree: PyTree, is_leaf: IsLeaf = None) -> li
     """Return, for each leaf of `tree`, the leaf of `prefix` at the same position or at a container around it.
 
     `tree` may be given as its TreeSpec. Nodes of the prefix for which `is_leaf` is true count as leaves.
+
+    Args:
+        prefix: tree whose leaves stand for whole parts of `tree`.
+        tree: nested containers, or their TreeSpec.
+        is_leaf: function that is true for nodes of the prefix which count as leaves.
+
+    Raises:
+        ValueError: if the prefix does not match the tree.
 
     >>> broadcast_prefix((0, None), ([1.5, 2.5], {"a": 3.5}))
     [0, 0, None]

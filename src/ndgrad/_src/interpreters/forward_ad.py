@@ -420,6 +420,10 @@ def _zeros(p: Any) -> Any:
 class UnpackedDualTensor(NamedTuple):
     """A dual tensor split into primal and tangent; the tangent is None if there is none.
 
+    Args:
+        primal: value.
+        tangent: tangent, or None.
+
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
     >>> forward_ad.unpack_dual(ndgrad.ones(1))
@@ -504,6 +508,9 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """Close the innermost level; the tangents of its tensors are dropped.
 
+    Args:
+        level: number of the level, which must be the innermost one. None means that one.
+
     >>> import ndgrad.autograd.forward_ad as forward_ad
     >>> _ = forward_ad.enter_dual_level()
     >>> forward_ad.exit_dual_level()
@@ -543,6 +550,14 @@ def current_level() -> int:
 @set_module("ndgrad.autograd.forward_ad")
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """Return a view of `tensor` with the tangent `tangent`, whose memory is used directly if the layouts agree.
+
+    Args:
+        tensor: value.
+        tangent: tangent of the same shape.
+        level: number of an open level. None means the innermost one.
+
+    Raises:
+        RuntimeError: if no level is open, or the shapes differ.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad
@@ -609,6 +624,10 @@ def _lazy_like(primal: Any, tangent: Any) -> Any:
 @set_module("ndgrad.autograd.forward_ad")
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return the primal of a tensor and its tangent, which may be None.
+
+    Args:
+        tensor: dual tensor, or any other.
+        level: number of an open level. None means the innermost one.
 
     >>> import ndgrad
     >>> import ndgrad.autograd.forward_ad as forward_ad

@@ -372,7 +372,12 @@ NDArray.__module__ = "numpy"
 
 def isinstance_(x: object, kinds: Any) -> bool:
     """Implement `isinstance`, for which an Array is an ndarray. A 0-d Array is also a NumPy scalar, which NumPy
-    would have returned."""
+    would have returned.
+
+    Args:
+        x: any object.
+        kinds: class, or tuple of classes.
+    """
     if x.__class__ is PythonNumber:
         return any(_covers(k, complex if np_dtype(x).kind == "c" else float) for k in _flatten(kinds))
     if isinstance(x, kinds):

@@ -1,7 +1,8 @@
-"""Euclidean distances between two sets of points.
+"""Distances between two sets of points.
 
-The product formula |x|^2 + |y|^2 - 2 x y^T is fast, but inaccurate for points that are close together. These points are
-detected and computed again from their differences.
+Distances of few coordinates are computed from differences by one kernel, without an array of all differences. For many
+coordinates, Euclidean distances use the product formula |x|^2 + |y|^2 - 2 x y^T. It is fast, but inaccurate for points
+that are close together. These points are detected and computed again from their differences.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays import native_kernels
+from ndgrad._src.ops.composite import composite
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.matrix import align, transpose
 from ndgrad._src.ops.table import op
+from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 _FEW = 1 << 15
 #: Squared distances below this fraction of |x|^2 + |y|^2 have lost digits to cancellation.
 _CLOSE = 0.05
+#: Up to this many coordinates, a kernel computes Euclidean distances from differences as fast as the product.
+_NARROW = 64
 _SINGLE, _DOUBLE = numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)
 
 
@@ -29,8 +35,83 @@ def _square(np: Library, x: Payload) -> Payload:
     return np.einsum("...i,...i->...", x, x)
 
 
+# ----- all differences, by one kernel --------------------------------------------------------------------------------
+# A kernel over columns (ndgrad._src.compiler.lower.row_programs) reduces the middle one of three dimensions.
+
+
+def _measure(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    """Return the distances from x, of shape (rows, coordinates, 1), to y, of shape (coordinates, columns)."""
+    x, y = arrays
+    return _norm(x - y, settings["ord"], 1, ops)
+
+
+def _norm(difference: Payload, ord: float, dim: int, ops: Vocabulary) -> Payload:
+    if ord == 2:
+        return ops.sqrt(ops.sum(difference * difference, dim=(dim,), keepdim=False))
+    size = ops.abs(difference)
+    return ops.sum(size, dim=(dim,), keepdim=False) if ord == 1 else ops.amax(size, dim=(dim,), keepdim=False)
+
+
+def _count_largest(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    """Return the number of coordinates in which points have the distance `out`, of shape (rows, 1, columns)."""
+    x, y, out = arrays
+    return ops.sum(ops.where(ops.abs(x - y) == out, 1.0, 0.0), dim=(1,), keepdim=False)
+
+
+def _pull_differences(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    """Return the sum over columns of w slope(x - y): x has the shape (rows, 1, coordinates), y (columns, coordinates),
+    and w and `out` (rows, columns, 1).
+    """
+    w, x, y, *out = arrays
+    d = x - y
+    if settings["ord"] == 2:
+        slope = d
+    else:
+        slope = ops.where(d > 0, 1.0, ops.where(d < 0, -1.0, d))  # d at 0 and NaN
+        if out:
+            slope = ops.where(ops.abs(d) == out[0], slope, 0.0)
+    return ops.sum(w * slope, dim=(1,), keepdim=False)
+
+
+def _for_kernel(x: Payload, y: Payload) -> bool:
+    """True if distances of these points may be computed by a kernel: NumPy matrices with enough differences."""
+    if x.__class__ is not numpy.ndarray or y.__class__ is not numpy.ndarray:
+        return False
+    if x.ndim != 2 or y.ndim != 2 or x.dtype != y.dtype or not native_kernels.has_kernels(x.dtype):
+        return False
+    return x.shape[0] * y.shape[0] * x.shape[1] >= native_kernels.SMALLEST
+
+
+def _measure_natively(x: Payload, y: Payload, ord: float) -> Payload | None:
+    """Return the distances of points by one kernel, or None."""
+    if not _for_kernel(x, y):
+        return None
+    arrays = [native_kernels.dense(x)[:, :, None], native_kernels.dense(y.T)]
+    return native_kernels.run_fused(_measure, arrays, {"ord": ord}, small=True)
+
+
+def _pull_natively(w: Payload, x: Payload, y: Payload, out: Payload | None, ord: float) -> Payload | None:
+    """Return the gradient in x for gradients w of distances, times their slopes, by one kernel; None without one.
+
+    `out` holds the distances of the maximum norm.
+    """
+    if not _for_kernel(x, y) or w.dtype != x.dtype:
+        return None
+    arrays = [native_kernels.dense(w)[:, :, None], native_kernels.dense(x)[:, None, :], native_kernels.dense(y)]
+    if out is not None:
+        arrays.append(native_kernels.dense(out)[:, :, None])
+    return native_kernels.run_fused(_pull_differences, arrays, {"ord": ord}, small=True)
+
+
+# ----- Euclidean distances --------------------------------------------------------------------------------------------
+
+
 def _cdist(np: Library, x: Payload, y: Payload) -> Payload:
     refuse_complex("cdist", x, y)
+    if x.shape[-1] <= _NARROW:
+        found = _measure_natively(x, y, 2.0)
+        if found is not None:
+            return found
     shape = (*numpy.broadcast_shapes(x.shape[:-2], y.shape[:-2]), x.shape[-2], y.shape[-2])
     if math.prod(shape) * x.shape[-1] <= _FEW:
         return np.sqrt(_square(np, x[..., :, None, :] - y[..., None, :, :]))
@@ -81,11 +162,15 @@ def _side(w: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Pa
 
 
 def _cdist_x(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    return _side(_weights(g, out, ops), x, y, x_dtype, ops)
+    w = _weights(g, out, ops)
+    found = _pull_natively(w, x, y, None, 2.0) if ops.raw else None
+    return _side(w, x, y, x_dtype, ops) if found is None else found
 
 
 def _cdist_y(g: Payload, x: Payload, y: Payload, out: Payload, x_dtype: Any, ops: Vocabulary) -> Payload:
-    return _side(transpose(_weights(g, out, ops), ops), y, x, x_dtype, ops)
+    w = transpose(_weights(g, out, ops), ops)
+    found = _pull_natively(w, y, x, None, 2.0) if ops.raw else None
+    return _side(w, y, x, x_dtype, ops) if found is None else found
 
 
 def _push(t: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Payload:
@@ -98,9 +183,12 @@ def _push(t: Payload, x: Payload, y: Payload, dtype: Any, ops: Vocabulary) -> Pa
     return ops.cast(out, dtype=dtype) if dtype == _SINGLE else out
 
 
-def _cdist_batch(x: Payload, y: Payload, batched: tuple[bool, bool], ops: Vocabulary) -> Payload:
+def _align_points(
+    x: Payload, y: Payload, batched: tuple[bool, bool], ops: Vocabulary
+) -> tuple[Payload, Payload]:
+    """Return points of one rank behind the batch."""
     rank = max(len(x.shape) - batched[0], len(y.shape) - batched[1])
-    return ops.cdist(align(x, batched[0], rank, ops), align(y, batched[1], rank, ops))
+    return align(x, batched[0], rank, ops), align(y, batched[1], rank, ops)
 
 
 cdist = op(
@@ -111,9 +199,90 @@ cdist = op(
         "x": lambda t, x, y, out, x_dtype, ops: _weights(_push(t, x, y, x_dtype, ops), out, ops),
         "y": lambda t, x, y, out, x_dtype, ops: _weights(transpose(_push(t, y, x, x_dtype, ops), ops), out, ops),
     },
-    batch=_cdist_batch,
+    batch=lambda x, y, batched, ops: ops.cdist(*_align_points(x, y, batched, ops)),
     saved_names={"x": "x1", "y": "x2"},
     promotes="x y",
+)  # fmt: skip
+
+
+# ----- sums and maxima of absolute differences ------------------------------------------------------------------------
+
+
+def _differences(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
+    """Return x_i - y_j, of shape (..., rows, columns, coordinates)."""
+    left = ops.reshape(x, shape=(*x.shape[:-1], 1, x.shape[-1]))
+    return left - ops.reshape(y, shape=(*y.shape[:-2], 1, *y.shape[-2:]))
+
+
+def _distances(x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
+    d = _differences(x, y, ops)
+    return _norm(d, ord, len(d.shape) - 1, ops)
+
+
+def _cdist_ord(np: Library, x: Payload, y: Payload, *, ord: float) -> Payload:
+    refuse_complex("cdist", x, y)
+    found = _measure_natively(x, y, ord)
+    return _distances(x, y, ord, raw_ops(np)) if found is None else found
+
+
+def _slopes(x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
+    """Return the derivatives of the distances by x: signs, which the coordinates of a maximum share equally.
+
+    The maximum is computed again, because a result in half precision is rounded.
+    """
+    d = _differences(x, y, ops)
+    slope = ops.sgn(d)
+    if ord == 1:
+        return slope
+    size, last = ops.abs(d), (len(d.shape) - 1,)
+    at_largest = size == ops.amax(size, dim=last, keepdim=True)
+    is_largest = ops.cast(at_largest, dtype=getattr(d.dtype, "numpy", d.dtype))
+    return slope * is_largest / ops.sum(is_largest, dim=last, keepdim=True)
+
+
+def _cdist_ord_x(g: Payload, x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
+    if ops.raw and _for_kernel(x, y):
+        found = _pull_ord(g, x, y, ord)
+        if found is not None:
+            return found
+    slopes = _slopes(x, y, ord, ops)
+    return ops.sum(ops.reshape(g, shape=(*g.shape, 1)) * slopes, dim=(len(slopes.shape) - 2,), keepdim=False)
+
+
+def _pull_ord(g: Payload, x: Payload, y: Payload, ord: float) -> Payload | None:
+    out = None if ord == 1 else _measure_natively(x, y, ord)
+    if out is None:
+        return _pull_natively(g, x, y, None, ord) if ord == 1 else None
+    arrays = [native_kernels.dense(x)[:, :, None], native_kernels.dense(y.T), native_kernels.dense(out)[:, None, :]]
+    count = native_kernels.run_fused(_count_largest, arrays, {}, small=True)
+    return None if count is None else _pull_natively(g / count, x, y, out, ord)
+
+
+def _cdist_ord_t(t: Payload, x: Payload, y: Payload, ord: float, ops: Vocabulary) -> Payload:
+    slopes = _slopes(x, y, ord, ops)
+    along = ops.reshape(t, shape=(*t.shape[:-1], 1, t.shape[-1])) * slopes
+    return ops.sum(along, dim=(len(slopes.shape) - 1,), keepdim=False)
+
+
+# The sums (`ord` is 1) or maxima (inf) of |x_i - y_j|. The distance does not change if x and y change places.
+cdist_ord = composite(
+    "cdist_ord", "x y",
+    _distances,
+    kernel=_cdist_ord,
+    settings={"ord": 1.0},
+    vjp={
+        "x": _cdist_ord_x,
+        "y": lambda g, x, y, ord, ops: _cdist_ord_x(transpose(g, ops), y, x, ord, ops),
+    },
+    jvp={
+        "x": _cdist_ord_t,
+        "y": lambda t, x, y, ord, ops: transpose(_cdist_ord_t(t, y, x, ord, ops), ops),
+    },
+    batch=lambda x, y, ord, batched, ops: ops.cdist_ord(*_align_points(x, y, batched, ops), ord=ord),
+    backward_name="CdistBackward0",
+    saved_names={"x": "x1", "y": "x2"},
+    promotes="x y",
+    piecewise_linear=True,
 )  # fmt: skip
 
 
@@ -121,12 +290,21 @@ cdist = op(
 
 
 def _pairs(np: Library, x: Payload) -> Payload:
+    count = x.shape[-1]
+    if x.__class__ is numpy.ndarray and count > 1:
+        return np.concatenate([x[..., i, i + 1 :] for i in range(count - 1)], axis=-1)
     i, j = np.triu_indices(x.shape[-1], 1)
     return x[..., i, j]
 
 
 def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
     out = np.zeros((*x.shape[:-1], count, count), x.dtype)
+    if x.__class__ is numpy.ndarray:
+        start = 0
+        for i in range(count - 1):
+            out[..., i, i + 1 :] = x[..., start : start + count - 1 - i]
+            start += count - 1 - i
+        return out
     i, j = np.triu_indices(count, 1)
     out[..., i, j] = x
     return out

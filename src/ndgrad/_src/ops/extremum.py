@@ -13,7 +13,7 @@ import numpy
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import INEXACT
-from ndgrad._src.arrays.scatter import add_at
+from ndgrad._src.arrays.scatter import combine_along, read_along
 from ndgrad._src.arrays.short_rows import is_lines, line_extremum
 from ndgrad._src.ops.reduce import keep, unbatched_dims
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -27,19 +27,24 @@ _LARGE = 4096
 # ----- one element of each row: pick_along and its transpose ----------------------------------------------------------
 
 
+def _pick_along(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
+    found = read_along(x, index, dim)
+    return np.take_along_axis(x, index, dim) if found is None else found
+
+
 def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int) -> Payload:
     shape = x.shape
     before, taken, after = _volume(shape[:dim]), shape[dim], _volume(shape[dim + 1 :])
+    if taken > 1:
+        found = zeros_on_same_device(np, x, (*shape[:dim], size, *shape[dim + 1 :]), x.dtype)
+        return combine_along(np, "add", found, index, x, dim)
     flat = index
     if after > 1:
         flat = flat.reshape((before, taken, after)) * after + np.arange(after)
     if before > 1:
         flat = flat.reshape((before, taken * after)) + (np.arange(before) * (size * after))[:, None]
     out = zeros_on_same_device(np, x, (before * size * after,), x.dtype)
-    if taken == 1:
-        out[flat.reshape(-1)] = x.reshape(-1)
-    else:
-        add_at(np, out, flat.reshape(-1), x.reshape(-1))
+    out[flat.reshape(-1)] = x.reshape(-1)
     return out.reshape((*shape[:dim], size, *shape[dim + 1 :]))
 
 
@@ -53,7 +58,7 @@ def _volume(shape: tuple[int, ...]) -> int:
 # The elements of x at `index` along `dim`. The shapes agree in the other dimensions.
 pick_along = op(
     "pick_along", "x index",
-    lambda np, x, index, *, dim: np.take_along_axis(x, index, dim),
+    _pick_along,
     settings={"dim": 0},
     vjp={"x": lambda g, index, x_shape, dim, ops: ops.place_along(g, index, dim=dim, size=x_shape[dim])},
     jvp={"x": lambda t, index, dim, ops: ops.pick_along(t, index, dim=dim)},

@@ -22,8 +22,9 @@ from ndgrad._src.arrays.scatter import (
     find_overwritten,
     keep_last_values,
     keys_along,
-    one_index_per_slice,
     put_along,
+    read_along,
+    take_along,
     wrap_negative,
 )
 from ndgrad._src.ops.index import make_range, mask_overwritten
@@ -39,14 +40,11 @@ if TYPE_CHECKING:
 def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
     if not isinstance(x, MetaArray):
         x = np.asarray(x)
+    found = read_along(x, index, dim) if index.ndim and 0 not in index.strides else None  # checks the range itself
+    if found is not None:
+        return found
     check_range(np, "gather", index, x.shape[dim], dim, RuntimeError, later=True)
-    single = one_index_per_slice(index, x.shape, dim)
-    if single is not None:
-        return x.take(single, axis=dim)
-    if x.flags.c_contiguous:
-        return x.reshape(-1).take(keys_along(np, index, x.shape, dim))
-    within = tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(index.shape))
-    return np.take_along_axis(x[within], index, axis=dim)
+    return take_along(np, x, index, dim)
 
 
 gather = op(

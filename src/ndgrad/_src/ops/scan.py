@@ -19,6 +19,7 @@ from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.ops.arithmetic import is_complex
 from ndgrad._src.ops.reduce import divides_back
 from ndgrad._src.ops.table import op
+from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -224,6 +225,9 @@ def _log_add_exp(np: Library, x: Payload, y: Payload) -> Payload:
 
 def _logcumsumexp(np: Library, x: Payload, *, dim: int) -> Payload:
     if np is numpy and x.dtype.kind != "c":
+        if native_kernels.kernels_for_scan(dim, x) is not None:
+            with numpy.errstate(divide="ignore", over="ignore"):
+                return _logcumsumexp_body(x, dim, raw_ops(np))
         return np.logaddexp.accumulate(x, axis=dim)
     return _double(np, [x.copy()], dim, lambda earlier, later: [_log_add_exp(np, earlier[0], later[0])])[0]
 
@@ -236,11 +240,20 @@ def _scaled_sums(x: Payload, dim: int, ops: Vocabulary) -> tuple[Any, Any, Any]:
     would also work, but for large numbers `out` has lost the logarithm of the sums. m only scales, so it counts as a
     constant.
     """
-    top = ops.detach(ops.cummax(ops.real(x) if is_complex(x) else x, dim=dim)[0])
-    top = ops.where(abs(top) < math.inf, top, 0.0)
-    step = ops.exp(ops.shift(top, dim=dim, fill=-math.inf) - top)
+    top = _finite_maximum(x, dim, ops)
+    # An infinite maximum is replaced by 0, which may be larger than the next one; the sums are 0 or infinite there.
+    step = ops.exp(ops.minimum(ops.shift(top, dim=dim, fill=-math.inf) - top, 0.0))
     parts = ops.exp(x - top)
     return parts, step, ops.linear_recurrence(step, parts, dim=dim)
+
+
+def _finite_maximum(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    top = ops.detach(ops.cummax(ops.real(x) if is_complex(x) else x, dim=dim)[0])
+    return ops.where(abs(top) < math.inf, top, 0.0)
+
+
+def _logcumsumexp_body(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    return _finite_maximum(x, dim, ops) + ops.log(_scaled_sums(x, dim, ops)[2])
 
 
 def _logcumsumexp_x(g: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
@@ -278,6 +291,9 @@ def _running_extremum(np: Library, x: Payload, dim: int, largest: bool) -> tuple
     """Return the running extremum and its last position. From the first NaN on, the extremum is NaN, at the last NaN so
     far.
     """
+    kernels = native_kernels.kernels_for_scan(dim, x) if x.ndim else None
+    if kernels is not None:
+        return kernels.scan_extremum("maximum" if largest else "minimum", dim, x)
     values = accumulate_extremum(np, np.maximum if largest else np.minimum, x, dim)
     here = x == values
     if is_floating(x.dtype):

@@ -18,6 +18,7 @@ from ndgrad._src.arrays.scatter import (
     check_range,
     keep_last_values,
     no_such_index,
+    take_slices,
     wrap_negative,
     zeros_and_add,
 )
@@ -45,7 +46,7 @@ def _move_from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
 
 def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
     check_range(np, "index_select", index, x.shape[dim], dim, later=True)
-    return x.take(index, axis=dim)
+    return take_slices(np, x, index, dim)
 
 
 def _index_select_batch(
@@ -74,10 +75,10 @@ index_select = op(
 
 
 def _index_select_backward(np: Library, x: Payload, index: Payload, *, dim: int, length: int) -> Payload:
+    shape = (*x.shape[:dim], length, *x.shape[dim + 1 :])
     if dim == 0:
-        return zeros_and_add(np, (length, *x.shape[1:]), (index,), x)
-    moved = np.moveaxis(x, dim, 0)
-    return np.moveaxis(zeros_and_add(np, (length, *moved.shape[1:]), (index,), moved), 0, dim)
+        return zeros_and_add(np, shape, (index,), x)
+    return add_slices(np, zeros_on_same_device(np, x, shape, x.dtype), index, x, dim)
 
 
 def _index_select_backward_batch(

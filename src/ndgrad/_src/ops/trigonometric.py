@@ -51,7 +51,11 @@ atan2 = elementwise(
     y=lambda t, x, shared: t * -(x / shared),
 )  # fmt: skip
 
-hypot = elementwise("hypot", "hypot", args="x y", x=lambda t, x, out: t * (x / out), y=lambda t, y, out: t * (y / out))
+hypot = elementwise(
+    "hypot", native_kernels.with_kernel("hypot")(lambda np, x, y: np.hypot(x, y)), args="x y",
+    x=lambda t, x, out: t * (x / out),
+    y=lambda t, y, out: t * (y / out),
+)  # fmt: skip
 
 deg2rad = elementwise(
     "deg2rad", "deg2rad", x=lambda t: t * (math.pi / 180), backward_name="Deg2RadBackward0", halves=False,

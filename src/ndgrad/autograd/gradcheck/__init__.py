@@ -48,6 +48,26 @@ def gradcheck(
     difference quotient `n` if `|a - n| <= atol + rtol * |n|`. With `fast_mode` one random direction is compared instead
     of all elements. A sparse input counts with all of its elements, or, if `masked`, only with its values.
 
+    Args:
+        func: function of the inputs, with a tensor or tensors as result.
+        inputs: arguments of `func`.
+        eps: step of the differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        raise_exception: whether a failure raises. Otherwise the result is False.
+        nondet_tol: largest difference between two runs of backward.
+        check_undefined_grad: whether backward is also run with undefined gradients of the outputs.
+        check_grad_dtypes: whether gradients must have the dtypes of the inputs.
+        check_batched_grad: whether gradients under `vmap` are checked.
+        check_batched_forward_grad: whether forward mode under `vmap` is checked. It needs `check_forward_ad`.
+        check_forward_ad: whether forward mode is checked.
+        check_backward_ad: whether reverse mode is checked.
+        fast_mode: whether one random direction is compared in place of all elements.
+        masked: whether a sparse input counts with its values only.
+
+    Raises:
+        GradcheckError: if a derivative is wrong and `raise_exception` is set.
+
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.5, 1.5], dtype=ndgrad.float64, requires_grad=True)
     >>> ndgrad.autograd.gradcheck(lambda x: x.sin() * x, (x,), check_forward_ad=True, check_batched_grad=True)
@@ -122,6 +142,27 @@ def gradgradcheck(
 
     `grad_outputs` are the cotangents at which the gradient is taken, random ones if None, on strided memory with
     `gen_non_contig_grad_outputs`.
+
+    Args:
+        func: function of the inputs, with a tensor or tensors as result.
+        inputs: arguments of `func`.
+        grad_outputs: gradients of the outputs. None means random ones.
+        eps: step of the differences.
+        atol: absolute tolerance.
+        rtol: relative tolerance.
+        gen_non_contig_grad_outputs: whether random gradients lie in strided memory.
+        raise_exception: whether a failure raises. Otherwise the result is False.
+        nondet_tol: largest difference between two runs of backward.
+        check_undefined_grad: whether backward is also run with undefined gradients of the outputs.
+        check_grad_dtypes: whether gradients must have the dtypes of the inputs.
+        check_batched_grad: whether gradients under `vmap` are checked.
+        check_fwd_over_rev: whether forward mode over reverse mode is checked.
+        check_rev_over_rev: whether reverse mode over reverse mode is checked.
+        fast_mode: whether one random direction is compared in place of all elements.
+        masked: whether a sparse input counts with its values only.
+
+    Raises:
+        GradcheckError: if a derivative is wrong and `raise_exception` is set.
 
     >>> import ndgrad
     >>> x = ndgrad.tensor([0.5, 1.5], dtype=ndgrad.float64, requires_grad=True)
@@ -204,6 +245,13 @@ def get_numerical_jacobian(
 
     One matrix of shape (elements of the input, elements of the output) per tensor of `target` (all inputs
     that require grad, if None).
+
+    Args:
+        fn: function of the tuple of inputs.
+        inputs: tensor, or sequence of tensors.
+        target: tensors to differentiate in. None means the inputs.
+        eps: step of the differences.
+        grad_out: accepted only as 1, as in torch.
     """
     _check_grad_out("get_numerical_jacobian", grad_out)
     given = as_tuple(inputs)
@@ -228,6 +276,15 @@ def get_numerical_jacobian_wrt_specific_input(
 ) -> tuple[Tensor, ...]:
     """Return finite-difference Jacobians of all outputs of `fn(*inputs)` with respect to one input.
 
+    Args:
+        fn: function of the inputs.
+        input_idx: number of the input.
+        inputs: tensor, or sequence of tensors.
+        outputs: accepted as in torch. It has no effect, because the outputs are computed again.
+        eps: step of the differences.
+        input: tensor to differentiate in. None means that of `inputs`.
+        is_forward_ad: whether derivatives along real steps are returned, as forward mode gives them.
+
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import get_numerical_jacobian_wrt_specific_input
     >>> x = ndgrad.tensor([3.0], dtype=ndgrad.float64, requires_grad=True)
@@ -245,6 +302,12 @@ def get_analytical_jacobian(
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
     """Return the Jacobians of a real output by backward, whether backward is deterministic, and whether gradients have
     the right sizes and dtypes.
+
+    Args:
+        inputs: tensor, or sequence of tensors.
+        output: tensor that depends on them.
+        nondet_tol: largest difference between two runs of backward.
+        grad_out: accepted only as 1, as in torch.
 
     >>> import ndgrad
     >>> from ndgrad.autograd.gradcheck import get_analytical_jacobian

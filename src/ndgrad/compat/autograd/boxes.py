@@ -66,12 +66,20 @@ def _plain_leaf(t: Any) -> Any:
 
 
 def is_box(x: Any) -> bool:
-    """True if a value is being differentiated."""
+    """True if a value is being differentiated.
+
+    Args:
+        x: any object.
+    """
     return isinstance(x, Variable) and not is_constant(x)
 
 
 def value_of(x: Any) -> Any:
-    """Return the value in a box, with boxes of outer derivatives inside; other values are unchanged."""
+    """Return the value in a box, with boxes of outer derivatives inside; other values are unchanged.
+
+    Args:
+        x: any object.
+    """
     if not isinstance(x, Variable):
         return x
     inner = x._array

@@ -16,7 +16,11 @@ dict, list, tuple = _python.dict, _python.list, _python.tuple
 
 
 def type(value: _Any) -> _Any:
-    """Return the type of a value as without differentiation: an Array counts as NumPy's type."""
+    """Return the type of a value as without differentiation: an Array counts as NumPy's type.
+
+    Args:
+        value: any object.
+    """
     if _python.isinstance(value, _Variable):
         return _np.ndarray if value.ndim else value._array.dtype.type
     return _python.type(value)

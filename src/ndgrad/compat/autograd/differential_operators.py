@@ -128,6 +128,10 @@ def _check_scalar(value: Any) -> None:
 def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function that returns (vjp, value): `vjp(g)` is g times the Jacobian.
 
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
+
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import make_vjp
     >>> vjp, value = make_vjp(np.square)(3.0)
@@ -145,6 +149,10 @@ def make_vjp(fun: Function, argnum: Argnum = 0) -> Function:
 def grad(fun: Function, argnum: Argnum = 0) -> Function:
     """Return the gradient function of a scalar function in argument number `argnum`, with the structure of that
     argument.
+
+    Args:
+        fun: function of arrays with one number as value.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import grad
@@ -165,6 +173,10 @@ def grad(fun: Function, argnum: Argnum = 0) -> Function:
 def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function that returns the value and the gradient, as scipy.optimize takes it with jac=True.
 
+    Args:
+        fun: function of arrays with one number as value.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
+
     >>> from ndgrad.compat.autograd import value_and_grad
     >>> [float(part) for part in value_and_grad(lambda x: x**3)(2.0)]
     [8.0, 12.0]
@@ -182,6 +194,10 @@ def value_and_grad(fun: Function, argnum: Argnum = 0) -> Function:
 def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function that returns the gradient and the auxiliary value, for a function that returns (value,
     auxiliary).
+
+    Args:
+        fun: function of arrays that returns (value, auxiliary), the value a number.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> from ndgrad.compat.autograd import grad_and_aux
     >>> slope, seen = grad_and_aux(lambda x: (x**2, "seen"))(3.0)
@@ -201,6 +217,10 @@ def grad_and_aux(fun: Function, argnum: Argnum = 0) -> Function:
 def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function for the sums of the columns of the Jacobian, in one pass: the derivative of an elementwise
     function.
+
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import elementwise_grad
@@ -224,6 +244,10 @@ def elementwise_grad(fun: Function, argnum: Argnum = 0) -> Function:
 def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
     """Return the derivative of a holomorphic function.
 
+    Args:
+        fun: holomorphic function of complex numbers.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
+
     >>> from ndgrad.compat.autograd import holomorphic_grad
     >>> complex(holomorphic_grad(lambda z: z**2)(1.0 + 1.0j))
     (2+2j)
@@ -241,6 +265,10 @@ def holomorphic_grad(fun: Function, argnum: Argnum = 0) -> Function:
 def grad_named(fun: Function, argname: str) -> Function:
     """Return the gradient in an argument given by name.
 
+    Args:
+        fun: function of arrays with one number as value.
+        argname: name of the argument to differentiate in.
+
     >>> from ndgrad.compat.autograd import grad_named
     >>> float(grad_named(lambda x, y: x * y, "y")(2.0, 3.0))
     2.0
@@ -250,6 +278,9 @@ def grad_named(fun: Function, argname: str) -> Function:
 
 def multigrad_dict(fun: Function) -> Function:
     """Return the gradients in all arguments, as a dict by name.
+
+    Args:
+        fun: function of arrays with one number as value.
 
     >>> from ndgrad.compat.autograd import multigrad_dict
     >>> {name: float(g) for name, g in multigrad_dict(lambda x, y: x * y)(2.0, 3.0).items()}
@@ -278,6 +309,10 @@ def multigrad_dict(fun: Function) -> Function:
 def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
     """Return the Jacobian, of shape `value.shape + argument.shape`; for an argument with structure,
     one Jacobian for each part.
+
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import jacobian
@@ -311,6 +346,10 @@ def jacobian(fun: Function, argnum: Argnum = 0) -> Function:
 def hessian(fun: Function, argnum: Argnum = 0) -> Function:
     """Return the Hessian: the Jacobian of the Jacobian.
 
+    Args:
+        fun: function of arrays with one number as value.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
+
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import hessian
     >>> hessian(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
@@ -326,6 +365,10 @@ def _last(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
 
 def hessian_tensor_product(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function of (*args, tensor): the Hessian times the tensor.
+
+    Args:
+        fun: function of arrays with one number as value.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> from ndgrad.compat.autograd import hessian_tensor_product
     >>> float(hessian_tensor_product(lambda x: x**3)(2.0, 1.0))
@@ -345,6 +388,10 @@ hessian_vector_product = hessian_tensor_product
 
 def tensor_jacobian_product(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function of (*args, tensor): the tensor times the Jacobian.
+
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> from ndgrad.compat.autograd import tensor_jacobian_product
     >>> float(tensor_jacobian_product(lambda x: x**3)(2.0, 1.0))
@@ -370,6 +417,10 @@ vector_jacobian_product = tensor_jacobian_product
 def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function that returns (hvp, gradient): `hvp(v)` is the Hessian at that point times v.
 
+    Args:
+        fun: function of arrays with one number as value.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
+
     >>> from ndgrad.compat.autograd import make_hvp
     >>> hvp, gradient = make_hvp(lambda x: x**3)(2.0)
     >>> float(hvp(1.0)), float(gradient)
@@ -380,6 +431,10 @@ def make_hvp(fun: Function, argnum: Argnum = 0) -> Function:
 
 def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
     """Return a function that returns jvp: `jvp(v)` is the value and the derivative along v, by forward mode.
+
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> from ndgrad.compat.autograd import make_jvp
     >>> [float(part) for part in make_jvp(lambda x: x**3)(2.0)(1.0)]
@@ -403,6 +458,10 @@ def make_jvp(fun: Function, argnum: Argnum = 0) -> Function:
 def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
     """Same as `make_jvp`, by two reverse modes, and without the value.
 
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
+
     >>> from ndgrad.compat.autograd import make_jvp_reversemode
     >>> float(make_jvp_reversemode(lambda x: x**3)(2.0)(1.0))
     12.0
@@ -418,6 +477,10 @@ def make_jvp_reversemode(fun: Function, argnum: Argnum = 0) -> Function:
 
 def deriv(fun: Function, argnum: Argnum = 0) -> Function:
     """Return the derivative along ones, by forward mode: the derivative of a function of one number.
+
+    Args:
+        fun: function of arrays.
+        argnum: number of the argument to differentiate in, or several in a list or tuple.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import deriv
@@ -442,6 +505,11 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) ->
     """Return a function that returns the generalised Gauss-Newton product of g(f(x)) at a point: J' H J
     v, with H the Hessian of g.
 
+    Args:
+        f: inner function.
+        g: outer function, with one number as value. The default is half the sum of squares.
+        f_argnum: number of the argument of `f` to differentiate in.
+
     >>> from ndgrad.compat.autograd import make_ggnvp
     >>> float(make_ggnvp(lambda x: 3.0 * x)(2.0)(1.0))
     9.0
@@ -461,6 +529,9 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Argnum = 0) ->
 
 def checkpoint(fun: Function) -> Function:
     """Return `fun` without saved values for the gradient, which are recomputed when needed.
+
+    Args:
+        fun: function to run again in backward.
 
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import checkpoint, grad

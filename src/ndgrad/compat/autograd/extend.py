@@ -219,6 +219,9 @@ def _fit_gradient(g: Any, leaf: Any) -> Any:
 def primitive(function: Callable[..., Any]) -> Primitive:
     """Decorate a function as a primitive: it gets plain values, and its derivatives come from `defvjp` and `defjvp`.
 
+    Args:
+        function: function of plain values.
+
     >>> import numpy as onp
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import grad
@@ -236,6 +239,9 @@ def primitive(function: Callable[..., Any]) -> Primitive:
 def notrace_primitive(function: Callable[..., Any]) -> Primitive:
     """Decorate a function without a derivative: it gets plain values, and its results are constants.
 
+    Args:
+        function: function of plain values.
+
     >>> from ndgrad.compat.autograd.extend import notrace_primitive
     >>> notrace_primitive(round)(2.6)
     3
@@ -247,6 +253,10 @@ def notrace_primitive(function: Callable[..., Any]) -> Primitive:
 
 def register_notrace(trace_type: Any, function: Primitive) -> None:
     """Register that a primitive's results are constants.
+
+    Args:
+        trace_type: accepted as in HIPS autograd, which has a type for each mode. The registration is for all modes.
+        function: primitive.
 
     >>> from ndgrad.compat.autograd.extend import primitive, register_notrace
     >>> rounded = primitive(round)
@@ -267,6 +277,11 @@ def _own(function: Any) -> Primitive:
 
 def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
     """Define the reverse rules: `vjpmaker(ans, *args, **kwargs)(g)` is the gradient in one argument; None for zero.
+
+    Args:
+        fun: primitive.
+        *vjpmakers: rule for each argument.
+        argnums: numbers of the arguments of the rules. None means from 0 on.
 
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.extend import defvjp, primitive
@@ -290,6 +305,10 @@ def defvjp(fun: Any, *vjpmakers: Any, argnums: Any = None) -> None:
 def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
     """Define one rule for all arguments: `vjpmaker(argnums, ans, args, kwargs)(g)` is a sequence of gradients.
 
+    Args:
+        fun: primitive.
+        vjpmaker: rule for all arguments.
+
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.extend import defvjp_argnums, primitive
     >>> double = primitive(lambda x: 2 * x)
@@ -302,6 +321,10 @@ def defvjp_argnums(fun: Any, vjpmaker: Rule) -> None:
 
 def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
     """Define one rule: `vjpmaker(argnum, ans, args, kwargs)(g)` is the gradient in that argument.
+
+    Args:
+        fun: primitive.
+        vjpmaker: rule for one argument, which gets its number.
 
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.extend import defvjp_argnum, primitive
@@ -321,6 +344,11 @@ def defvjp_argnum(fun: Any, vjpmaker: Rule) -> None:
 def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
     """Define the forward rules: `jvpfun(g, ans, *args, **kwargs)`; "same" for a function linear in
     that argument; None for zero.
+
+    Args:
+        fun: primitive.
+        *jvpfuns: rule for each argument.
+        argnums: numbers of the arguments of the rules. None means from 0 on.
 
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import defjvp, primitive
@@ -347,6 +375,10 @@ def defjvp(fun: Any, *jvpfuns: Any, argnums: Any = None) -> None:
 def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
     """Define one forward rule: `jvpmaker(argnum, g, ans, args, kwargs)` is the contribution of that argument's tangent.
 
+    Args:
+        fun: primitive.
+        jvpmaker: rule for one argument, which gets its number.
+
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import defjvp_argnum, primitive
     >>> double = primitive(lambda x: 2 * x)
@@ -365,6 +397,10 @@ def defjvp_argnum(fun: Any, jvpmaker: Rule) -> None:
 def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
     """Define one forward rule for all arguments: `jvpmaker(argnums, tangents, ans, args, kwargs)`.
 
+    Args:
+        fun: primitive.
+        jvpmaker: rule for all arguments.
+
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import defjvp_argnums, primitive
     >>> double = primitive(lambda x: 2 * x)
@@ -377,6 +413,9 @@ def defjvp_argnums(fun: Any, jvpmaker: Rule) -> None:
 
 def def_linear(fun: Any) -> None:
     """Define the forward rules of a function that is linear in each argument.
+
+    Args:
+        fun: primitive.
 
     >>> from ndgrad.compat.autograd import deriv
     >>> from ndgrad.compat.autograd.extend import def_linear, primitive
@@ -397,6 +436,9 @@ _directions = np.random.default_rng(0)
 
 class VSpace:
     """The vector space of a value: all values with the same structure and shapes.
+
+    Args:
+        value: number, array, or nested structures of them.
 
     >>> from ndgrad.compat.autograd.extend import VSpace
     >>> VSpace([1.0, 2.0]).size
@@ -436,15 +478,36 @@ class VSpace:
                     yield tree_unflatten(made, self._spec)
 
     def add(self, x: Any, y: Any) -> Any:
+        """Return the sum of two vectors.
+
+        Args:
+            x, y: vectors of the space.
+        """
         return tree_map(lambda a, b: a + b, x, y)
 
     def scalar_mul(self, x: Any, a: Any) -> Any:
+        """Return a vector times a number.
+
+        Args:
+            x: vector of the space.
+            a: number.
+        """
         return tree_map(lambda t: t * a, x)
 
     def covector(self, x: Any) -> Any:
+        """Return the complex conjugate of a vector.
+
+        Args:
+            x: vector of the space.
+        """
         return tree_map(np.conj, x)
 
     def inner_prod(self, x: Any, y: Any) -> Any:
+        """Return the real inner product of two vectors, the first conjugated.
+
+        Args:
+            x, y: vectors of the space.
+        """
         pairs = zip(tree_flatten(x)[0], tree_flatten(y)[0], strict=True)
         return sum(np.real(np.sum(np.conj(a) * b)) for a, b in pairs)
 
@@ -466,6 +529,9 @@ class VSpace:
 
 def vspace(value: Any) -> VSpace:
     """Return the space of a value.
+
+    Args:
+        value: number, array, or nested structures of them.
 
     >>> from ndgrad.compat.autograd.extend import vspace
     >>> vspace(1.0) == vspace(2.0)

@@ -18,11 +18,21 @@ EPS = 1e-6
 
 
 def scalar_close(a: Any, b: Any) -> bool:
+    """True if two numbers are equal within 1e-6, absolutely or relatively.
+
+    Args:
+        a, b: numbers.
+    """
     return bool(abs(a - b) < TOL or abs(a - b) / abs(a + b) < RTOL)
 
 
 def make_numerical_jvp(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
-    """Return the derivative along a direction by central differences."""
+    """Return the derivative along a direction by central differences.
+
+    Args:
+        f: function of one argument.
+        x: point.
+    """
 
     def jvp(v: Any) -> Any:
         up = plain(f(tree_map(lambda a, d: a + d * (EPS / 2), x, v)))
@@ -33,7 +43,15 @@ def make_numerical_jvp(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
 
 
 def check_vjp(f: Callable[..., Any], x: Any) -> None:
-    """Check reverse mode against differences, in random directions."""
+    """Check reverse mode against differences, in random directions.
+
+    Args:
+        f: function of one argument.
+        x: point.
+
+    Raises:
+        AssertionError: if the two differ.
+    """
     vjp, value = make_vjp(f)(x)
     into, out = vspace(x), vspace(value)
     along, weights = into.randn(), out.randn()
@@ -51,7 +69,15 @@ def check_vjp(f: Callable[..., Any], x: Any) -> None:
 
 
 def check_jvp(f: Callable[..., Any], x: Any) -> None:
-    """Check forward mode against differences, in a random direction."""
+    """Check forward mode against differences, in a random direction.
+
+    Args:
+        f: function of one argument.
+        x: point.
+
+    Raises:
+        AssertionError: if the two differ.
+    """
     along = vspace(x).randn()
     expected, found = make_numerical_jvp(f, x)(along), make_jvp(f)(x)(along)[1]
     for a, b in zip(tree_flatten(expected)[0], tree_flatten(found)[0], strict=True):
@@ -67,7 +93,14 @@ def _name(f: Callable[..., Any]) -> str:
 
 
 def check_equivalent(x: Any, y: Any) -> None:
-    """Check that two values have the same structure and are nearly equal."""
+    """Check that two values have the same structure and are nearly equal.
+
+    Args:
+        x, y: values of any structure.
+
+    Raises:
+        AssertionError: if they differ.
+    """
     if vspace(x) != vspace(y):
         raise AssertionError(f"{x} and {y} lie in different spaces [nd-not-close]")
     direction = vspace(x).randn()
@@ -80,6 +113,12 @@ def check_grads(
 ) -> Callable[..., None]:
     """Return a function of the arguments of `f` that raises unless derivatives up to `order` agree with finite
     differences.
+
+    Args:
+        f: function to check.
+        argnum: number or numbers of the arguments to differentiate in. None means all.
+        modes: modes to check: `"fwd"`, `"rev"` or both.
+        order: highest order of derivatives.
     """
 
     def check(*args: Any, **kwargs: Any) -> None:
@@ -117,7 +156,14 @@ def _check(f: Callable[..., Any], x: Any, modes: Sequence[str], order: int) -> N
 def combo_check(
     fun: Callable[..., Any], argnums: Sequence[int], *, order: int = 2, modes: Sequence[str] = ("fwd", "rev")
 ) -> Callable[..., None]:
-    """Same as `check_grads`, for all combinations of lists of arguments and keyword arguments."""
+    """Same as `check_grads`, for all combinations of lists of arguments and keyword arguments.
+
+    Args:
+        fun: function to check.
+        argnums: numbers of the arguments to differentiate in.
+        order: highest order of derivatives.
+        modes: modes to check: `"fwd"`, `"rev"` or both.
+    """
 
     def check(*args: Any, **kwargs: Any) -> None:
         names = list(kwargs)

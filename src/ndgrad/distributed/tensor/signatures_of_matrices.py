@@ -83,7 +83,7 @@ def _histogram(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sig
     return Signature([labels], labels[:-1], reductions={labels[-1]: "sum"} if labels else {})
 
 
-@signature_rule("cdist")
+@signature_rule("cdist", "cdist_ord")
 def _cdist(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
     names = Labeller()
     (lx, ly), batch = batch_labels([_split(s, 2) for s in shapes], names)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndgrad._src.arrays import threads as allowed
-from ndgrad._src.compiler.kernels import arrays, maths, operations, scans
+from ndgrad._src.compiler.kernels import arrays, indexed_lines, maths, operations, scans
 from ndgrad._src.compiler.kernels.elementwise import loop_function
 from ndgrad._src.compiler.kernels.formula_code import in_place_function, supports, write_formula
 from ndgrad._src.compiler.kernels.maths.values import Writer
@@ -310,16 +310,78 @@ def _scan(how: str, dtype: np.dtype[Any], abreast: int) -> tuple[target.Code, in
 
 def scan(how: str, reverse: bool, dim: int, *operands: Array) -> Array:
     """Return a running "sum" or "product" of x, or the "linear" recurrence of x and a, along a dimension."""
-    x = operands[0]
-    out, length = np.empty(x.shape, x.dtype), x.shape[dim]
+    out = np.empty(operands[0].shape, operands[0].dtype)
+    _run_scan(how, reverse, dim, out, *operands)
+    return out
+
+
+def scan_extremum(how: str, dim: int, x: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Return the running "maximum" or "minimum" along a dimension, and its positions."""
+    out, places = np.empty(x.shape, x.dtype), np.empty(x.shape, np.int64)
+    _run_scan(how, False, dim, out, x, places)
+    return out, places
+
+
+def _run_scan(how: str, reverse: bool, dim: int, *operands: Array) -> None:
+    x = operands[1]
+    length = x.shape[dim]
     lines, inner = x.size // length, math.prod(x.shape[dim + 1 :])
     abreast = scans.ROWS if inner == 1 else scans.COLUMNS
     grain = max(abreast, -(-_CHUNK // length) // abreast * abreast)
-    places = address_reader()(out, *operands)
+    places = address_reader()(*operands)
     words = struct.pack(f"{5 + len(places)}q", lines, grain, length, -1 if reverse else 1, inner, *places)
     address = _scan(how, x.dtype, abreast)[1]
     _run()(address, words, -(-lines // grain), 1 if x.size < _SHARED else allowed.max_threads)
-    return out
+
+
+# ----- elements by an index along a dimension -------------------------------------------------------------------------
+
+#: Columns of a chunk: enough for whole cache lines.
+_COLUMNS = 256
+
+
+@functools.cache
+def _indexed(how: str, element: str, is_last: bool) -> tuple[target.Code, int]:
+    code = _code([indexed_lines.line_function(how, element, is_last)])
+    return code, code.address(how)
+
+
+def move_by_index(how: str, dim: int, whole: Array, part: Array, index: NDArray[np.int64]) -> None:
+    """Move elements between arrays by an index along a dimension: "read" the part, or "write" or "add" it to the whole.
+
+    The index has the part's shape, with any steps. Reading and writing need elements of at most 8 bytes.
+    """
+    shape, size = part.shape, whole.shape[dim]
+    outer, length, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    steps = _index_steps(index, dim)
+    if steps is None:
+        index = np.ascontiguousarray(index)
+        steps = (length * inner, inner, 1)
+    inner_grain = inner if inner <= _COLUMNS else max(_COLUMNS, _CHUNK // max(length, 1))
+    pieces = -(-inner // inner_grain)
+    outer_grain = max(1, _CHUNK // max(length * min(inner, inner_grain), 1)) if pieces == 1 else 1
+    element = element_of(whole.dtype) if how == "add" else f"i{8 * whole.itemsize}"
+    places = address_reader()(whole, part, index)
+    words = struct.pack("13q", outer, outer_grain, inner, inner_grain, pieces, length, size, *steps, *places)
+    threads = 1 if part.size < _SHARED else allowed.max_threads
+    _run()(_indexed(how, element, inner == 1)[1], words, -(-outer // outer_grain) * pieces, threads)
+
+
+def _index_steps(index: NDArray[np.int64], dim: int) -> tuple[int, int, int] | None:
+    """Return the steps of an index before, along and behind a dimension; None if a group has no common step."""
+    found = []
+    for dims in (range(dim), (dim,), range(dim + 1, index.ndim)):
+        step, expected = 0, None
+        for d in reversed(dims):
+            if index.shape[d] == 1:
+                continue
+            if expected is None:
+                step = index.strides[d]
+            elif index.strides[d] != expected:
+                return None
+            expected = index.strides[d] * index.shape[d]
+        found.append(step // 8)
+    return found[0], found[1], found[2]
 
 
 # ----- formulas -------------------------------------------------------------------------------------------------------

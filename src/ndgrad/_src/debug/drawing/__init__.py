@@ -39,6 +39,11 @@ class GraphPicture:
 
     It holds only text and numbers, no tensor and no node. `text`, `dot`, `svg` and `html` (an interactive page) are its
     forms; `save` writes one of them.
+
+    Args:
+        contents: nodes and edges as text and numbers.
+        limit: largest number of boxes. None means the default.
+        times: times of the nodes in a profile.
     """
 
     def __init__(
@@ -66,7 +71,14 @@ class GraphPicture:
         return svg_text(fold(self._contents, LARGEST if self._limit is None else self._limit))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to a file: .svg, .html, .dot (or .gv) or .txt."""
+        """Write the picture to a file: .svg, .html, .dot (or .gv) or .txt.
+
+        Args:
+            path: path of the file, whose ending selects the format.
+
+        Raises:
+            ValueError: if the ending names no format.
+        """
         kind = os.path.splitext(os.fspath(path))[1].lower()
         forms = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".txt": "text", ".html": "html"}
         if kind not in forms:
@@ -125,6 +137,11 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
 
     Under `ndgrad.autograd.debug()` ops store the user's lines, and the picture shows them.
 
+    Args:
+        roots: tensor, gradient edge, node, or a list or dict of them.
+        params: names of leaves: a dict, a module, or pairs of a name and a tensor. None uses the caller's variables.
+        limit: largest number of boxes. None means all.
+
     >>> import ndgrad
     >>> w, x = ndgrad.ones(3, requires_grad=True), ndgrad.ones(3)
     >>> loss = (w * x).exp().sum()
@@ -142,6 +159,11 @@ def show(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> Grap
 def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
     """Return the graph behind tensors as text (see `show` for the arguments); `limit` counts lines, None prints all.
 
+    Args:
+        roots: tensor, gradient edge, node, or a list or dict of them.
+        params: names of leaves: a dict, a module, or pairs of a name and a tensor. None uses the caller's variables.
+        limit: largest number of lines. None means all.
+
     >>> import ndgrad
     >>> a, b = ndgrad.ones(2, requires_grad=True), ndgrad.ones(2, requires_grad=True)
     >>> print(ndgrad.autograd.graph.tree(a * b + a))
@@ -157,17 +179,35 @@ def tree(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
 
 @set_module("ndgrad.autograd.graph")
 def to_dot(roots: Any, params: Any = None) -> str:
-    """Return the graph behind tensors in the language of Graphviz (see `show` for the arguments)."""
+    """Return the graph behind tensors in the language of Graphviz (see `show` for the arguments).
+
+    Args:
+        roots: tensor, gradient edge, node, or a list or dict of them.
+        params: names of leaves: a dict, a module, or pairs of a name and a tensor. None uses the caller's variables.
+    """
     return picture_of(roots, params, sys._getframe(1), None).dot
 
 
 @set_module("ndgrad.autograd.graph")
 def to_svg(roots: Any, params: Any = None, *, limit: int | None = LARGEST) -> str:
-    """Return the graph behind tensors as an SVG picture (see `show` for the arguments)."""
+    """Return the graph behind tensors as an SVG picture (see `show` for the arguments).
+
+    Args:
+        roots: tensor, gradient edge, node, or a list or dict of them.
+        params: names of leaves: a dict, a module, or pairs of a name and a tensor. None uses the caller's variables.
+        limit: largest number of boxes. None means the default.
+    """
     return picture_of(roots, params, sys._getframe(1), limit).svg
 
 
 @set_module("ndgrad.autograd.graph")
 def draw(roots: Any, path: str | os.PathLike[str], params: Any = None, *, limit: int | None = LARGEST) -> None:
-    """Write the graph behind tensors to a file: .svg, .html, .dot or .txt (see `show` for the other arguments)."""
+    """Write the graph behind tensors to a file: .svg, .html, .dot or .txt (see `show` for the other arguments).
+
+    Args:
+        roots: tensor, gradient edge, node, or a list or dict of them.
+        path: path of the file, whose ending selects the format.
+        params: names of leaves: a dict, a module, or pairs of a name and a tensor. None uses the caller's variables.
+        limit: largest number of boxes. None means the default.
+    """
     picture_of(roots, params, sys._getframe(1), limit).save(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -654,6 +655,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     broadcast_shapes("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
     if p == 2:
         return distance.cdist(x1, x2)
+    if p in (1, math.inf) and x1.shape[-1]:
+        return distance.cdist_ord(x1, x2, ord=float(p))
     left = shape.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     right = shape.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
     return _norm_of_rows(arithmetic.sub(left, right), p)

@@ -241,7 +241,7 @@ def _attention(call: Call) -> Any:
         return everything(call)
 
 
-@rule("cdist")
+@rule("cdist", "cdist_ord")
 def _cdist(call: Call) -> Any:
     sets = call.sets
     x, y = (sets.union_along(o.ids, (o.ids.ndim - 1,)) for o in call.operands)

@@ -16,6 +16,13 @@ def fixed_point(
     """Return the x with f(a)(x) = x, found by iteration from x0 up to `tol` in `distance`; differentiable in `a`, not
     in x0.
 
+    Args:
+        f: function of the parameter that returns the map.
+        a: parameter of the map.
+        x0: start of the iteration.
+        distance: function of two iterates that returns their distance.
+        tol: distance at which the iteration ends.
+
     >>> import ndgrad.compat.autograd.numpy as np
     >>> from ndgrad.compat.autograd import grad
     >>> from ndgrad.compat.autograd.misc.fixed_points import fixed_point

@@ -14,6 +14,9 @@ from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return the numbers in nested lists, tuples and dicts (by sorted keys) as a vector, and the inverse function.
 
+    Args:
+        value: number, array, or nested lists, tuples and dicts of them.
+
     >>> import numpy as np
     >>> from ndgrad.compat.autograd.misc import flatten
     >>> vector, unflatten = flatten({"w": np.ones((1, 2)), "b": 3.0})

@@ -29,7 +29,16 @@ def _optimize(grad: Gradient, x0: Any, callback: Callback, num_iters: int, step:
 def sgd(
     grad: Gradient, x0: Any, callback: Callback = None, num_iters: int = 200, step_size: float = 0.1, mass: float = 0.9
 ) -> Any:
-    """Stochastic gradient descent with momentum."""
+    """Minimise by stochastic gradient descent with momentum, and return the last point.
+
+    Args:
+        grad: function of the point and of the number of the step that returns the gradient.
+        x0: start: a number, an array, or nested structures of them.
+        callback: function of the point, the number of the step and the gradient, called before each step.
+        num_iters: number of steps.
+        step_size: length of a step, relative to the velocity.
+        mass: share of the velocity that is kept.
+    """
     velocity: Any = 0.0
 
     def step(x: Any, g: Any, i: int) -> Any:
@@ -49,8 +58,17 @@ def rmsprop(
     gamma: float = 0.9,
     eps: float = 1e-8,
 ) -> Any:
-    """Root mean square propagation: steps divided by a running root mean square of the gradients, which starts at
-    one.
+    """Minimise by root mean square propagation, and return the last point. Steps are divided by a running root mean
+    square of the gradients, which starts at one.
+
+    Args:
+        grad: function of the point and of the number of the step that returns the gradient.
+        x0: start: a number, an array, or nested structures of them.
+        callback: function of the point, the number of the step and the gradient, called before each step.
+        num_iters: number of steps.
+        step_size: length of a step, relative to the scaled gradient.
+        gamma: share of the mean square that is kept.
+        eps: number added to the divisor.
     """
     square: Any = 1.0
 
@@ -67,7 +85,19 @@ def adam(
     b2: float = 0.999,
     eps: float = 1e-8,
 ) -> Any:  # fmt: skip
-    """Adam: momentum and root mean squares, both corrected for their start at zero."""
+    """Minimise by Adam, and return the last point. Momentum and mean squares are both corrected for their start at
+    zero.
+
+    Args:
+        grad: function of the point and of the number of the step that returns the gradient.
+        x0: start: a number, an array, or nested structures of them.
+        callback: function of the point, the number of the step and the gradient, called before each step.
+        num_iters: number of steps.
+        step_size: length of a step, relative to the scaled gradient.
+        b1: share of the mean gradient that is kept.
+        b2: share of the mean square that is kept.
+        eps: number added to the divisor.
+    """
     first: Any = 0.0
     second: Any = 0.0
 
