@@ -279,7 +279,7 @@ def _publish(
     if method is not None:
         setattr(Tensor, method, function)
         if made.inplace:
-            setattr(Tensor, method + "_", in_place(made))
+            setattr(Tensor, method + "_", in_place(function))
     _registered[name] = Registered(function, made, method, tuple(samples))
     return function
 
