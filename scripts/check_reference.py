@@ -8,7 +8,7 @@ A docstring has sections in Google's style:
 
 The section of a class describes the parameters of its constructor. A finding is a parameter without a description, or a
 description of a parameter that does not exist. `python scripts/check_reference.py PREFIX ...` checks the public names
-with these prefixes, or without arguments those of `COMPLETE`. `--count` prints the number of findings per namespace.
+with these prefixes. `--count` prints the number of findings per namespace.
 """
 
 from __future__ import annotations
@@ -27,70 +27,6 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from docs.reference_pages import entries, markup  # noqa: E402
 from docs.reference_pages.namespaces import CLASSES, get, namespaces  # noqa: E402
-
-#: Beginnings of the names whose parameters are all described, and stay so.
-COMPLETE: tuple[str, ...] = (
-    "ndgrad.DisableTorchFunction.",
-    "ndgrad.DisableTorchFunctionSubclass.",
-    "ndgrad.Generator.",
-    "ndgrad.PyTorchFileReader.",
-    "ndgrad.Size.",
-    "ndgrad.Tensor.",
-    "ndgrad.accelerator.",
-    "ndgrad.amp.",
-    "ndgrad.array_api.",
-    "ndgrad.autograd.",
-    "ndgrad.backends.",
-    "ndgrad.compat.",
-    "ndgrad.compiler.",
-    "ndgrad.cpu.",
-    "ndgrad.cuda.",
-    "ndgrad.distributed.",
-    "ndgrad.distributions.",
-    "ndgrad.dtype.",
-    "ndgrad.export.",
-    "ndgrad.fft.",
-    "ndgrad.func.",
-    "ndgrad.functorch.",
-    "ndgrad.futures.",
-    "ndgrad.fx.",
-    "ndgrad.hub.",
-    "ndgrad.implicit.",
-    "ndgrad.inference_mode.",
-    "ndgrad.jit.",
-    "ndgrad.library.",
-    "ndgrad.linalg.",
-    "ndgrad.masked.",
-    "ndgrad.mps.",
-    "ndgrad.mtia.",
-    "ndgrad.multiprocessing.",
-    "ndgrad.nested.",
-    "ndgrad.nn.attention.",
-    "ndgrad.nn.functional.",
-    "ndgrad.nn.init.",
-    "ndgrad.nn.utils.",
-    "ndgrad.npz.",
-    "ndgrad.numpy.",
-    "ndgrad.onnx.",
-    "ndgrad.optim.",
-    "ndgrad.overrides.",
-    "ndgrad.profiler.",
-    "ndgrad.pytree.",
-    "ndgrad.random.",
-    "ndgrad.return_types.",
-    "ndgrad.safetensors.",
-    "ndgrad.scipy.",
-    "ndgrad.serialization.",
-    "ndgrad.set_grad_enabled.",
-    "ndgrad.signal.",
-    "ndgrad.sparse.",
-    "ndgrad.special.",
-    "ndgrad.storage.",
-    "ndgrad.testing.",
-    "ndgrad.utils.data.",
-    "ndgrad.viz.",
-    "ndgrad.xpu.",
-)  # fmt: skip
 
 
 def public_callables() -> Iterator[tuple[str, Any, bool]]:
@@ -152,7 +88,7 @@ def main() -> int:
     parser.add_argument("prefixes", nargs="*", help="beginnings of public names")
     parser.add_argument("--count", action="store_true", help="print numbers for each namespace")
     options = parser.parse_args()
-    prefixes = tuple(options.prefixes) or (("ndgrad.",) if options.count else COMPLETE)
+    prefixes = tuple(options.prefixes) or ("ndgrad.",)
     counts: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for name, value, drop_first in public_callables():

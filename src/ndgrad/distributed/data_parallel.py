@@ -66,6 +66,20 @@ class DistributedDataParallel(Module):
     earlier `.grad` may be overwritten. With `static_graph=True` the module may have parameters without a gradient, as
     with `find_unused_parameters=True`.
 
+    Args:
+        module: module whose gradients are averaged.
+        device_ids: None, or a list with the GPU of this process, to which arguments are moved.
+        output_device: GPU to which results are moved. The default is the first of `device_ids`.
+        dim: kept as an attribute, as in torch. Batches are not divided here.
+        broadcast_buffers: whether the first rank sends its buffers before each forward in training.
+        init_sync: whether the first rank sends its parameters and buffers when the object is made.
+        process_group: ranks that take part. The default is all ranks.
+        bucket_cap_mb: maximum size of a bucket of gradients, in megabytes. The default is 25.
+        find_unused_parameters: whether some parameters may get no gradient in a backward pass.
+        check_reduction: old parameter of torch without effect: unfinished reductions are always reported.
+        gradient_as_bucket_view: whether gradients are views of the buckets, without a copy.
+        static_graph: whether the same parameters are used in every step. They may be a part of all.
+
     >>> import ndgrad
     >>> ndgrad.distributed.init_process_group()
     >>> net = ndgrad.nn.parallel.DistributedDataParallel(ndgrad.nn.Linear(2, 1))
@@ -131,7 +145,11 @@ class DistributedDataParallel(Module):
     # ----- forward -----
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Call the module; a backward pass through its result averages the gradients."""
+        """Call the module; a backward pass through its result averages the gradients.
+
+        Args:
+            *inputs, **kwargs: arguments of the module.
+        """
         recording = is_grad_enabled() and self.require_backward_grad_sync
         if self._active and recording and self._next and self._next < len(self._buckets):
             raise RuntimeError(
@@ -186,6 +204,12 @@ class DistributedDataParallel(Module):
 
         Gradients are divided by the number of all ranks, or of those that still have batches if not
         `divide_by_initial_world_size`. With `throw_on_early_termination` all ranks raise when one has no more batches.
+
+        Args:
+            divide_by_initial_world_size: whether gradients are divided by the number of all ranks, not by that of the
+                ranks with batches.
+            enable: whether the context does anything.
+            throw_on_early_termination: whether all ranks raise when one has no more batches.
 
         >>> import ndgrad
         >>> ndgrad.distributed.init_process_group()

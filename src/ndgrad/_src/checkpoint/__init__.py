@@ -78,11 +78,18 @@ def checkpoint(
 ) -> R:
     """Call `function(*args, **kwargs)` without keeping its saved values; backward calls it again.
 
-    `preserve_rng_state` (True): the recomputation draws the same random numbers, from the default generator and from
-    generators among the arguments. `context_fn` returns two contexts, for the function and for its recomputation.
-    `determinism_check` ("default" or "none"): "default" compares the values saved by the recomputation with those of
-    the forward by op, shape, dtype and device. `debug`: errors show every op of both runs. `early_stop`: the
-    recomputation ends as soon as it has all values that backward needs.
+    Args:
+        function: function to call.
+        *args: arguments of the function.
+        use_reentrant: whether the call is one node with a backward pass of its own. The default is False, with a
+            recomputation of saved values.
+        context_fn: function that returns two contexts, one for the call and one for its recomputation.
+        determinism_check: `"default"` compares the values of the recomputation with those of the call by op, shape,
+            dtype and device; `"none"` does not.
+        debug: whether errors show every op of both runs.
+        early_stop: whether the recomputation ends as soon as it has all values that backward needs.
+        **kwargs: further arguments of the function, and `preserve_rng_state` (True): whether the recomputation draws
+            the same random numbers, from the default generator and from generators among the arguments.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint
@@ -137,6 +144,13 @@ def checkpoint_sequential(
 
     With about sqrt(n) segments of n functions, the memory for saved values grows as sqrt(n).
 
+    Args:
+        functions: functions of one argument, or an `nn.Sequential`.
+        segments: number of groups.
+        input: argument of the first function.
+        use_reentrant: see `checkpoint`.
+        **kwargs: `preserve_rng_state` only, see `checkpoint`.
+
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint_sequential
     >>> x = ndgrad.ones(2, requires_grad=True)
@@ -180,6 +194,9 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
     The setting of the forward counts, and overrides the call's `early_stop`.
 
+    Args:
+        enable: the setting.
+
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_early_stop
     >>> with set_checkpoint_early_stop(False):
@@ -196,6 +213,9 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Context that sets whether checkpointed calls record every op for their errors; None leaves it to the calls.
+
+    Args:
+        enabled: the setting, or None.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
@@ -216,6 +236,9 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
     """Return no states: random numbers are drawn on the CPU, so other devices have none.
 
+    Args:
+        *args: arguments of a checkpointed call.
+
     >>> from ndgrad.utils.checkpoint import get_device_states
     >>> get_device_states()
     ([], [])
@@ -226,6 +249,10 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
 @set_module("ndgrad.utils.checkpoint")
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
     """Accept the result of `get_device_states`.
+
+    Args:
+        devices, states: results of `get_device_states`, which are empty.
+        device_type: type of the devices, without effect because there are no states.
 
     >>> from ndgrad.utils.checkpoint import get_device_states, set_device_states
     >>> set_device_states(*get_device_states())
@@ -250,6 +277,11 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
+        """Set the type of device that `get_device_type` returns.
+
+        Args:
+            device: type of device, such as `"cuda"`.
+        """
         DefaultDeviceType._default = device
 
     @staticmethod

@@ -25,6 +25,9 @@ from ndgrad._src.foundations.public_path import set_module
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the tensors of a tuple as new leaves with the same requires_grad; other values are returned unchanged.
 
+    Args:
+        inputs: tuple of tensors and other values.
+
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import detach_variable
     >>> detach_variable((ndgrad.ones(1, requires_grad=True) * 2, "x"))
@@ -41,6 +44,9 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 @set_module("ndgrad.utils.checkpoint")
 def check_backward_validity(inputs: Iterable[Any]) -> None:
     """Warn if no input requires grad: the checkpointed part will then have no gradients.
+
+    Args:
+        inputs: arguments of a checkpointed call.
 
     >>> import ndgrad
     >>> from ndgrad.utils.checkpoint import check_backward_validity
@@ -69,6 +75,14 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
+        """Call the function without recording it.
+
+        Args:
+            ctx: context of the node.
+            function: function to call.
+            preserve: whether the recomputation draws the same random numbers.
+            *args: arguments of the function.
+        """
         check_backward_validity(args)
         ctx.run, ctx.autocast = function, thread.autocast
         ctx.random = RandomState(args) if preserve else None
@@ -79,6 +93,12 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """Call the function again, and run its backward.
+
+        Args:
+            ctx: context of the node.
+            *grads: gradients of the results.
+        """
         if thread.task is None or thread.task.wanted is not None:
             raise RuntimeError(
                 "When use_reentrant=True, ndgrad.utils.checkpoint is incompatible with .grad() and with "

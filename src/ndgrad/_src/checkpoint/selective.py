@@ -51,6 +51,10 @@ class SelectiveCheckpointContext:
     """Argument of a policy in addition to the op and its arguments: the result (`op_output`). A policy is called in
     the forward only.
 
+    Args:
+        is_recompute: whether the function runs again. Policies are called in the first run only, so they see False.
+        op_output: result of the op.
+
     >>> from ndgrad.utils.checkpoint import SelectiveCheckpointContext
     >>> SelectiveCheckpointContext(is_recompute=False).op_output is None
     True
@@ -169,6 +173,10 @@ def create_selective_checkpoint_contexts(
 
     A policy is called as `policy(ctx, op, *args, **kwargs)` and returns a CheckpointPolicy (or True: save). A list of
     ops, or of their names, stands for a policy that saves these.
+
+    Args:
+        policy_fn_or_list: a policy, or ops or names of ops whose results are kept.
+        allow_cache_entry_mutation: whether kept results may be changed in place before backward.
 
     >>> import functools, ndgrad
     >>> from ndgrad.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts

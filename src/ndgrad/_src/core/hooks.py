@@ -54,6 +54,11 @@ class RemovableHandle:
 
     It keeps neither the hook nor its owner alive.
 
+    Args:
+        hooks: mapping from numbers to hooks, from which `remove()` takes the hook.
+        hook: the hook, if it is added now.
+        on_remove: function without arguments that `remove()` calls.
+
     >>> import ndgrad
     >>> x = ndgrad.ones(2, requires_grad=True)
     >>> with x.register_hook(lambda g: g * 10):

@@ -38,6 +38,12 @@ __all__ = [
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
     """Pad the input with a constant border: `nn.functional.pad`.
 
+    Args:
+        input: input tensor.
+        pad: numbers of elements before and after each dimension, the last dimension first. Negative numbers remove
+            elements.
+        value: value of the added elements.
+
     >>> import ndgrad
     >>> ndgrad.constant_pad_nd(ndgrad.tensor([1.0, 2.0]), (1, 0), 5.0)
     tensor([5., 1., 2.])
@@ -59,6 +65,12 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Same as `nn.functional.layer_norm`; also return the means and inverse standard deviations.
 
+    Args:
+        input: input tensor.
+        normalized_shape: sizes of the last dimensions, which are normalised together.
+        weight, bias: factor and summand of these sizes, or None.
+        eps: number added to the variance.
+
     >>> import ndgrad
     >>> out, mean, rstd = ndgrad.native_layer_norm(ndgrad.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
     >>> out, mean, rstd
@@ -73,6 +85,15 @@ def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Same as `nn.functional.group_norm`; also return the means and inverse standard deviations of each group.
+
+    Args:
+        input: tensor with N * C * HxW elements.
+        weight, bias: factor and summand of each channel, of shape (C,), or None.
+        N: size of the batch.
+        C: number of channels.
+        HxW: number of elements of a channel.
+        group: number of groups of channels.
+        eps: number added to the variance.
 
     >>> import ndgrad
     >>> ndgrad.native_group_norm(ndgrad.tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)[1]
@@ -103,6 +124,15 @@ def native_batch_norm(
     """Same as `nn.functional.batch_norm`; also return the batch's means and inverse standard deviations (empty if not
     training).
 
+    Args:
+        input: tensor of shape (N, C, ...).
+        weight, bias: factor and summand of each channel, of shape (C,), or None.
+        running_mean, running_var: running statistics of shape (C,), or None. They are updated in training.
+        training: whether the statistics of the batch are used.
+        momentum: share of the new statistics in an update.
+        eps: number added to the variance.
+        out: tuple of tensors that receive the results.
+
     >>> import ndgrad
     >>> ndgrad.native_batch_norm(ndgrad.tensor([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0)[1]
     tensor([2.])
@@ -122,6 +152,11 @@ def native_batch_norm(
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Same as `nn.functional.dropout`; also return the mask of kept elements.
 
+    Args:
+        input: input tensor.
+        p: probability of an element to become zero.
+        train: whether elements are dropped. Otherwise the result is the input.
+
     >>> import ndgrad
     >>> ndgrad.native_dropout(ndgrad.tensor([1.0, 2.0]), 0.0, True)
     (tensor([1., 2.]), tensor([True, True]))
@@ -136,6 +171,11 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.dropout` in place.
 
+    Args:
+        input: input tensor.
+        p: probability of an element to become zero.
+        train: whether elements are dropped. Otherwise the result is the input.
+
     >>> import ndgrad
     >>> ndgrad.dropout_(ndgrad.ones(2), 0.5, False)
     tensor([1., 1.])
@@ -145,6 +185,11 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place.
+
+    Args:
+        input: input tensor.
+        p: probability of an element to become zero.
+        train: whether elements are dropped. Otherwise the result is the input.
 
     >>> import ndgrad
     >>> ndgrad.alpha_dropout_(ndgrad.ones(2), 0.5, False)
@@ -156,6 +201,11 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Drop whole channels (dimension 1).
 
+    Args:
+        input: input tensor.
+        p: probability of a channel to become zero.
+        train: whether channels are dropped. Otherwise the result is the input.
+
     >>> import ndgrad
     >>> ndgrad.feature_dropout(ndgrad.ones(1, 2), 0.5, False)
     tensor([[1., 1.]])
@@ -165,6 +215,11 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`feature_dropout` in place.
+
+    Args:
+        input: input tensor.
+        p: probability of a channel to become zero.
+        train: whether channels are dropped. Otherwise the result is the input.
 
     >>> import ndgrad
     >>> ndgrad.feature_dropout_(ndgrad.ones(1, 2), 0.5, False)
@@ -191,6 +246,11 @@ def _features(name: str, input: Tensor, p: float, train: bool, in_place: bool) -
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place.
 
+    Args:
+        input: input tensor.
+        p: probability of a channel to become zero.
+        train: whether channels are dropped. Otherwise the result is the input.
+
     >>> import ndgrad
     >>> ndgrad.feature_alpha_dropout_(ndgrad.ones(1, 2), 0.5, False)
     tensor([[1., 1.]])
@@ -204,6 +264,10 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """`nn.functional.channel_shuffle`.
 
+    Args:
+        input: tensor of shape (N, C, ...).
+        groups: number of groups, which divides C.
+
     >>> import ndgrad
     >>> ndgrad.native_channel_shuffle(ndgrad.arange(4.0).reshape(1, 4, 1, 1), 2).flatten()
     tensor([0., 2., 1., 3.])
@@ -216,6 +280,13 @@ def grid_sampler(
 ) -> Tensor:
     """Same as `nn.functional.grid_sample`, with modes as numbers: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border,
     2 reflection.
+
+    Args:
+        input: tensor of shape (N, C, *sizes).
+        grid: positions of shape (N, *output sizes, number of sizes), from -1 to 1.
+        interpolation_mode: 0 for bilinear, 1 for nearest, 2 for bicubic.
+        padding_mode: 0 for zeros, 1 for the border, 2 for reflection outside of the input.
+        align_corners: whether -1 and 1 are the centres of the corner elements, not their edges.
 
     >>> import ndgrad
     >>> image, place = ndgrad.tensor([[[[1.0, 3.0]]]]), ndgrad.tensor([[[[0.5, 0.0]]]])
@@ -236,6 +307,13 @@ def grid_sampler_2d(
 ) -> Tensor:
     """Same as `grid_sampler`, for images.
 
+    Args:
+        input: tensor of shape (N, C, *sizes).
+        grid: positions of shape (N, *output sizes, number of sizes), from -1 to 1.
+        interpolation_mode: 0 for bilinear, 1 for nearest, 2 for bicubic.
+        padding_mode: 0 for zeros, 1 for the border, 2 for reflection outside of the input.
+        align_corners: whether -1 and 1 are the centres of the corner elements, not their edges.
+
     >>> import ndgrad
     >>> ndgrad.grid_sampler_2d(ndgrad.ones(1, 1, 2, 2), ndgrad.zeros(1, 1, 1, 2), 0, 0, True)
     tensor([[[[1.]]]])
@@ -248,6 +326,13 @@ def grid_sampler_3d(
 ) -> Tensor:
     """Same as `grid_sampler`, for volumes.
 
+    Args:
+        input: tensor of shape (N, C, *sizes).
+        grid: positions of shape (N, *output sizes, number of sizes), from -1 to 1.
+        interpolation_mode: 0 for bilinear, 1 for nearest, 2 for bicubic.
+        padding_mode: 0 for zeros, 1 for the border, 2 for reflection outside of the input.
+        align_corners: whether -1 and 1 are the centres of the corner elements, not their edges.
+
     >>> import ndgrad
     >>> ndgrad.grid_sampler_3d(ndgrad.ones(1, 1, 2, 2, 2), ndgrad.zeros(1, 1, 1, 1, 3), 0, 0, True).shape
     ndgrad.Size([1, 1, 1, 1, 1])
@@ -257,6 +342,11 @@ def grid_sampler_3d(
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """`nn.functional.affine_grid`.
+
+    Args:
+        theta: affine matrices of shape (N, 2, 3) or (N, 3, 4).
+        size: shape of the result of sampling, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: whether -1 and 1 are the centres of the corner elements, not their edges.
 
     >>> import ndgrad
     >>> ndgrad.affine_grid_generator(ndgrad.zeros(1, 2, 3), (1, 1, 2, 2), True).shape
@@ -282,6 +372,17 @@ def convolution(
     """Call `nn.functional.conv1d`, `conv2d` or `conv3d`, or with `transposed` their transposes, depending on the
     weight's dimensions.
 
+    Args:
+        input: tensor of shape (N, C, *sizes).
+        weight: kernels of shape (outputs, C / groups, *sizes), or (C, outputs / groups, *sizes) if transposed.
+        bias: tensor of shape (outputs,), or None.
+        stride: step of the kernel in each dimension.
+        padding: zeros added on both sides in each dimension.
+        dilation: distance of the elements of the kernel in each dimension.
+        transposed: whether the transposed convolution is computed.
+        output_padding: elements added on one side of the result of a transposed convolution.
+        groups: number of groups of channels that are convolved apart.
+
     >>> import ndgrad
     >>> x, w = ndgrad.ones(1, 1, 3), ndgrad.ones(1, 1, 2)
     >>> ndgrad.convolution(x, w, None, [1], [0], [1], False, [0], 1)
@@ -305,6 +406,12 @@ def convolution(
 
 def embedding_renorm_(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scale the rows at the indices down to a norm of at most `max_norm`, in place.
+
+    Args:
+        self: table of rows, which is changed.
+        indices: numbers of the rows.
+        max_norm: largest norm of a row afterwards.
+        norm_type: order of the norm.
 
     >>> import ndgrad
     >>> ndgrad.embedding_renorm_(ndgrad.tensor([[3.0, 4.0], [3.0, 4.0]]), ndgrad.tensor([1]), 1.0, 2.0)
