@@ -75,7 +75,7 @@ def view_write() -> Callable[[], Any]:
     return run
 
 
-def given(code: str) -> Callable[[], Any]:
+def make_program(code: str) -> Callable[[], Any]:
     """Return a program of the command line. It may use `ndgrad`, `dnp` for ndgrad.numpy, and `func`."""
     compiled = compile(code, "<given>", "exec")
     return lambda: exec(compiled, {"ndgrad": ndgrad, "dnp": dnp, "func": func})
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("-c", dest="code", help="print every call of these lines instead")
     options = parser.parse_args()
     wanted = options.path if options.code is None else ""
-    programs = PROGRAMS if options.code is None else {options.code: lambda: given(options.code)}
+    programs = PROGRAMS if options.code is None else {options.code: lambda: make_program(options.code)}
     for name, program in programs.items():
         found = walk(program)
         print(f"{name}\n    " + ", ".join(f"{count} {what}" for what, count in found.figures().items()))
