@@ -99,7 +99,9 @@ def test_declared_tex_becomes_mathml(name):
 
 @functools.cache
 def entries():
-    return {name: ops.entry(op, [], lambda name: None, lambda name: "") for name, op in table.items()}
+    """The entries of the pages, which have no ops that other tests have registered."""
+    found = [op for family in ops.families().values() for op in family]
+    return {op.name: ops.entry(op, [], lambda name: None, lambda name: "") for op in found}
 
 
 def test_no_entry_shows_internals():
@@ -108,7 +110,7 @@ def test_no_entry_shows_internals():
     for name, text in entries().items():
         shown = text[text.index('<div class="op-math">') : text.index('<dl class="op">')]
         found = re.findall(r"<mi[^>]*>(_\w+|ops|x_shape|x_dtype|needs|shared)</mi>|def _\w+|lambda ", shown)
-        if found:
+        if set(found) - {name}:  # an op may have such a name itself
             wrong[name] = found
     assert wrong == {}
 

@@ -47,6 +47,7 @@ TABLES = {
 #: Tables of other names, many of which are also names of ops: Python's and NumPy's functions and methods, functions of torch's
 #: namespace, and values of options.
 OTHER_NAMES = {
+    "array_api/special._PARAMETERS",
     "_src/arrays/meta._OTHERS",
     "_src/arrays/meta._REDUCTIONS",
     "_src/arrays/special_source._OWN",
