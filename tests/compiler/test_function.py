@@ -217,3 +217,32 @@ def test_an_object_that_a_trace_reached_dies_by_reference_counting():
     finally:
         if enabled:
             gc.enable()
+
+
+def test_the_reason_for_a_trace_names_the_argument() -> None:
+    f = ndgrad.compile(lambda x, word: x * len(word))
+    reasons = []
+    for x, word in [
+        (ndgrad.ones(3), "a"), (ndgrad.ones(3), "bb"), (ndgrad.ones(4), "bb"), (ndgrad.ones(4).float(), "bb"),
+        (ndgrad.ones(3, requires_grad=True), "a"), (ndgrad.ones(3), ("a",)),
+    ]:  # fmt: skip
+        f(x, word)
+        reasons.append(f.last_reason)
+    with ndgrad.no_grad():
+        f(ndgrad.ones(3), "a")
+    assert [*reasons, f.last_reason] == [
+        "the first call",
+        "argument 1 is 'bb' instead of 'a'",
+        "argument 0 has shape (4,) instead of (3,)",
+        "argument 0 has dtype float32 instead of float64",
+        "argument 0 has requires_grad True instead of False",
+        "the structure of the arguments has changed",
+        "the grad mode has changed",
+    ]
+
+
+def test_a_compiled_module_counts_its_traces() -> None:
+    model = ndgrad.compile(nn.Linear(2, 2))
+    for rows in (1, 3, 1):
+        model(ndgrad.ones(rows, 2))
+    assert (model.traces, model.last_reason) == (2, "argument 0 has shape (3, 2) instead of (1, 2)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import ndgrad
 
@@ -32,3 +33,13 @@ def test_tangents_of_points_close_together():
         return ndgrad.func.jvp(lambda x: ndgrad.cdist(x, y), (x,), (along,))[1].double().numpy()
 
     np.testing.assert_allclose(pushed(ndgrad.float32), pushed(ndgrad.float64), atol=2e-4)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, float("inf")])
+def test_points_without_coordinates_have_distance_zero(p):
+    x = ndgrad.zeros(3, 0, requires_grad=True)
+    out = ndgrad.cdist(x, ndgrad.zeros(2, 0), p)
+    out.sum().backward()
+    assert out.tolist() == [[0.0, 0.0]] * 3
+    assert x.grad.shape == (3, 0)
+    assert ndgrad.pdist(x, p).tolist() == [0.0] * 3

@@ -29,8 +29,8 @@ Sizes = tuple[int, ...]
 class Windows(NamedTuple):
     """The windows along one axis of `size` inputs.
 
-    `stride` is the distance of their starts, or 0 if they are uneven, and `start` the first one: negative if it begins
-    in the padding. `counts` are the divisors of averages.
+    `stride` is the distance between starts, 0 for uneven windows. `start` is the first start, negative in the padding.
+    `counts` are the divisors of averages.
     """
 
     size: int
@@ -263,7 +263,7 @@ def max_pool_grad(g: Array, indices: NDArray[np.int64], x_shape: Sequence[int], 
 
 @lru_cache(maxsize=1024)
 def _planes(sizes: Sizes, out: Sizes) -> tuple[Axis, ...]:
-    """Return axes with only sizes."""
+    """Return axes for kernels that need only the sizes of planes and results."""
     return tuple([Axis(n, 1, 1, 1, 0, count) for n, count in zip(sizes, out, strict=True)])
 
 
@@ -281,8 +281,8 @@ def take_pooled(x: Array, indices: NDArray[np.int64]) -> Any:
     return x.reshape(-1).take(flat.reshape(-1)).reshape(indices.shape)
 
 
-#: Windows per row from which the kernels of regular windows are faster. The first number is for rows whose windows are
-#: all inside. In other rows the first and last windows are computed one by one, which the second number covers.
+#: Windows per row from which the kernels of regular windows are faster: for rows whose windows are all inside, and for
+#: other rows, whose first and last windows are computed one by one.
 _SHORT_ROW, _LONG_ROW = 4, 24
 
 

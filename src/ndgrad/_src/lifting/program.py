@@ -338,7 +338,7 @@ class Program:
 
     def wrapped_container(self, v: Any) -> Any:
         """Return a container of the standard library: unchanged, or a copy if it holds functions, classes or objects of
-        the program. One with plain arrays alone stays, so that items added to it are seen by both sides."""
+        the program. A container of plain arrays is returned unchanged, so that both sides see items added to it."""
         content, make = _WRAPPED_CONTAINERS[v.__class__]
         known = self._wrapped.get(id(v))
         items = content(v)
@@ -812,7 +812,8 @@ def _make_class(c: type, bases: list[type], space: dict[str, Any]) -> type:
     them: neither the metaclass nor `__init_subclass__` is called."""
     first: tuple[type, ...] = ()
     if any("__init_subclass__" in vars(k) for k in c.__mro__ if k is not object):
-        first = (_make_quiet_base(),)  # one for each class: a common one would have no place in the order
+        # Each class has its own base: a common one would make the method resolution order inconsistent.
+        first = (_make_quiet_base(),)
     make = abc.ABCMeta.__new__ if isinstance(c, abc.ABCMeta) else type.__new__
     return make(type(c), c.__name__, (*first, c, *bases), space)
 

@@ -68,6 +68,23 @@ def kind_of(leaf: Any, position: int, flat: list[Any]) -> Any:
     return cls, id(leaf)  # the environment keeps the object alive and compares its contents
 
 
+def closest_of(key: Any, others: list[Any]) -> Any:
+    """Return the key that differs from a call in the fewest parts, then in the fewest facts; the newest among equals."""
+    return min(reversed(others), key=lambda other: _count_differences(key, other))
+
+
+def _count_differences(key: Any, other: Any) -> tuple[int, int]:
+    """Return the numbers of different parts and of different facts of two keys."""
+    if len(other) != len(key):
+        return len(key) + 1, 0
+    pairs = [(a, b) for a, b in zip(key, other, strict=True) if a != b]
+    facts = 0
+    for a, b in pairs:
+        is_comparable = a.__class__ is b.__class__ is tuple and len(a) == len(b)
+        facts += sum(x != y for x, y in zip(a, b, strict=True)) if is_comparable else 1
+    return len(pairs), facts
+
+
 def describe_change(key: Any, before: Any) -> str:
     """Return the difference between a call and an earlier one: the modes or the arguments that differ."""
     if key[0] != before[0]:

@@ -25,7 +25,7 @@ from ndgrad._src.compiler.capture.tensor_facts import get_facts
 from ndgrad._src.compiler.lower.float_errors import runs_eagerly, shows_all
 from ndgrad._src.compiler.lower.templates import Sizes
 from ndgrad._src.compiler.native.calls import is_available
-from ndgrad._src.compiler.runtime.call_kinds import KINDS, describe_change, kind_of, shapes_of, sizeless
+from ndgrad._src.compiler.runtime.call_kinds import KINDS, closest_of, describe_change, kind_of, shapes_of, sizeless
 from ndgrad._src.compiler.runtime.native_call import (
     MOST_CALLS,
     NativeCall,
@@ -434,7 +434,7 @@ class CompiledFunction:
         with self._lock:
             reason = "values that decide otherwise"
             if not tried and self.entries:
-                reason = describe_change(key, self.entries[-1].key)
+                reason = describe_change(key, closest_of(key, [e.key for e in self.entries]))
             # Newest entries come first. Entries with a break come last, because values may have caused the break.
             newest = self.entries[::-1]
             other: Entry | None = None

@@ -655,7 +655,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     broadcast_shapes("cdist", tuple(x1.shape[:-2]), tuple(x2.shape[:-2]))
     if p == 2:
         return distance.cdist(x1, x2)
-    if p in (1, math.inf) and x1.shape[-1]:
+    if not x1.shape[-1]:
+        p = 1.0  # Without coordinates every distance is 0, and a maximum of none does not exist.
+    elif p in (1, math.inf):
         return distance.cdist_ord(x1, x2, ord=float(p))
     left = shape.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
     right = shape.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
