@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 Step = Callable[[], Any]
+Make = TypeVar("Make", bound=Callable[..., Step])
 
 
 class DEVICE:
@@ -33,10 +34,10 @@ class Row:
 ROWS: list[Row] = []
 
 
-def row(name: str, title: str, tolerance: float = 1e-3) -> Callable[[Callable[[Any], Step]], Callable[[Any], Step]]:
+def row(name: str, title: str, tolerance: float = 1e-3) -> Callable[[Make], Make]:
     """Add a function to the table."""
 
-    def enter(make: Callable[[Any], Step]) -> Callable[[Any], Step]:
+    def enter(make: Make) -> Make:
         ROWS.append(Row(name, title, make, tolerance, name.endswith("-graph")))
         return make
 
