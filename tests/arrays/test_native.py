@@ -376,3 +376,16 @@ def test_a_wish_that_makes_no_sense_is_refused(monkeypatch):
     monkeypatch.setenv("NDGRAD_EAGER_KERNELS", "maybe")
     with native_kernels.kernels_in_use(True), pytest.raises(ValueError, match="NDGRAD_EAGER_KERNELS"):
         native_kernels.kernels()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["tan", "atan", "asinh"])
+def test_functions_of_large_arrays_are_accurate_at_all_magnitudes(name: str, dtype: type) -> None:
+    random = np.random.default_rng(0)
+    x = (random.standard_normal(9000) * 10.0 ** random.uniform(-6, 6, 9000)).astype(dtype)
+    x[:3] = 0.0, np.nan, -0.0
+    found = getattr(nd, name)(nd.tensor(x)).numpy()
+    wanted = {"tan": np.tan, "atan": np.arctan, "asinh": np.arcsinh}[name](x.astype(np.longdouble))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, wanted.astype(dtype), rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(np.signbit(found[[0, 2]]), [False, True])

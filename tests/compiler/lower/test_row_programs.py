@@ -23,6 +23,7 @@ from ndgrad._src.compiler.passes import simplify_program
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.terms import write_program
 from ndgrad._src.compiler.runtime import fused_ops
+from ndgrad._src.ops import recurrent
 from ndgrad._src.ops.normalization import _on_channels
 from ndgrad._src.ops.vocabulary import find, raw_ops
 from tests.compiler.cuda import emulator
@@ -221,3 +222,34 @@ def test_values_and_gradients_equal_those_of_numpy(name: str) -> None:
             found.append([out.detach().numpy(), *(t.grad.numpy() for t in tensors)])
     for got, want in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.skipif(not available(), reason="no native code on this machine")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 3, 33), (70, 300)])
+@pytest.mark.parametrize(("name", "gates"), [("lstm_cell", 4), ("gru_cell", 3)])
+def test_steps_of_recurrent_networks_are_one_kernel_each_way(
+    name: str, gates: int, shape: tuple[int, ...], dtype: Any
+) -> None:
+    wide = (*shape[:-1], gates * shape[-1])
+    arrays = [draw(*wide, dtype=dtype), draw(*wide, dtype=dtype), draw(*shape, dtype=dtype)]
+    op = find(name)
+    given = [draw(*shape, dtype=dtype) for _ in range(op.outputs)]
+    slopes = {"lstm_cell": recurrent._lstm_slopes, "gru_cell": recurrent._gru_slopes}[name].__wrapped__
+
+    def backward(ops: Any, *values: Any) -> Any:
+        return slopes(*values[3:], *values[:3], ops)
+
+    for function, operands in ((body(name), arrays), (backward, [*arrays, *given])):
+        made = plan(function, operands)
+        assert made is not None
+        assert made.parts
+        compare(fused_ops.run_rows(made, operands), function, operands, dtype)
+
+
+def test_parts_of_unequal_sizes_and_of_other_dimensions_have_no_kernel() -> None:
+    x = draw(4, 6)
+    assert plan(lambda ops, x: x[:, :2] * 2.0, [x]) is not None
+    assert plan(lambda ops, x: (x[:, :2] * 2.0, x[:, 2:5] * 2.0), [x]) is None
+    assert plan(lambda ops, x: x[:2] * x[2:], [x]) is None
+    assert plan(lambda ops, x: x[:, ::2] * x[:, 1::2], [x]) is None

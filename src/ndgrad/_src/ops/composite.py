@@ -154,10 +154,11 @@ def _round_first(out: Any, dtype: Any) -> Any:
     return (rounded, *rest) if rest else rounded
 
 
-def fused_rule(arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def fused_rule(arrays: str, small: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator for rules that large arrays, and arrays on a device, run as one kernel.
 
     `arrays` names the arguments that are arrays. The last argument of a rule is `ops`.
+    With `small`, small arrays use the kernel too.
     """
 
     def decorate(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -179,8 +180,8 @@ def fused_rule(arrays: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
             if not values[-1].raw:
                 return rule(*values)
             given = [values[i] for i in places]
-            if native_kernels.is_any_large(given):
-                out = native_kernels.run_fused(on_terms, given, {name: values[i] for i, name in rest})
+            if small or native_kernels.is_any_large(given):
+                out = native_kernels.run_fused(on_terms, given, {name: values[i] for i, name in rest}, small)
                 if out is not None:
                     return out
             return rule(*[widen(value) if i in places else value for i, value in enumerate(values)])

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from ndgrad._src.ops import recurrent
 from ndgrad._src.tensor.functions.creation import zeros
 from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad.nn import functional as F
@@ -34,33 +35,23 @@ Weights: TypeAlias = "tuple[Any, ...]"
 # ----- one step -------------------------------------------------------------------------------------------------------
 
 # Each step function takes the input's part of the gates, the state, and the weights that act on the state. It returns
-# the new state, whose first part is the output. The gates come in the parts of `_PARTS`, split for all steps at once.
-
-Gates: TypeAlias = "tuple[Tensor, ...]"
+# the new state, whose first part is the output.
 
 
 def _plain_step(activation: Callable[[Tensor], Tensor]) -> Callable[..., State]:
-    def step(gates: Gates, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
-        return (activation(gates[0] + F.linear(state[0], w_hh, b_hh)),)
+    def step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
+        return (activation(gates + F.linear(state[0], w_hh, b_hh)),)
 
     return step
 
 
-def _lstm_step(gates: Gates, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
-    h, c = state
-    i, f, g, o = (gates[0] + F.linear(h, w_hh, b_hh)).chunk(4, -1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    h = o.sigmoid() * c.tanh()
+def _lstm_step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
+    h, c = recurrent.lstm_cell.eager(gates, F.linear(state[0], w_hh, b_hh), state[1])
     return (h if w_hr is None else F.linear(h, w_hr)), c
 
 
-def _gru_step(gates: Gates, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
-    (h,) = state
-    i_r, i_z, i_n = gates
-    h_r, h_z, h_n = F.linear(h, w_hh, b_hh).chunk(3, -1)
-    z = (i_z + h_z).sigmoid()
-    n = (i_n + (i_r + h_r).sigmoid() * h_n).tanh()
-    return (n + z * (h - n),)
+def _gru_step(gates: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> State:
+    return (recurrent.gru_cell.eager(gates, F.linear(state[0], w_hh, b_hh), state[0]),)
 
 
 _STEPS: dict[str, Callable[..., State]] = {
@@ -70,32 +61,25 @@ _STEPS: dict[str, Callable[..., State]] = {
     "GRU": _gru_step,
 }
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
-#: Number of parts of the input's gates in a step: those of a GRU meet the state's one by one.
-_PARTS = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 1, "GRU": 3}
-
-
-def _split_gates(gates: Tensor, mode: str) -> Gates:
-    """Split the gates into the parts of a step."""
-    return tuple(gates.chunk(_PARTS[mode], -1)) if _PARTS[mode] > 1 else (gates,)
 
 
 # ----- over time ------------------------------------------------------------------------------------------------------
 
 
 def _run_steps(
-    step: Callable[..., State], gates: list[Gates], first: State, weights: Weights, backwards: bool
+    step: Callable[..., State], gates: Sequence[Tensor], first: State, weights: Weights, backwards: bool
 ) -> tuple[list[Tensor], State]:
     """Run through the steps; return the outputs in the order of time, and the last state of every sequence."""
     return _backwards(step, gates, first, weights) if backwards else _forwards(step, gates, first, weights)
 
 
 def _forwards(
-    step: Callable[..., State], gates: list[Gates], state: State, weights: Weights
+    step: Callable[..., State], gates: Sequence[Tensor], state: State, weights: Weights
 ) -> tuple[list[Tensor], State]:
     outputs: list[Tensor] = []
     ended: list[State] = []  # last states of finished sequences, the shortest first
     for g in gates:
-        running, now = state[0].shape[0], g[0].shape[0]
+        running, now = state[0].shape[0], g.shape[0]
         if now < running:
             ended.append(tuple(s[now:] for s in state))
             state = tuple(s[:now] for s in state)
@@ -107,14 +91,14 @@ def _forwards(
 
 
 def _backwards(
-    step: Callable[..., State], gates: list[Gates], first: State, weights: Weights
+    step: Callable[..., State], gates: Sequence[Tensor], first: State, weights: Weights
 ) -> tuple[list[Tensor], State]:
     """Run from the last step to the first: shorter sequences join when their ends are reached."""
     outputs: list[Tensor] = []
-    running = gates[-1][0].shape[0]
+    running = gates[-1].shape[0]
     state = first if running == first[0].shape[0] else tuple(s[:running] for s in first)
     for g in reversed(gates):
-        now = g[0].shape[0]
+        now = g.shape[0]
         if now > running:
             state = tuple(cat((s, new[running:now])) for s, new in zip(state, first, strict=True))
             running = now
@@ -378,8 +362,7 @@ class RNNBase(Module):
                 rows = F.linear(data, w_ih, b_ih)
                 if even:
                     rows = rows.reshape(len(sizes), sizes[0], -1)
-                cut = [part.unbind(0) if even else part.split(sizes) for part in _split_gates(rows, self.mode)]
-                gates = list(zip(*cut, strict=True))
+                gates = rows.unbind(0) if even else rows.split(sizes)
                 first = tuple(s[place] for s in state)
                 out, last = _run_steps(step, gates, first, (w_hh, b_hh, w_hr), backwards=direction == 1)
                 outputs.append(cat(out))
@@ -632,7 +615,7 @@ class RNNCellBase(Module):
                     f"{name}: hidden{number} has inconsistent hidden_size: got {s.shape[-1]}, "
                     f"expected {self.hidden_size}. [nd-shape]"
                 )
-        gates = _split_gates(F.linear(own, self.weight_ih, self.bias_ih), mode)
+        gates = F.linear(own, self.weight_ih, self.bias_ih)
         made = _STEPS[mode](gates, state, self.weight_hh, self.bias_hh, None)
         return made if batched else tuple(s.squeeze(0) for s in made)
 

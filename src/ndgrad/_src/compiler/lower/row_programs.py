@@ -16,6 +16,11 @@ A weight may vary along the first dimensions of a row and be the same along the 
 channel is a segment of a row, and has one weight. Then rows are cut into segments at that dimension, and the weight is
 one number per segment. Sums over the dimensions of a segment alone are results of the program (the gradient of such a
 weight), and nothing else depends on them.
+
+Note [Parts of rows]
+The gates of a recurrent network are parts of one array along its last dimension. A program may slice such inputs into
+parts, and may concatenate results into one array. Then rows are as long as a part. Each part is an operand of its own,
+with an offset and the step of the whole array. Such a program needs no reductions.
 """
 
 from __future__ import annotations
@@ -105,6 +110,14 @@ class Columns(NamedTuple):
         return self.outer * self.inner
 
 
+class Part(NamedTuple):
+    """An operand that is a part of an array: the number of the array, the first element, and the step of rows."""
+
+    array: int
+    offset: int
+    row_step: int
+
+
 class RowProgram(NamedTuple):
     """A formula with the sizes and numbers of one program."""
 
@@ -118,6 +131,8 @@ class RowProgram(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     #: Shapes to which inputs are expanded in memory; None if they are read as they are.
     expanded: tuple[tuple[int, ...] | None, ...]
+    #: The operands of the formula, results and inputs, as parts of arrays; () if operands are the arrays themselves.
+    parts: tuple[Part, ...] = ()
 
 
 class _NoRows(Exception):
@@ -142,7 +157,12 @@ class _Reading:
         self.number_of: dict[Value, int] = {}
         self.steps: list[tuple[int, ...]] = []
         self.expanded: list[tuple[int, ...] | None] = []
+        self.slices = _find_slices(program)
+        self.joins = _find_joins(program)
+        self.sources: list[Part] = []
+        whole = {i.arguments[0] for i in self.slices} | {i.result for i in self.joins}
         every = [*program.inputs, *(v for i in program.instructions for v in i.results)]
+        every = [v for v in every if v not in whole]
         if not every or program.constants:
             raise _NoRows
         self.shape = max((v.shape for v in every), key=lambda s: (prod(s), len(s)))
@@ -150,7 +170,11 @@ class _Reading:
         self.layout = self._find_layout()
         users = program.users()
         dropped = tuple([n for d, n in enumerate(self.shape) if d not in self.dims])
-        for value in program.inputs:
+        for number, value in enumerate(program.inputs):
+            if value in whole:
+                self._slice_input(number, value)
+                continue
+            self.sources.append(Part(number, 0, 0))
             # Numbers per row without the dimensions of the rows are given them first.
             if value.shape == dropped and all(i.op.movement == "reshape" for i in users.get(value, ())):
                 self.steps.append((1, 0) if isinstance(self.layout, Layout) else (self.layout.inner, 0, 1))
@@ -159,11 +183,14 @@ class _Reading:
             else:
                 self._input(value)
         for instruction in program.instructions:
-            self._take(instruction)
+            if instruction not in self.slices and instruction not in self.joins:
+                self._take(instruction)
 
     def result(self) -> RowProgram:
-        outputs = tuple([self.number_of[v] for v in self.program.outputs])
-        for value, n in zip(self.program.outputs, outputs, strict=True):
+        joined = {i.result: i.arguments for i in self.joins}
+        values = [v for out in self.program.outputs for v in joined.get(out, (out,))]
+        outputs = tuple([self.number_of[v] for v in values])
+        for value, n in zip(values, outputs, strict=True):
             if self.nodes[n].is_element and (value.shape != self.shape or not self.nodes[n].op):
                 raise _NoRows
             segments = self.layout.segments if self.nodes[n].is_segment and isinstance(self.layout, Layout) else 1
@@ -174,9 +201,34 @@ class _Reading:
         used = [(NODE, n) in node.operands for node in self.nodes for n in formula.segment_sums]
         if any(used):
             raise _NoRows
+        parts = (*self._find_targets(outputs), *self.sources) if self.slices or self.joins else ()
         return RowProgram(
-            formula, self.layout, tuple(self.numbers), tuple(self.steps), shapes, tuple(self.expanded)
+            formula, self.layout, tuple(self.numbers), tuple(self.steps), shapes, tuple(self.expanded), parts
         )
+
+    def _find_targets(self, outputs: Sequence[int]) -> list[Part]:
+        """Return the part of a result that each output of the formula is."""
+        joined = {i.result: len(i.arguments) for i in self.joins}
+        found: list[Part] = []
+        if not isinstance(self.layout, Layout) or self.layout.segments != 1:
+            raise _NoRows
+        for number, value in enumerate(self.program.outputs):
+            for k in range(joined.get(value, 1)):
+                is_element = self.nodes[outputs[len(found)]].is_element
+                found.append(Part(number, k * self.layout.length, value.shape[-1] if is_element else 1))
+        return found
+
+    def _slice_input(self, number: int, value: Value) -> None:
+        """Add the parts of an input, each as an element of its own."""
+        self.expanded.append(None)
+        for i in self.slices:
+            start = _start_of_part(i) if i.arguments[0] is value else None
+            if start is not None:
+                if i.result.shape != self.shape or value.dtype.char not in "fd":
+                    raise _NoRows
+                self.sources.append(Part(number, start, value.shape[-1]))
+                self.steps.append((value.shape[-1], 0))
+                self._add(i.result, "", (), (), True)
 
     def _find_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the dimensions of all reductions, and those within a segment: () if inputs and sums need none."""
@@ -187,6 +239,8 @@ class _Reading:
                 if i.arguments[0].ndim != ndim or i.settings.get("dtype") is not None:
                     raise _NoRows
                 found.add(tuple(sorted(d % ndim for d in i.settings.get("dim", ()))))
+        if not found and ndim and (self.slices or self.joins):
+            return (ndim - 1,), ()
         if not found or () in found or len(found) > 2:
             raise _NoRows
         *few, dims = sorted(found, key=len)
@@ -357,6 +411,47 @@ class _Reading:
         if len({s for s in shapes if prod(s) != 1}) > 1 or (is_element and not shapes <= {kept, (1,) * len(kept)}):
             raise _NoRows
         self._add(instruction.result, name, operands, sorted(instruction.settings.items()), is_element)
+
+
+def _find_slices(program: Program) -> list[Instruction]:
+    """Return the instructions that take parts of inputs along the last dimension (Note [Parts of rows])."""
+    users, found = program.users(), []
+    for value in program.inputs:
+        reads = users.get(value, ())
+        if reads and value not in program.outputs and all(_is_part(i) for i in reads):
+            found += reads
+    return found
+
+
+def _is_part(instruction: Instruction) -> bool:
+    return _start_of_part(instruction) is not None
+
+
+def _start_of_part(instruction: Instruction) -> int | None:
+    """Return the first element that an instruction takes along the last dimension; None if it takes no such part."""
+    if instruction.op.name != "getitem":
+        return None
+    (x,), index = instruction.arguments, instruction.settings["index"]
+    if len(index) != x.ndim or not all(isinstance(s, slice) for s in index):
+        return None
+    *lead, last = [s.indices(n) for s, n in zip(index, x.shape, strict=True)]
+    if last[2] != 1 or last[0] >= last[1] or lead != [(0, n, 1) for n in x.shape[:-1]]:
+        return None
+    return last[0] if last[1] - last[0] < x.shape[-1] else None
+
+
+def _find_joins(program: Program) -> list[Instruction]:
+    """Return the instructions that concatenate parts of equal shapes into results along the last dimension."""
+    users = program.users()
+    return [
+        i
+        for i in program.instructions
+        if i.op.name == "cat"
+        and i.settings["dim"] == i.result.ndim - 1
+        and i.result in program.outputs
+        and not users.get(i.result)
+        and len({getattr(a, "shape", None) for a in i.arguments}) == 1
+    ]
 
 
 def _reduction(op: Any) -> str | None:

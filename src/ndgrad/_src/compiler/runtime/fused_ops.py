@@ -44,6 +44,23 @@ _LINE = 64
 _SINGLE = np.dtype(np.float32)
 
 
+class _Launch(NamedTuple):
+    """The arguments of a kernel for one program, except for addresses."""
+
+    code: target.Code
+    address: int
+    packed: struct.Struct
+    #: The words of the kernel, with zeros for the addresses of operands, which are `each` words apart from `first` on.
+    words: list[Any]
+    first: int
+    end: int
+    each: int
+    #: Offsets of operands in bytes and the numbers of their arrays; None if operands are the arrays themselves.
+    parts: tuple[tuple[int, int], ...] | None
+    chunks: int
+    is_large: bool
+
+
 class _Plan(NamedTuple):
     """The program of a function for one combination of shapes and settings."""
 
@@ -52,6 +69,8 @@ class _Plan(NamedTuple):
     results: tuple[bool, ...] | None
     #: True if inputs are expanded in memory.
     expands: bool
+    #: The arguments of the native kernel; None on a device.
+    launch: _Launch | None
 
 
 _plans: dict[Any, _Plan | None] = {}
@@ -86,7 +105,7 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
 
         found = run_on_device(plan.rows, given)
     else:
-        found = run_rows(plan.rows, given)
+        found = run_rows(plan.rows, given, plan.launch)
     if found is None or plan.results is None:
         return found if found is None else found[0]
     waiting = iter(found)
@@ -111,7 +130,16 @@ def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str,
     except Exception:  # the op itself raises the error, with its own text
         return None
     found = None if checks else find_rows(simplify_program(program))
-    return None if found is None else _Plan(found, results[0], any(shape is not None for shape in found.expanded))
+    if found is None:
+        return None
+    x = next(a for a in arrays if a is not None)
+    if is_on_device(x):
+        if found.parts:
+            return None  # a device kernel reads whole arrays
+        launch = None
+    else:
+        launch = _make_launch(found, x.dtype)
+    return _Plan(found, results[0], any(shape is not None for shape in found.expanded), launch)
 
 
 @functools.cache
@@ -125,11 +153,10 @@ def _kernel(
     return code, code.address("rows"), struct.Struct(f"{head + each * len(operands)}q{len(parameters)}d")
 
 
-def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any]:
-    """Return the results of a program by rows, for dense NumPy arrays of one dtype."""
-    dtype, rows, nodes = arrays[0].dtype, program.layout, program.formula.nodes
-    _, address, packed = _kernel(program.formula, dtype, isinstance(rows, Columns))
-    out = [np.empty(shape, dtype) for shape in program.shapes]
+def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
+    rows, nodes = program.layout, program.formula.nodes
+    by_columns = isinstance(rows, Columns)
+    code, address, packed = _kernel(program.formula, dtype, by_columns)
     if isinstance(rows, Columns):
         along: tuple[int, ...] = (rows.length * rows.inner, rows.inner, 1)
         once: tuple[int, ...] = (rows.inner, 0, 1)
@@ -141,15 +168,39 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any]:
         grain = max(1, min(-(-_CHUNK // elements), rows.rows))
         head, chunks = (rows.rows, grain, rows.segments, rows.length), -(-rows.rows // grain)
     segment = () if isinstance(rows, Columns) else (rows.segments, 1)
-    steps = [
-        along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in program.formula.outputs
-    ]
+    outputs = program.formula.outputs
+    steps = [along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in outputs]
+    parts = None
+    if program.parts:  # Note [Parts of rows]
+        steps = [(part.row_step, 0) for part in program.parts[: len(outputs)]]
+        arrays = [0] * len(outputs) + [len(program.shapes)] * (len(program.parts) - len(outputs))
+        parts = tuple([(p.offset * dtype.itemsize, n + p.array) for p, n in zip(program.parts, arrays, strict=True)])
+    words = [word for step in (*steps, *program.steps) for word in (0, *step)]
+    each = columns.EACH if by_columns else EACH
+    return _Launch(
+        code,
+        address,
+        packed,
+        [*head, *words, *program.numbers],
+        len(head),
+        len(head) + len(words),
+        each,
+        parts,
+        chunks,
+        rows.rows * elements >= _SHARED,
+    )
+
+
+def run_rows(program: RowProgram, arrays: Sequence[Any], launch: _Launch | None = None) -> list[Any]:
+    """Return the results of a program by rows, for dense NumPy arrays of one dtype."""
+    dtype = arrays[0].dtype
+    launch = launch or _make_launch(program, dtype)
+    out = [np.empty(shape, dtype) for shape in program.shapes]
     addresses = address_reader()(*out, *arrays)
-    words = [
-        word
-        for start, step in zip(addresses, (*steps, *program.steps), strict=True)
-        for word in (start, *step)
-    ]
-    threads = 1 if rows.rows * elements < _SHARED else allowed.max_threads
-    pool.pool()._run(address, packed.pack(*head, *words, *program.numbers), chunks, threads)
+    if launch.parts is not None:
+        addresses = tuple([addresses[n] + offset for offset, n in launch.parts])
+    words = launch.words.copy()
+    words[launch.first : launch.end : launch.each] = addresses
+    threads = allowed.max_threads if launch.is_large else 1
+    pool.pool()._run(launch.address, launch.packed.pack(*words), launch.chunks, threads)
     return out
