@@ -45,6 +45,7 @@ from ndgrad._src.tensor.functions import index as index_api
 from ndgrad._src.tensor.storage import batch_dims, memory_of, sample_of
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.numpy._methods import ArrayMethods
+from ndgrad.numpy._plain_numbers import number_error, refuse_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -394,7 +395,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             raise vmap_error("item() of a batched Array has no one value")
         if _has_stake(self):
             if not in_lifted_call.get():
-                raise _loss_error(self, "item()")
+                raise number_error(self, "item()")
             return (
                 self.flat[0]
                 if not args
@@ -413,7 +414,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         if _has_stake(self) and not batch_dims(self):
             if not in_lifted_call.get():
-                raise _loss_error(self, "tolist()")
+                raise number_error(self, "tolist()")
             return [part.tolist() if part.ndim else part for part in self] if self.ndim else self
         return convert.tolist(self)
 
@@ -521,16 +522,16 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()
 
     def __float__(self) -> float:
-        return Tensor.__float__(_refuse_loss(self, "float()"))
+        return Tensor.__float__(refuse_number(self, "float()") if _has_stake(self) else self)
 
     def __int__(self) -> int:
-        return Tensor.__int__(_refuse_loss(self, "int()"))
+        return Tensor.__int__(refuse_number(self, "int()") if _has_stake(self) else self)
 
     def __trunc__(self) -> int:
-        return Tensor.__int__(_refuse_loss(self, "math.trunc()"))
+        return Tensor.__int__(refuse_number(self, "math.trunc()") if _has_stake(self) else self)
 
     def __complex__(self) -> complex:
-        return Tensor.__complex__(_refuse_loss(self, "complex()"))
+        return Tensor.__complex__(refuse_number(self, "complex()") if _has_stake(self) else self)
 
     # ----- access to the memory ---------------------------------------------------------------------------------------
 
@@ -582,26 +583,6 @@ def _has_stake(t: Array) -> bool:
     case.
     """
     return (t._node is not None or t._meta is not None or isinstance(t._array, Variable)) and stake_of(t) is not None
-
-
-def _refuse_loss(t: Array, call: str) -> Array:
-    """Return the Array for a conversion to a Python number, which drops the graph. For Arrays that is an error, never a
-    silent loss.
-    """
-    if _has_stake(t):
-        raise _loss_error(t, call)
-    return t
-
-
-def _loss_error(t: Array, call: str) -> TypeError:
-    """Return the error of a conversion to plain numbers that would lose a derivative."""
-    return TypeError(
-        f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
-        "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
-        "use ndgrad.numpy's functions instead of math's, print with "
-        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}().'
-        f"{lift_line()} [nd-drops-gradient]"
-    )
 
 
 def as_no_numbers(t: Array, dtype: np.dtype[Any]) -> Any:
