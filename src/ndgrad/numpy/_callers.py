@@ -1,4 +1,4 @@
-"""Conversions of Arrays to Python numbers, which drop derivatives: the refusal, and the exception for text.
+"""Frames that convert an Array to a number: their instruction, and the error that reaches them.
 
 Note [Replaced errors] `numpy.zeros(2)[0] = t` calls `float(t)`. NumPy replaces any error of that call by "setting an
 array element with a sequence", because classes with `__getitem__` count as sequences. The refusal therefore watches
@@ -12,54 +12,20 @@ from __future__ import annotations
 import dis
 import sys
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
-
-from ndgrad._src.core.detach_checks import stake_of
-from ndgrad._src.debug.scipy_calls import lift_line
-
-if TYPE_CHECKING:
-    from ndgrad.numpy._array import Array
+from typing import Any
 
 
-def refuse_number(t: Array, call: str) -> Array:
-    """Return a constant for a conversion into text; raise for other conversions, which would drop a derivative.
-
-    Call this from the method that Python calls for a conversion, and only if a derivative is at stake.
-
-    Args:
-        t: the Array to convert.
-        call: the conversion in the user's words.
-    """
-    caller = sys._getframe(2)
-    instruction = _instruction_of(caller)
-    if instruction in _REMAINDERS:  # Only "%.3f" % t, also in logging, calls conversions in an operator.
-        return t.detach()
-    stored = store_error(t)
-    error = stored if instruction[0] == _STORE else number_error(t, call)
-    _replace_next_error(caller, stored)
-    raise error
+def is_formatting(frame: FrameType) -> bool:
+    """True if a frame executes `%`. No operator but that of strings, `"%.3f" % t`, calls conversions to numbers."""
+    return _instruction_of(frame) in _REMAINDERS
 
 
-def number_error(t: Array, call: str) -> TypeError:
-    """Return the error of a conversion to plain numbers that would lose a derivative."""
-    method = "tolist" if call == "tolist()" else "item"
-    return TypeError(
-        f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative. To print, log or "
-        f"keep the number, write t.detach().{method}(). To compute with it, keep the Array and use ndgrad.numpy's "
-        f"functions instead of math's.{lift_line()} [nd-drops-gradient]"
-    )
+def is_storing(frame: FrameType) -> bool:
+    """True if a frame executes an assignment to an element."""
+    return _instruction_of(frame)[0] == _STORE
 
 
-def store_error(t: Array) -> TypeError:
-    """Return the error of a write of an Array into a NumPy array."""
-    return TypeError(
-        f"a NumPy array cannot hold an Array of shape {tuple(t.shape)} that {stake_of(t)}: its derivative would be "
-        "lost. Make the array with ndgrad.numpy.zeros instead of numpy.zeros (any function of ndgrad.numpy that makes "
-        f"arrays will do), or write t.detach() to store the value alone.{lift_line()} [nd-drops-gradient]"
-    )
-
-
-def _replace_next_error(frame: FrameType, error: TypeError) -> None:
+def replace_next_error(frame: FrameType, error: TypeError) -> None:
     """Raise `error` in place of NumPy's, if that is what `frame` meets next. See Note [Replaced errors]."""
     if sys.gettrace() is not None:
         return
