@@ -25,7 +25,7 @@ from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import left_out, parse_program
 from ndgrad._src.ops.table import table
 from tests.compiler.traced import arrays_for, assert_same, random_function, traced
-from tests.examples import few
+from tests.examples import few, in_a_long_run
 from tests.op_programs import SAMPLES, program_of
 
 PASSES = {
@@ -58,7 +58,7 @@ def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
     op = table[name]
     ran = False
     samples = [s for s in SAMPLES[name] if not any(isinstance(a, np.generic) for a in s.args)]
-    for sample in few(1, samples[:2]):
+    for sample in samples[:2]:
         function, tensors = program_of(op, sample)
         arrays = [np.asarray(t._array) for t in tensors]
         try:
@@ -76,6 +76,8 @@ def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
             for a, b in zip(written_out(program)(given), Replay(program).one_by_one(given), strict=True):
                 np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
         ran = True
+        if not in_a_long_run():
+            break  # One sample that can be traced.
     if not ran:
         pytest.skip("no sample of it can be traced")
 
