@@ -5,9 +5,12 @@ memory of every kind.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
+import logging
 import math
+import sys
 from typing import Any
 
 import numpy as onp
@@ -67,7 +70,6 @@ NUMBERS = {
     "item": lambda t: t.item(),
     "item_at": lambda t: t.item(0),
     "tolist": lambda t: t.tolist(),
-    "format": lambda t: "%.3f" % t,  # noqa: UP031
     "float": float,
     "int": int,
     "complex": complex,
@@ -101,11 +103,74 @@ def test_memory_is_open_under_no_grad_and_for_constants(door: Any, x: Any) -> No
 def test_numbers_are_refused_while_grad_is_required(door: Any, number: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         door(number)
-    # NumPy puts its own words over the error of a store, and ours is its cause
-    assert "t.detach()." in str(caught.value.__cause__ or caught.value)
+    # While a debugger or a coverage tool traces, NumPy's text stays, with the refusal as its cause.
+    assert "t.detach()" in str(caught.value.__cause__ or caught.value)
     with ndgrad.no_grad():
         door(number)
     door(number.detach())
+
+
+STORES = {
+    "item": lambda t: store(onp.zeros(2), t),
+    "matrix_item": lambda t: onp.zeros((2, 2)).__setitem__((0, 1), t),
+    "fill": lambda t: onp.zeros(2).fill(t),
+    "fromiter": lambda t: onp.fromiter((t for _ in range(2)), float),
+    "float32": lambda t: store(onp.zeros(2, "float32"), t),
+    "integers": lambda t: store(onp.zeros(2, "int64"), t),
+    "complex": lambda t: store(onp.zeros(2, "complex128"), t),
+}
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a tool traces this thread, so NumPy's text stays")
+@pytest.mark.parametrize("write", STORES.values(), ids=STORES)
+def test_a_store_in_a_numpy_array_ends_in_the_error_that_names_the_cure(write: Any, number: Any) -> None:
+    with pytest.raises(TypeError, match=r"ndgrad\.numpy\.zeros.*ndgrad\.lift\(.*nd-drops-gradient") as caught:
+        write(number)
+    assert caught.value.__cause__ is None
+    assert sys.gettrace() is None
+    with pytest.raises(TypeError, match=r"ndgrad\.lift"):
+        func.grad(lambda t: (write(t), t)[1])(onp.array(0.5))
+
+
+def test_the_error_of_a_store_ends_at_the_users_line(number: Any) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        store(onp.zeros(2), number)
+    assert caught.traceback[-1].name == "store" or caught.value.__cause__ is not None
+
+
+def test_a_caught_refusal_leaves_later_errors_and_tracing_alone(number: Any) -> None:
+    before = sys.gettrace()
+    for _ in range(2):
+        with contextlib.suppress(TypeError):
+            float(number)
+        assert sys.gettrace() is before
+    with pytest.raises(ValueError, match="sequence"):
+        store(onp.zeros(2), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("mode", ["requires_grad", "grad", "jvp", "grad in grad"])
+def test_numbers_are_formatted_by_every_kind_of_text(mode: str) -> None:
+    texts: list[str] = []
+
+    def log(t: Any) -> Any:
+        texts.extend(["%.2f" % t, "%d|%s" % (t, "x"), f"{t:.2f}", "{:.2f}".format(t), f"{t}"])  # noqa: UP031, UP032
+        record = logging.LogRecord("loss", logging.INFO, "", 0, "loss %.2f", (t,), None)
+        texts.append(record.getMessage())
+        text = "%.2f"
+        text %= t
+        texts.append(text)
+        return t * t
+
+    start = onp.array(1.5)
+    if mode == "requires_grad":
+        log(dnp.array(1.5).requires_grad_())
+    elif mode == "grad":
+        assert func.grad(log)(start) == 3.0
+    elif mode == "jvp":
+        assert func.jvp(log, (start,), (onp.ones(()),))[1] == 3.0
+    else:
+        assert func.grad(func.grad(log))(start) == 2.0
+    assert texts == ["1.50", "1|x", "1.50", "1.50", "1.5", "loss 1.50", "1.50"]
 
 
 # ----- forward mode and transforms: nothing requires grad there, and as much is at stake -----------------------------------------
@@ -133,7 +198,7 @@ MODES = ["jvp", "jacfwd", "grad", "no_grad in jvp", "grad in jvp", "vmap"]
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
 def test_memory_is_refused_inside_transforms(door: Any, mode: str) -> None:
-    with pytest.raises((RuntimeError, BufferError, ValueError), match="detach|vmap|setting an array element"):
+    with pytest.raises((RuntimeError, BufferError, ValueError, TypeError), match="detach|vmap|setting an array element"):
         _inside(mode, door, dnp.array([1.0, 2.0]))
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import sys
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -44,6 +45,7 @@ from ndgrad._src.tensor.functions import convert, fill, shape
 from ndgrad._src.tensor.functions import index as index_api
 from ndgrad._src.tensor.storage import batch_dims, memory_of, sample_of
 from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.numpy import _callers
 from ndgrad.numpy._methods import ArrayMethods
 
 if TYPE_CHECKING:
@@ -394,7 +396,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
             raise vmap_error("item() of a batched Array has no one value")
         if _has_stake(self):
             if not in_lifted_call.get():
-                raise _loss_error(self, "item()")
+                raise _number_error(self, "item()")
             return (
                 self.flat[0]
                 if not args
@@ -413,7 +415,7 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         """
         if _has_stake(self) and not batch_dims(self):
             if not in_lifted_call.get():
-                raise _loss_error(self, "tolist()")
+                raise _number_error(self, "tolist()")
             return [part.tolist() if part.ndim else part for part in self] if self.ndim else self
         return convert.tolist(self)
 
@@ -521,16 +523,16 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         return str(np.asarray(self._array)) if not isinstance(self._array, Variable) else super().__str__()
 
     def __float__(self) -> float:
-        return Tensor.__float__(_refuse_loss(self, "float()"))
+        return Tensor.__float__(_refuse_number(self, "float()") if _has_stake(self) else self)
 
     def __int__(self) -> int:
-        return Tensor.__int__(_refuse_loss(self, "int()"))
+        return Tensor.__int__(_refuse_number(self, "int()") if _has_stake(self) else self)
 
     def __trunc__(self) -> int:
-        return Tensor.__int__(_refuse_loss(self, "math.trunc()"))
+        return Tensor.__int__(_refuse_number(self, "math.trunc()") if _has_stake(self) else self)
 
     def __complex__(self) -> complex:
-        return Tensor.__complex__(_refuse_loss(self, "complex()"))
+        return Tensor.__complex__(_refuse_number(self, "complex()") if _has_stake(self) else self)
 
     # ----- access to the memory ---------------------------------------------------------------------------------------
 
@@ -584,23 +586,36 @@ def _has_stake(t: Array) -> bool:
     return (t._node is not None or t._meta is not None or isinstance(t._array, Variable)) and stake_of(t) is not None
 
 
-def _refuse_loss(t: Array, call: str) -> Array:
-    """Return the Array for a conversion to a Python number, which drops the graph. For Arrays that is an error, never a
-    silent loss.
+def _refuse_number(t: Array, call: str) -> Array:
+    """Return a constant for a conversion into text; raise for other conversions, which would drop a derivative.
+
+    Only methods that Python calls for a conversion call this, if a derivative is at stake.
     """
-    if _has_stake(t):
-        raise _loss_error(t, call)
-    return t
+    caller = sys._getframe(2)
+    if _callers.is_formatting(caller):
+        return t.detach()
+    stored = _store_error(t)
+    error = stored if _callers.is_storing(caller) else _number_error(t, call)
+    _callers.replace_next_error(caller, stored)
+    raise error
 
 
-def _loss_error(t: Array, call: str) -> TypeError:
+def _number_error(t: Array, call: str) -> TypeError:
     """Return the error of a conversion to plain numbers that would lose a derivative."""
+    method = "tolist" if call == "tolist()" else "item"
     return TypeError(
-        f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative: "
-        "the result is plain Python numbers. Keep the Array (write u[i] = t into an Array made by ndgrad.numpy, "
-        "use ndgrad.numpy's functions instead of math's, print with "
-        f'f"{{t:.3f}}"), or leave the graph on purpose: t.detach().{"tolist" if call == "tolist()" else "item"}().'
-        f"{lift_line()} [nd-drops-gradient]"
+        f"{call} of an Array of shape {tuple(t.shape)} that {stake_of(t)} would drop its derivative. To print, log or "
+        f"keep the number, write t.detach().{method}(). To compute with it, keep the Array and use ndgrad.numpy's "
+        f"functions instead of math's.{lift_line()} [nd-drops-gradient]"
+    )
+
+
+def _store_error(t: Array) -> TypeError:
+    """Return the error of a write of an Array into a NumPy array."""
+    return TypeError(
+        f"a NumPy array cannot hold an Array of shape {tuple(t.shape)} that {stake_of(t)}: its derivative would be "
+        "lost. Make the array with ndgrad.numpy.zeros instead of numpy.zeros (any function of ndgrad.numpy that makes "
+        f"arrays will do), or write t.detach() to store the value alone.{lift_line()} [nd-drops-gradient]"
     )
 
 
@@ -671,5 +686,3 @@ def _as_tensor_class(t: Any, tensor_class: type[Any]) -> Any:
     other = shape_ops.alias(t)
     other.__class__ = tensor_class
     return other
-
-

@@ -25,7 +25,7 @@ from ndgrad._src.compiler.program.replay import Replay, written_out
 from ndgrad._src.compiler.program.text import left_out, parse_program
 from ndgrad._src.ops.table import table
 from tests.compiler.traced import arrays_for, assert_same, random_function, traced
-from tests.examples import few
+from tests.examples import few, in_a_long_run
 from tests.op_programs import SAMPLES, program_of
 
 PASSES = {
@@ -43,7 +43,7 @@ PASSES = {
 @pytest.mark.parametrize("name", PASSES)
 def test_random_programs_give_the_same_arrays(name: str) -> None:
     shorter = 0
-    for seed in few(20 if name == "all" else 10, range(60 if name == "all" else 20)):
+    for seed in few(8 if name == "all" else 6, range(60 if name == "all" else 20)):
         function, arrays = random_function(seed)
         program = traced(function, arrays)
         other = PASSES[name](program)
@@ -76,6 +76,8 @@ def test_programs_of_every_op_give_the_same_arrays(name: str) -> None:
             for a, b in zip(written_out(program)(given), Replay(program).one_by_one(given), strict=True):
                 np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
         ran = True
+        if not in_a_long_run():
+            break  # One sample that can be traced.
     if not ran:
         pytest.skip("no sample of it can be traced")
 
@@ -101,7 +103,7 @@ def test_a_gradient_of_a_matrix_product_keeps_only_what_it_computes() -> None:
 
 
 def test_ordinary_arithmetic_is_none_that_a_rule_would_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(30):
+    for seed in few(8, range(30)):
         function, arrays = random_function(seed, 25)
         program = traced(function, arrays)
         short = str(simplify_program(program))
