@@ -27,13 +27,15 @@ def is_structured(array: Payload) -> bool:
 
 def refuse_sparse(t: Variable, what: str) -> None:
     """Raise if a sparse or nested tensor would become a tensor of a level, whose payloads are arrays."""
-    if isinstance(t, Variable) and getattr(t._array, "is_jagged", False) is True:
+    if not isinstance(t, Variable) or t._array.__class__ is np.ndarray:
+        return
+    if getattr(t._array, "is_jagged", False) is True:
         raise RuntimeError(
             f"{what}: a nested tensor (shape {tuple(t.shape)}) cannot be differentiated or batched here as a whole. "
             "Pass its values, and build the nested tensor inside: "
             "lambda v: f(ndgrad.nested.nested_tensor_from_jagged(v, offsets)). [nd-nested]"
         )
-    if isinstance(t, Variable) and is_sparse_data(t._array):
+    if getattr(t._array, "is_sparse", False) is True:
         raise RuntimeError(
             f"{what}: a sparse tensor (shape {tuple(t.shape)}) cannot be differentiated or batched by function "
             "transforms "

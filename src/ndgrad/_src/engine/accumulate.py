@@ -80,7 +80,8 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
         elif can_add_in_place(grad):
             storage = storage_of(grad)
             target = grad._array
-            storage.before_write(target)
+            if storage.keeps:
+                storage.before_write(target)
             target += array
             storage.bump("AccumulateGrad")
         else:

@@ -139,12 +139,13 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
 
     Callbacks run after all gradients are accumulated, and may queue further callbacks. A pass that fails runs none.
     """
-    task.roots = [edge_node(e) for e, _ in roots]
+    for e, _ in roots:
+        task.roots.append(e.node if e.__class__ is Edge else e)
     around, outside = running(), scope()
     try:
         set_running(task)
         if roots:
-            _run(task, roots)
+            run_graph(task, roots)
         task.node = None
         for callback in task.callbacks:
             call(task, callback)
@@ -156,14 +157,16 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             set_running(around)
 
 
-def _run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+def run_graph(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
+    """Run the nodes behind the roots, in the cheaper of the two ways that the pass permits."""
     if task.path == "arrays":
         first = roots[0][1]
         task.ops = _numpy_ops if first.__class__ is np.ndarray else raw_ops(library_of(first))
     wanted = task.wanted
     if wanted is not None:
-        task.needed = nodes_towards([edge_node(e) for e, _ in roots], wanted)
-    unusual = process.crossed or streams.may_cross() or (bool(process.busy) and (thread.anomaly or thread.watchers))
+        task.needed = nodes_towards(task.roots, wanted)
+    several_streams = streams.current is not None and streams.may_cross()
+    unusual = process.crossed or several_streams or (bool(process.busy) and (thread.anomaly or thread.watchers))
     by_age = task.path == "arrays" and not process.leaf_hooks and not unusual
     if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
@@ -180,7 +183,9 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     argument is even shorter. All cases beyond one array along one edge are left to `run_apart` and `send_apart`.
     """
     grads, keep, ops, needed = task.grads, task.keep, task.ops, task.needed
-    waiting = _start(task, roots)
+    waiting: list[tuple[float, int, Any]] = []  # a heap, the youngest node first
+    for e, g in roots:
+        wait_for(task, e, g, waiting)
     while waiting:
         node = heappop(waiting)[2]
         g = grads.pop(node)
@@ -222,14 +227,6 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
                 nxt = heapreplace(waiting, (-nxt.seq, id(nxt), nxt))[2]
                 ng = grads.pop(nxt)
             node, g = nxt, ng
-
-
-def _start(task: GraphTask, roots: list[tuple[Any, Any]]) -> list[tuple[float, int, Any]]:
-    """Return the start nodes of a pass as a heap with the youngest node first."""
-    waiting: list[tuple[float, int, Any]] = []
-    for e, g in roots:
-        wait_for(task, e, g, waiting)
-    return waiting
 
 
 def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
@@ -297,7 +294,7 @@ def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
 
 def wait_for(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool = False) -> None:
     """Send a gradient to a needed node, and queue the node if this is its first."""
-    node = edge_node(e)
+    node = e.node if e.__class__ is Edge else e
     if (task.needed is None or node in task.needed) and send(task, e, g, fresh):
         heappush(waiting, (-node.seq, id(node), node))
 
@@ -308,11 +305,6 @@ def finish_leaves(task: GraphTask) -> None:
     if not task.accumulate:
         task.captures.update(((node, 0), g) for node, g in leaves.items())
         return
-    accumulate_leaves(leaves)
-
-
-def accumulate_leaves(leaves: dict[Node, Any]) -> None:
-    """Give leaves their gradients, by accumulator. Only the dictionary may hold the gradients."""
     while leaves:
         node, g = leaves.popitem()
         if node.level:
@@ -667,8 +659,9 @@ def backward_from(
     if path is None:
         path = choose_path(starts, grads, create_graph)
     task = GraphTask(path, retain_graph, create_graph)
-    arrays = path == "arrays"
-    roots = [(e, g._array if arrays else g) for e, g in zip(starts, grads, strict=True)]
+    roots: list[tuple[Any, Any]] = []
+    for e, g in zip(starts, grads, strict=True):
+        roots.append((e, g._array if path == "arrays" else g))
     edges = None
     if inputs is not None:
         edges = [gradient_edge(t) for t in inputs]

@@ -13,7 +13,7 @@ from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.modes import process, thread
-from ndgrad._src.core.node import Edge, edge_node
+from ndgrad._src.core.node import Edge
 from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.subclass import has_dispatch, needs_tensors
 from ndgrad._src.core.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
@@ -48,7 +48,7 @@ def choose_path(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
         return "tensors"
     number = 0  # grad level of the graph
     for e in roots:
-        number = max(number, edge_node(e).level)
+        number = max(number, e.node.level if e.__class__ is Edge else e.level)
     if process.open and thread.dual_stack and thread.dual_stack[-1] > number:
         return "tensors"  # saved values may have tangents
     if number:
@@ -153,10 +153,10 @@ def implicit_gradient(t: Any) -> Any:
     if tensor_type is None:
         from ndgrad._src.foundations.registry import Tensor as tensor_type  # the class lies above the core
     like = innermost_array(t) if isinstance(t, Variable) else None
-    if isinstance(like, MetaArray):
-        return wrap(tensor_type, MetaArray(shape, dtype))
-    if like is None or like.__class__ is np.ndarray:
+    if like is None or isinstance(like, (np.ndarray, np.generic)):
         ones: Any = np.empty(shape, dtype)
+    elif isinstance(like, MetaArray):
+        return wrap(tensor_type, MetaArray(shape, dtype))
     else:
         ones = None if shape else scalar_one(like, dtype)
         if ones is not None:

@@ -394,7 +394,9 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
 
 def _flatten(tree: PyTree, leaves: list[Any], is_leaf: IsLeaf) -> TreeSpec:
     cls = type(tree)
-    kind = _kind_of(cls)
+    kind = _met.get(cls, _NOT_MET)
+    if kind is _NOT_MET:
+        kind = _kind_of(cls)
     if kind is None or (is_leaf is not None and is_leaf(tree)):
         leaves.append(tree)
         return LEAF

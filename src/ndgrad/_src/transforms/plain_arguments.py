@@ -60,8 +60,11 @@ def convert_to_arrays(*trees: Any, numbers: bool = True) -> tuple[bool, tuple[An
 def convert_mapped(args: tuple[Any, ...]) -> tuple[bool, tuple[Any, ...]]:
     """Return True and the arguments with Arrays for ndarrays, if there are ndarrays and no tensors; else False and the
     same arguments. Numbers stay numbers, because all samples share them."""
-    if not any(isinstance(a, np.ndarray) for a in args) and all(isinstance(a, Variable) for a in args):
-        return False, args  # the common case
+    for a in args:
+        if not isinstance(a, Variable):
+            break
+    else:
+        return False, args  # the common case: all arguments are tensors
     leaves, spec = tree_flatten(args)
     if not any(isinstance(leaf, np.ndarray) for leaf in leaves) or any(isinstance(leaf, Variable) for leaf in leaves):
         return False, args
