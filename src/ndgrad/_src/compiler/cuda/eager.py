@@ -16,7 +16,17 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import library
-from ndgrad._src.compiler.cuda import columns, copies, cublas, cudnn, cudnn_backend, full_reductions, launch, products
+from ndgrad._src.compiler.cuda import (
+    columns,
+    copies,
+    cublas,
+    cudnn,
+    cudnn_backend,
+    full_reductions,
+    launch,
+    products,
+    scans,
+)
 from ndgrad._src.compiler.cuda.attention import attention_for
 from ndgrad._src.compiler.cuda.class_loss import class_loss_for
 from ndgrad._src.compiler.cuda.columns import add_along
@@ -83,6 +93,8 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
     "matmul": products.matmul, "sum": columns.sum_over, "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
     "keep": lambda operands, settings: keep(operands, settings),
+    "cumsum": scans.cumsum, "cumprod": scans.cumprod, "linear_recurrence": scans.linear_recurrence,
+    "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
 }  # fmt: skip
 
 
