@@ -438,3 +438,19 @@ def test_what_lies_as_it_was_saved_is_read_without_a_detour(make, monkeypatch):
     z.sum().backward()
     assert x.grad.tolist() == [3.0, 4.0]
     assert y.grad.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("other", [2.0, 3], ids=type)
+def test_arithmetic_of_constants_makes_no_storage(other):
+    x, y = dnp.array([1.0, 2.0]), dnp.array([3.0, 4.0])
+    assert (x * y * other / y).tolist() == [1.0 * other, 2.0 * other]
+    assert x._storage is None
+    assert y._storage is None
+
+
+def test_constant_beside_a_gradient_is_restored_after_a_write():
+    x, y = leaf_array([1.0, 2.0]), dnp.array([3.0, 4.0])
+    z = x * y + y / x
+    y[0] = 50.0
+    z.sum().backward()
+    assert x.grad.tolist() == [3.0 - 3.0, 4.0 - 1.0]

@@ -299,7 +299,7 @@ class FunctionTemplate:
         if not self.level and not op.halves and not self.on_device:
             take += [f"if {_has_dtype(f'a_{arg}', NARROW)}:", f"    {self.leave}"]
         number += [f"e_{arg} = None"] if arg in self.differentiable else []
-        number += [f"s_{arg} = None"] if self.saves(arg) else []
+        number += [f"s_{arg} = None"] if self.saves(arg) and self.may_be_number(arg, name) else []
         if name == self.first:
             return take
         if self.numbers:
@@ -332,9 +332,13 @@ class FunctionTemplate:
         lines = [f"a_{arg} = {name}._array", *self.place(f"a_{arg}", name == self.first)]
         if arg in self.differentiable:
             lines += [f"e_{arg} = {name}._node if {name}._meta is None else edge({name})"]
-        if self.saves(arg):
-            lines += [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
+        if self.saves(arg) and self.may_be_number(arg, name):
+            lines += [f"s_{arg} = {name}"]  # until `save` replaces it by the storage
         return lines
+
+    def may_be_number(self, arg: str, name: str) -> bool:
+        """True if the function takes a number or None in place of the tensor."""
+        return name != self.first and (self.op.elementwise or arg in self.op.optional_args)
 
     def saves(self, arg: str) -> bool:
         """True if the rules need the array of an argument."""
@@ -483,7 +487,10 @@ class FunctionTemplate:
         for arg, name in self.names.items():
             if arg in plan.arrays:  # a view always has a storage
                 without = f"keep_in_level({name}, level)" if self.level else f"without_base({name})"
+                # Only a saved tensor needs its storage: most results of code without gradients never have one.
+                storage = [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
                 kept = [
+                    *(guard(f"s_{arg} is not None", storage) if self.may_be_number(arg, name) else storage),
                     f"n.{arg} = {name} if s_{arg} is None else {without}",
                     f"n.{arg}_v = s_{arg} and s_{arg}.version",
                 ]
