@@ -82,7 +82,8 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
     An argument may be None.
     """
     x = arrays[0]
-    key = (function, x.dtype.char, *[a if a is None else a.shape for a in arrays], *settings.values())
+    # The class of x tells the device: native code and device kernels have different plans.
+    key = (function, x.__class__, x.dtype.char, *[a if a is None else a.shape for a in arrays], *settings.values())
     try:
         plan = _plans[key]
     except KeyError:
