@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndgrad._src.arrays import convolution, correlation, depthwise, threads
+import ndgrad as nd
+import ndgrad.nn.functional as F
+from ndgrad._src.arrays import convolution, correlation, depthwise, native_kernels, threads
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _on_numpy() -> Iterator[None]:
+    """Run the tests of this file without native kernels, unless a test asks for them."""
+    with native_kernels.kernels_in_use(False):
+        yield
 
 
 class Case(NamedTuple):
@@ -299,3 +308,61 @@ def test_each_block_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     threads.share(range(1000), taken.extend, threads=4)
     assert sorted(taken) == list(range(1000))
+
+
+SMALL = {
+    "plain": (lambda x, w: F.conv2d(x, w), [(2, 3, 5, 4), (4, 3, 2, 3)]),
+    "padding, stride and dilation": (
+        lambda x, w: F.conv2d(x, w, stride=(2, 1), padding=(2, 1), dilation=(1, 2)),
+        [(1, 2, 7, 6), (3, 2, 3, 2)],
+    ),
+    "groups": (lambda x, w: F.conv1d(x, w, groups=2, padding=1), [(3, 4, 5), (6, 2, 3)]),
+    "each channel": (lambda x, w: F.conv1d(x, w, groups=3), [(1, 3, 4), (3, 1, 2)]),
+    "one pixel": (lambda x, w: F.conv2d(x, w), [(1, 1, 1, 1), (1, 1, 1, 1)]),
+    "volume": (lambda x, w: F.conv3d(x, w, padding=1), [(1, 2, 3, 2, 4), (2, 2, 2, 3, 2)]),
+    "transposed": (lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), [(2, 3, 3, 4), (3, 2, 4, 3)]),
+    "transposed with gaps": (lambda x, w: F.conv_transpose1d(x, w, stride=4), [(1, 2, 3), (2, 3, 2)]),
+    "channels last": (lambda x, w: F.conv2d(x.permute(0, 3, 1, 2), w), [(2, 5, 4, 3), (4, 3, 2, 3)]),
+    "reversed weight": (lambda x, w: F.conv2d(x, w.flip(2).mT), [(2, 3, 5, 4), (4, 3, 2, 3)]),
+    "unfold": (
+        lambda x: F.unfold(x, (2, 3), dilation=(2, 1), padding=(1, 2), stride=(1, 2)), [(2, 3, 6, 5)],
+    ),
+    "fold": (
+        lambda x: F.fold(x, (4, 5), (2, 3), dilation=(2, 1), padding=(1, 2), stride=(1, 2)), [(2, 18, 16)],
+    ),
+    "fold of one sample": (lambda x: F.fold(x, (3, 3), 2), [(8, 4)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels_for_small_images_give_what_numpy_gives(name, dtype):
+    pytest.importorskip("llvmlite")
+    function, shapes = SMALL[name]
+    r = np.random.default_rng(0)
+    arrays = [r.standard_normal(shape) for shape in shapes]
+
+    def run(dtype):
+        tensors = [nd.tensor(a.astype(dtype), requires_grad=True) for a in arrays]
+        y = function(*tensors)
+        y.backward(nd.tensor(np.random.default_rng(1).standard_normal(tuple(y.shape)).astype(dtype)))
+        return [y.detach().numpy(), *(t.grad.numpy() for t in tensors)]
+
+    with native_kernels.kernels_in_use(True):
+        found = run(dtype)
+    with native_kernels.kernels_in_use(False):
+        expected = run(np.float64)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_allclose(a, b, rtol=0, atol=64 * np.finfo(dtype).eps * np.abs(b).max())
+
+
+def test_kernels_for_small_images_keep_nan_and_infinity_in_their_windows():
+    x = np.zeros((1, 1, 6))
+    x[0, 0, 1], x[0, 0, 5] = np.nan, np.inf
+    w = np.ones((1, 1, 2))
+    pytest.importorskip("llvmlite")
+    for wanted in (True, False):
+        with native_kernels.kernels_in_use(wanted):
+            out = convolution.conv(x, w, (1,), (0,), (1,))
+        np.testing.assert_array_equal(out, [[[np.nan, np.nan, 0, 0, np.inf]]])

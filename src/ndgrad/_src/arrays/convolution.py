@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def conv(
     array([[[3., 6., 9.]]])
     """
     axes = axes_of(x.shape, w.shape, stride, padding, dilation, groups)
-    kernels = _native(x, w, prod(axis.out for axis in axes) * len(x) * w.size)
+    kernels = _native(x, w)
     if kernels is not None:
         return kernels.conv(native_kernels.dense(x), native_kernels.dense(w), stride, padding, dilation, groups)
     dtype = np.result_type(x, w)
@@ -76,7 +76,7 @@ def conv_input_grad(
     """
     axes = axes_of(x_shape, w.shape, stride, padding, dilation, groups)
     require_output_shape(g, x_shape, w.shape, axes)
-    kernels = _native(g, w, prod(g.shape[2:]) * len(g) * w.size)
+    kernels = _native(g, w)
     if kernels is not None:
         return kernels.conv_input_grad(
             native_kernels.dense(g), native_kernels.dense(w), x_shape, stride, padding, dilation, groups
@@ -114,7 +114,7 @@ def conv_weight_grad(
     """
     axes = axes_of(x.shape, w_shape, stride, padding, dilation, groups)
     require_output_shape(g, x.shape, w_shape, axes)
-    kernels = _native(g, x, prod(g.shape[2:]) * len(g) * prod(w_shape))
+    kernels = _native(g, x)
     if kernels is not None:
         return kernels.conv_weight_grad(
             native_kernels.dense(g), native_kernels.dense(x), w_shape, stride, padding, dilation, groups
@@ -130,19 +130,10 @@ def conv_weight_grad(
 
 # ----- choice of the kernel -----
 
-#: Number of multiplications from which native kernels are used (ndgrad._src.arrays.native_kernels).
-_MANY = 1 << 18
 
-
-def _native(x: Array, y: Array, multiplications: int) -> Any:
-    """Return the native kernels if they should be used for a convolution of these arrays, else None."""
-    if (
-        multiplications < _MANY
-        or x.dtype != y.dtype
-        or not native_kernels.has_kernels(x.dtype)
-        or x.ndim > 5
-        or not (x.size and y.size)
-    ):
+def _native(x: Array, y: Array) -> Any:
+    """Return the native kernels for a convolution of these arrays, of any size, or None."""
+    if x.dtype != y.dtype or not native_kernels.has_kernels(x.dtype) or x.ndim > 5 or not (x.size and y.size):
         return None
     kernels = native_kernels.kernels()
     return kernels.convolutions(x.dtype) if kernels is not None else None

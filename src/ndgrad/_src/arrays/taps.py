@@ -184,6 +184,11 @@ def _kernels_for(x: Any, dim: Sequence[int]) -> Any:
     return registry.eager_kernels.native_taps()
 
 
+def takes(x: Any) -> bool:
+    """True if the native kernels over tables take this array of the CPU."""
+    return x.__class__ is numpy.ndarray and _kernels_for(x, (0,)) is not None
+
+
 def _check_sizes(x: Any, dim: Sequence[int], taps: tuple[Taps, ...]) -> None:
     """Kernels read at the positions of the taps without further checks."""
     for d, t in zip(dim, taps, strict=True):

@@ -5,10 +5,14 @@ x (N, C, *S) has columns (N, C * taps, positions). Settings are tuples with one 
 
 from __future__ import annotations
 
+import functools
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from ndgrad._src.arrays.taps import Taps, takes, transposed, weighted_sum
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -37,11 +41,43 @@ def reads(kernel: Shape, dilation: Shape, stride: Shape, out: Shape) -> Any:
         )
 
 
+#: Up to so many elements, columns are made by one kernel over taps and a transposed copy. For larger arrays a copy for
+#: each tap takes less time.
+_FEW = 1 << 14
+
+
+@functools.lru_cache(maxsize=256)
+def _patch_taps(sizes: Shape, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> tuple[Taps, ...]:
+    """Return maps along each axis that read, for each tap, one element of every patch."""
+    found = []
+    out = positions(sizes, kernel, dilation, padding, stride)
+    for size, count, k, d, p, t in zip(sizes, out, kernel, dilation, padding, stride, strict=True):
+        places = (numpy.arange(k)[:, None] * d + numpy.arange(count) * t - p).reshape(-1)
+        found.append(Taps(numpy.where((places >= 0) & (places < size), places, -1), None, size))
+    return tuple(found)
+
+
+def _alternate(kernel: Shape, out: Shape) -> tuple[Shape, Shape, Shape]:
+    """Return the shape (k, o, k, o, ...) of taps and positions in turn, and the orders to (k, k, ..., o, o, ...) and
+    back, behind two dimensions.
+    """
+    n = len(kernel)
+    apart = (0, 1, *range(2, 2 + 2 * n, 2), *range(3, 3 + 2 * n, 2))
+    together = (0, 1, *[d for a in range(n) for d in (2 + a, 2 + n + a)])
+    return tuple([size for pair in zip(kernel, out, strict=True) for size in pair]), apart, together
+
+
 def _im2col(np: Library, x: Payload, *, kernel: Shape, dilation: Shape, padding: Shape, stride: Shape) -> Payload:
     n, channels, *sizes = x.shape
     out = positions(tuple(sizes), kernel, dilation, padding, stride)
     if getattr(x, "is_meta", False):
         return type(x)((n, channels * prod(kernel), prod(out)), x.dtype)
+    total = n * channels * prod(kernel) * prod(out)
+    if 0 < total <= _FEW and takes(x):
+        shape, apart, _ = _alternate(kernel, out)
+        taps = _patch_taps(tuple(sizes), kernel, dilation, padding, stride)
+        found = weighted_sum(np, x, tuple(range(2, x.ndim)), taps).reshape(n, channels, *shape).transpose(apart)
+        return found.reshape(n, channels * prod(kernel), prod(out))
     if any(padding):
         x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
     columns = np.empty((n, channels, *kernel, *out), x.dtype)
@@ -60,6 +96,11 @@ def _col2im(
         return type(x)((n, channels, *sizes), x.dtype)
     out = positions(sizes, kernel, dilation, padding, stride)
     columns = x.reshape(n, channels, *kernel, *out)
+    if 0 < x.size <= _FEW and prod(sizes) and takes(x):
+        _, _, together = _alternate(kernel, out)
+        joined = columns.transpose(together).reshape(n, channels, *[k * o for k, o in zip(kernel, out, strict=True)])
+        taps = transposed(_patch_taps(tuple(sizes), kernel, dilation, padding, stride))
+        return weighted_sum(np, joined, tuple(range(2, joined.ndim)), taps)
     image = np.zeros((n, channels, *(s + 2 * p for s, p in zip(sizes, padding, strict=True))), x.dtype)
     everything = slice(None)
     for tap, inputs in reads(kernel, dilation, stride, out):

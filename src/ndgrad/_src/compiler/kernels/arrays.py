@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 import threading
 from collections.abc import Sequence
 from math import prod
@@ -22,6 +23,7 @@ from ndgrad._src.arrays import threads as allowed
 from ndgrad._src.compiler.kernels import convolution, gemm, pooling, slices, windows
 from ndgrad._src.compiler.kernels.tiles import TileShape, tile_shape
 from ndgrad._src.compiler.native import pool, target
+from ndgrad._src.compiler.native.calls import address_reader
 from ndgrad._src.compiler.native.ir import TYPES, module
 from ndgrad._src.compiler.native.phases import phase
 from ndgrad._src.compiler.native.selftest import difference, problem
@@ -76,16 +78,32 @@ def available(dtype: np.dtype[Any], kinds: tuple[str, ...] = ("product", "conv")
 _own = threading.local()
 
 
+class _Scratch(NamedTuple):
+    """Memory of a thread: its size, and the address of its first cache line."""
+
+    memory: Array
+    bytes: int
+    address: int
+
+
 def _scratch(name: str, count: int) -> int:
     """Return the address of `count` bytes, aligned to a cache line, that this thread keeps. Fresh memory costs more
     than a small product.
     """
-    held: Array | None = getattr(_own, name, None)
-    if held is None or held.size < count + 64:
-        held = np.empty(count + 64, np.uint8)
+    held: _Scratch | None = getattr(_own, name, None)
+    if held is None or held.bytes < count:
+        memory = np.empty(count + 64, np.uint8)
+        at = memory.ctypes.data
+        held = _Scratch(memory, count, int(at + -at % 64))
         setattr(_own, name, held)
-    at = held.ctypes.data
-    return int(at + -at % 64)
+    return held.address
+
+
+def _threads(chunks: int) -> int:
+    return 1 if chunks == 1 else max(1, min(chunks, allowed.max_threads))
+
+
+_THREE, _SIX, _SEVEN = (struct.Struct(f"{n}q").pack for n in (3, 6, 7))
 
 
 def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, scratch: int = -1) -> None:
@@ -94,7 +112,7 @@ def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, 
     """
     if chunks <= 0:
         return
-    threads = 1 if chunks == 1 else max(1, min(chunks, allowed.max_threads))
+    threads = _threads(chunks)
     if scratch >= 0:
         step = -(-scratch // 128) * 128
         words = [*words, _scratch("buffer", threads * step), step]
@@ -210,17 +228,66 @@ def conv_axes(
     return tuple(windows.Axis(n, k, s, d, p, (n + 2 * p - d * (k - 1) - 1) // s + 1) for n, k, s, p, d in settings)
 
 
+#: Minimum number of multiplications for a second thread.
+_SHARED = 1 << 18
+
+
+class _Convolution(NamedTuple):
+    """A convolution or one of its adjoints for one combination of shapes and settings."""
+
+    table: windows.Table
+    #: The address of the table.
+    words: int
+    #: The shape of the result.
+    shape: tuple[int, ...]
+    #: Addresses of the two functions, and their chunks.
+    first: int
+    second: int
+    first_chunks: int
+    second_chunks: int
+    #: Bytes of packed weights or of partial sums, and of the buffer of a thread.
+    packed: int
+    scratch: int
+    #: True if the work is shared among threads.
+    is_shared: bool
+
+    def threads(self, chunks: int) -> int:
+        return _threads(chunks) if self.is_shared else 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _convolution(
+    what: str,
+    x_shape: tuple[int, ...],
+    w_shape: tuple[int, ...],
+    settings: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int],
+    dtype: np.dtype[Any],
+) -> _Convolution:
+    axes, element = conv_axes(x_shape, w_shape, *settings[:3]), TYPES[dtype.name]
+    table = window_table(what, conv_sizes(x_shape, w_shape, settings[3]), axes, element, dtype.itemsize)
+    if what == "weight gradient":
+        shape, names = w_shape, ("conv_weight_gradient", "conv_weight_sum")
+        chunks = (table.chunks, weight_sum_chunks(w_shape, element))
+    else:
+        forward = (x_shape[0], w_shape[0], *[a.out for a in axes])
+        shape, names = (forward if what == "forward" else x_shape), ("conv_weights", "conv_correlate")
+        chunks = (table.strips, table.chunks)
+    first, second = (_address("conv", element, f"{name}_work") for name in names)
+    words, size = table.words.ctypes.data, dtype.itemsize
+    is_shared = x_shape[0] * prod(a.out for a in axes) * prod(w_shape) >= _SHARED
+    bytes = (table.packed * size, table.scratch * size)
+    return _Convolution(table, words, shape, first, second, *chunks, *bytes, is_shared)
+
+
 def conv(
     x: Array, w: Array, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int = 1
 ) -> Array:
     """Cross-correlate x (N, C, *S) with w (M, C / groups, *K), giving (N, M, *O)."""
-    axes = conv_axes(x.shape, w.shape, stride, padding, dilation)
-    out = np.empty((x.shape[0], w.shape[0], *(a.out for a in axes)), x.dtype)
-    if not (x.size and w.size and out.size):
-        return np.zeros_like(out)
-    return _correlated(
-        x, w, out, window_table("forward", conv_sizes(x.shape, w.shape, groups), axes, TYPES[x.dtype.name], x.itemsize)
-    )
+    settings = (tuple(stride), tuple(padding), tuple(dilation), groups)
+    if not (x.size and w.size):
+        axes = conv_axes(x.shape, w.shape, *settings[:3])
+        return np.zeros((x.shape[0], w.shape[0], *[a.out for a in axes]), x.dtype)
+    return _correlate(x, w, _convolution("forward", x.shape, w.shape, settings, x.dtype))
 
 
 def conv_input_grad(
@@ -233,20 +300,25 @@ def conv_input_grad(
     groups: int = 1,
 ) -> Array:
     """Return the adjoint of `conv` in x: g (N, M, *O) and w give (N, C, *S)."""
-    axes = conv_axes(x_shape, w.shape, stride, padding, dilation)
-    out = np.empty(tuple(x_shape), g.dtype)
-    if not (g.size and w.size and out.size):
-        return np.zeros_like(out)
-    sizes = conv_sizes(x_shape, w.shape, groups)
-    return _correlated(g, w, out, window_table("input gradient", sizes, axes, TYPES[g.dtype.name], g.itemsize))
+    shape = tuple(x_shape)
+    if not (g.size and w.size and prod(shape)):
+        return np.zeros(shape, g.dtype)
+    settings = (tuple(stride), tuple(padding), tuple(dilation), groups)
+    return _correlate(g, w, _convolution("input gradient", shape, w.shape, settings, g.dtype))
 
 
-def _correlated(x: Array, w: Array, out: Array, table: windows.Table) -> Array:
-    element, words = TYPES[x.dtype.name], table.words.ctypes.data
-    packed = _scratch("packed", table.packed * x.itemsize)
-    _run("conv", element, "conv_weights", [words, w.ctypes.data, packed], table.strips)
-    scratch = table.scratch * x.itemsize
-    _run("conv", element, "conv_correlate", [words, x.ctypes.data, packed, out.ctypes.data, 0], table.chunks, scratch)
+def _correlate(x: Array, w: Array, plan: _Convolution) -> Array:
+    out = np.empty(plan.shape, x.dtype)
+    if not out.size:
+        return out
+    packed, words = _scratch("packed", plan.packed), plan.words
+    from_x, from_w, to = address_reader()(x, w, out)
+    run = pool.pool()._run
+    run(plan.first, _THREE(words, from_w, packed), plan.first_chunks, plan.threads(plan.first_chunks))
+    threads = plan.threads(plan.second_chunks)
+    step = -(-plan.scratch // 128) * 128
+    buffer = _scratch("buffer", threads * step)
+    run(plan.second, _SEVEN(words, from_x, packed, to, 0, buffer, step), plan.second_chunks, threads)
     return out
 
 
@@ -260,15 +332,19 @@ def conv_weight_grad(
     groups: int = 1,
 ) -> Array:
     """Return the adjoint of `conv` in w: g (N, M, *O) and x (N, C, *S) give (M, C / groups, *K)."""
-    if not (x.size and g.size and prod(w_shape)):
-        return np.zeros(tuple(w_shape), x.dtype)
-    axes, element = conv_axes(x.shape, w_shape, stride, padding, dilation), TYPES[x.dtype.name]
-    table = window_table("weight gradient", conv_sizes(x.shape, w_shape, groups), axes, element, x.itemsize)
-    parts, words = _scratch("packed", table.packed * x.itemsize), table.words.ctypes.data
-    scratch = table.scratch * x.itemsize
-    _run("conv", element, "conv_weight_gradient", [words, x.ctypes.data, g.ctypes.data, parts], table.chunks, scratch)
-    out = np.empty(tuple(w_shape), x.dtype)
-    _run("conv", element, "conv_weight_sum", [words, parts, out.ctypes.data], weight_sum_chunks(w_shape, element))
+    shape = tuple(w_shape)
+    if not (x.size and g.size and prod(shape)):
+        return np.zeros(shape, x.dtype)
+    settings = (tuple(stride), tuple(padding), tuple(dilation), groups)
+    plan = _convolution("weight gradient", x.shape, shape, settings, x.dtype)
+    out = np.empty(shape, x.dtype)
+    parts, words = _scratch("packed", plan.packed), plan.words
+    from_x, from_g, to = address_reader()(x, g, out)
+    run, threads = pool.pool()._run, plan.threads(plan.first_chunks)
+    step = -(-plan.scratch // 128) * 128
+    buffer = _scratch("buffer", threads * step)
+    run(plan.first, _SIX(words, from_x, from_g, parts, buffer, step), plan.first_chunks, threads)
+    run(plan.second, _THREE(words, parts, to), plan.second_chunks, plan.threads(plan.second_chunks))
     return out
 
 
