@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ndgrad._src.arrays import small_matrices
 from ndgrad._src.arrays.precision import computing_dtype, result_dtype
 
 __all__ = ["lu_factor", "lu_solve", "lu_unpack", "solve_triangular"]
@@ -91,11 +92,14 @@ def solve_triangular(a: Array, b: Array, *, upper: bool, unitriangular: bool = F
             f"solve_triangular got a of shape {a.shape} and b of shape {b.shape}: a must be square in its last "
             f"two dimensions, and b must have as many rows. Check which of them is transposed. [nd-shape]"
         )
+    if transpose:
+        matrix, upper = matrix.swapaxes(-1, -2), not upper
+    found = small_matrices.solve_triangular(matrix, right, upper, unitriangular)
+    if found is not None:
+        return _cast_result(found, a, b)
     stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x = np.empty(stack + b.shape[-2:], matrix.dtype)
     x[...] = right
-    if transpose:
-        matrix, upper = matrix.swapaxes(-1, -2), not upper
     if x.size == 0:
         pass
     elif n >= _LARGE_SOLVE and _scipy_linalg() is not None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from ndgrad._src.arrays import small_matrices
 from ndgrad._src.ops.matrix import adjoint, call_linalg, transpose
 from ndgrad._src.ops.table import op
 
@@ -32,6 +35,13 @@ def _dot(x: Payload, y: Payload, ops: Vocabulary) -> Payload:
 
 
 def _det(np: Library, x: Payload) -> Payload:
+    pivots = small_matrices.pivots(x)
+    if pivots is not None:
+        # A product may overflow or vanish on the way to a number that exists.
+        with numpy.errstate(over="ignore", under="ignore"):
+            found = pivots.prod(axis=-1)
+        if numpy.isfinite(found).all() and found.all():
+            return found
     return call_linalg(np.linalg.det, "det: the factorisation failed", "Check the matrix.", x)
 
 
@@ -75,10 +85,11 @@ def _singular_basis(np: Library, x: Payload) -> Any:
 
 
 def _cofactor(np: Library, x: Payload) -> Payload:
-    d = np.linalg.det(x)
+    d = _det(np, x)
     singular = (d == 0)[..., None, None]
     if not singular.any():
-        return np.linalg.inv(x).swapaxes(-1, -2) * d[..., None, None]
+        inverse = small_matrices.inverse(x)
+        return (np.linalg.inv(x) if inverse is None else inverse).swapaxes(-1, -2) * d[..., None, None]
     # In the singular basis the cofactors are diagonal: the products of the other singular values.
     u, s, vh, phase = _singular_basis(np, x)
     at_singular = phase * ((u * _products_of_others(np, s)[..., None, :]) @ vh).conj()
@@ -161,6 +172,9 @@ cofactor_push = op(
 
 
 def _slogdet(np: Library, x: Payload) -> Any:
+    pivots = small_matrices.pivots(x)
+    if pivots is not None and pivots.all():
+        return numpy.sign(pivots).prod(axis=-1), numpy.log(numpy.abs(pivots)).sum(axis=-1)
     return tuple(call_linalg(np.linalg.slogdet, "slogdet: the factorisation failed", "Check the matrix.", x))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import triangular
+from ndgrad._src.arrays import small_matrices, triangular
 from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, hermitian, largest
@@ -27,6 +27,9 @@ _SINGULAR = "Use pinv or lstsq for a solution in the least squares sense, or add
 
 
 def _inv(np: Library, x: Payload) -> Payload:
+    found = small_matrices.inverse(x)
+    if found is not None:
+        return found
     return call_linalg(np.linalg.inv, "inv: a matrix is singular", _SINGULAR, x)
 
 
@@ -54,6 +57,9 @@ def _solve(np: Library, a: Payload, b: Payload) -> Payload:
         a, b = _stacks(np, a, b)
         if not b.size:
             return np.empty(b.shape, np.result_type(a, b))
+    found = small_matrices.solve(a, b)
+    if found is not None:
+        return found
     return call_linalg(np.linalg.solve, "solve: a matrix is singular", _SINGULAR, a, b)
 
 
@@ -320,6 +326,9 @@ lu_factor = op(
 
 
 def _cholesky(np: Library, x: Payload) -> Payload:
+    found = small_matrices.cholesky(x)
+    if found is not None:
+        return found
     remedy = "Check that it is symmetric (Hermitian), or add a small multiple of the identity."
     out = call_linalg(np.linalg.cholesky, "cholesky: a matrix is not positive definite", remedy, x)
     if np is numpy and out.__class__ is numpy.ndarray:

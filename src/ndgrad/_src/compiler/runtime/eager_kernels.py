@@ -35,6 +35,13 @@ def native_taps() -> Any:
     return taps
 
 
+def run_matrices(what: str, shape: Any, a: Any, b: Any = None, upper: bool = False, unit: bool = False) -> Any:
+    """Return a result for stacks of small matrices by one native kernel; None if LAPACK is to decide."""
+    from ndgrad._src.compiler.kernels import small_matrices  # needs llvmlite
+
+    return small_matrices.run_matrices(what, shape, a, b, upper, unit)
+
+
 def device_taps(x: Any) -> Any:
     """Return the kernels over tables of taps for an array on a device; None if they do not take it."""
     from ndgrad._src.compiler.cuda import taps  # needed on devices only
