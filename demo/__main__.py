@@ -17,7 +17,8 @@ from demo.progress import Progress
 from ndgrad import Tensor
 
 HERE = Path(__file__).parent
-STEPS, BATCH, RATE, WARM_UP = 1000, 16, 4e-3, 50
+STEPS, BATCH, RATE, WARM_UP = 800, 16, 4e-3, 50
+SECONDS = 40.0  # limit for training; a quiet core needs less for all steps
 HELD_OUT = 0.1  # share of the text, at its end, that is never used for training
 CHECKED = ["embedding", "position", "0.attention.in", "0.norm1.gain", "1.mlp.in", "1.mlp.out", "readout"]
 
@@ -34,21 +35,37 @@ def check_gradients(parameters: Parameters, windows: Tensor, shape: Shape) -> No
         raise SystemExit(f"the gradients disagree by {worst:.1e}: this is a bug in ndgrad, please report it")
 
 
-def train(parameters: Parameters, text: Tensor, shape: Shape, steps: int) -> list[float]:
-    """Minimise the loss on random windows of the text. Return the loss of every step."""
+def train(parameters: Parameters, text: Tensor, shape: Shape, steps: int, seconds: float) -> list[float]:
+    """Minimise the loss on random windows of the text, until a limit is reached or Ctrl-C is pressed.
+
+    Return the loss of every step.
+    """
     optimiser = Adam(parameters)
     offsets = ndgrad.arange(shape.context + 1)
-    losses = []
-    progress = Progress(steps, "training")
-    for step in progress:
-        starts = ndgrad.randint(0, len(text) - shape.context, (BATCH, 1))
-        value = loss(parameters, text[starts + offsets], shape)
-        value.backward()
-        # Increase the rate linearly, then decrease it along half a cosine.
-        optimiser.step(RATE * min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * step / steps)))
-        losses.append(float(value.item()))
-        progress.note = f"loss {sum(losses[-20:]) / len(losses[-20:]):.3f}"
+    losses: list[float] = []
+    progress = Progress(steps, "training", seconds)
+    try:
+        for step in progress:
+            starts = ndgrad.randint(0, len(text) - shape.context, (BATCH, 1))
+            value = loss(parameters, text[starts + offsets], shape)
+            value.backward()
+            # Increase the rate linearly, then decrease it along half a cosine that ends at the nearer limit.
+            optimiser.step(RATE * min(1.0, (step + 1) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress.share)))
+            losses.append(float(value.item()))
+            progress.note = f"loss {recent_mean(losses):.3f}"
+    except KeyboardInterrupt:
+        if not losses:
+            raise
+        print(f"\n\n  Interrupted after {len(losses)} steps; the rest uses the model as it is.")
+    else:
+        if len(losses) < steps:
+            print(f"\n  Stopped after {len(losses)} of {steps} steps and {seconds:g} s: --seconds sets the limit.")
     return losses
+
+
+def recent_mean(losses: list[float]) -> float:
+    """Return the mean loss of the last 20 steps."""
+    return sum(losses[-20:]) / len(losses[-20:])
 
 
 def saliency(parameters: Parameters, passage: Tensor, shape: Shape) -> list[list[float]]:
@@ -70,15 +87,21 @@ def read_options() -> argparse.Namespace:
     """Return the options of the command line."""
     known = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     known.add_argument("--steps", type=int, default=STEPS, metavar="N", help="steps of training (%(default)s)")
+    known.add_argument(
+        "--seconds", type=float, default=SECONDS, metavar="S", help="limit for the time of training (%(default)g)"
+    )
     options = known.parse_args()
     if options.steps < 1:
         known.error(f"--steps is {options.steps}: give a positive number")
+    if not options.seconds > 0:
+        known.error(f"--seconds is {options.seconds}: give a positive number")
     return options
 
 
 def main() -> None:
-    """Run all parts; takes less than a minute on two cores."""
-    steps = read_options().steps
+    """Run all parts; takes less than a minute."""
+    options = read_options()
+    steps = options.steps
     start = time.perf_counter()
     ndgrad.manual_seed(0)
     story = (HERE / "text.txt").read_text(encoding="utf-8")
@@ -100,10 +123,10 @@ def main() -> None:
     with ndgrad.no_grad():
         before = float(loss(parameters, held_out, shape).item())
     print(f"\nTraining in float32, {steps} steps of {BATCH * shape.context:,} characters\n")
-    losses = train(parameters, text[:split], shape, steps)
+    losses = train(parameters, text[:split], shape, steps, options.seconds)
     with ndgrad.no_grad():
         after = float(loss(parameters, held_out, shape).item())
-    print(f"\n  loss on the text it reads   {losses[0]:.3f} -> {sum(losses[-20:]) / 20:.3f} nats per character")
+    print(f"\n  loss on the text it reads   {losses[0]:.3f} -> {recent_mean(losses):.3f} nats per character")
     print(f"  loss on held-out text       {before:.3f} -> {after:.3f}")
     print(f"  guessing uniformly          {math.log(len(alphabet)):.3f}")
 
@@ -122,4 +145,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("\ndemo: interrupted") from None

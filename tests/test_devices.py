@@ -187,3 +187,17 @@ def test_named_constants_print_and_pickle_by_name(name: str, kind: type[Any]) ->
         pickled = pickle.dumps(constant, protocol)
         assert pickle.loads(pickled) is constant
         assert name.encode() in pickled
+
+
+def test_the_host_is_one_device_with_any_number():
+    import ndgrad
+
+    x = ndgrad.zeros(2, device="cpu:3")
+    assert x.device == device("cpu")
+    y = ndgrad.ones(2, requires_grad=True)
+    moved = y.to("cpu:1")
+    assert moved.device == device("cpu")
+    assert moved is not y
+    (moved * 2).sum().backward()
+    assert y.grad.tolist() == [2.0, 2.0]
+    assert ndgrad.nn.Linear(2, 2).to("cpu:1").weight.device == device("cpu")

@@ -64,6 +64,12 @@ def wrong_forward(x):
 def not_a_number(x):
     return (x - x.detach()).sqrt().sum()
 
+def noisy(x):
+    return (x * ndgrad.randn(3)).sum()
+
+async def later(x):
+    return x
+
 def complex_loss(z):
     return ((z * z).real + z.abs()).sum()
 
@@ -144,11 +150,30 @@ def test_both_directions_of_a_complex_argument_are_measured(model, capsys):
         (["check", "model.py:number"], "there is no tensor of floating point"),
         (["check", "model.py:constant"], "does not depend on its arguments"),
         (["check", "model.py:whole", "--inputs", "np.arange(3)"], "no argument of floating point"),
-        (["graph", "model.py:loss", "-o", "graph.png"], "its ending names no format"),
+        (["check", "model.py:loss", "--shape", "99999999999999"], "cannot create the arguments of loss"),
+        (["check", "model.py:loss", "--seed", "-1"], "'-1' is not an integer from 0"),
+        (["check", "model.py:loss", "--seed", "1" * 30], "is not an integer from 0"),
+        (["check", "model.py:loss", "--tolerance", "0"], "'0' is not a positive number"),
+        (["check", "model.py:loss", "--tolerance", "nan"], "'nan' is not a positive number"),
+        (["check", "model.py:scaled", "--inputs", "exit()"], "raised SystemExit"),
+        (["check", "model.py:scaled", "--inputs", "np.array(['a'])"], "cannot create the arguments of scaled"),
+        (["check", "model.py:scaled", "--inputs", "np.ones(3)", "--shape", "3"], "exclude each other"),
+        (["check", "model.py:scaled", "--shape", "2", "--shape", "2"], "has 1 argument without a default"),
+        (["check", "model.py:noisy"], "two different results for the same arguments"),
+        (["check", "model.py:later"], "is a coroutine function"),
+        (["check", ".:loss"], "'.' is a folder"),
+        (["graph", "model.py:loss", "-o", "graph.png"], "for PNG or PDF, write .dot"),
+        (["graph", "model.py:loss", "-o", "absent/graph.svg"], "there is no folder 'absent'"),
+        (["demo", "-o", "absent/graph.svg"], "there is no folder 'absent'"),
+        (["profile", "-o", "absent/flame.html", "model.py"], "there is no folder 'absent'"),
+        (["profile", "."], "'.' is a folder"),
+        (["profile", "model.py", "-oflame.html"], "stands after the script"),
+        (["profile", "--rows", "0", "model.py"], "'0' is not an integer of at least 1"),
         (["graph", "model.py:constant"], "there is no graph"),
         (["profile", "nothing.py"], "there is no file"),
-        (["profile", "-o", "x.txt", "model.py"], "End it in .html"),
-        (["bench", "--seconds", "0"], "Give a positive number"),
+        (["profile", "-o", "x.txt", "model.py"], "should end in .html, .json"),
+        (["bench", "--seconds", "0"], "'0' is not a positive number"),
+        (["bench", "--seconds", "inf"], "'inf' is not a positive number"),
         (["explain", "nd-brodcast"], "Did you mean nd-broadcast"),
         (["explain", "qqqq"], "lists them"),
         (["completion", "tcsh"], "invalid choice: 'tcsh'"),
@@ -181,6 +206,42 @@ def test_profile_runs_a_script_with_its_arguments(model, tmp_path, capsys):
     assert "aten::exp" in (tmp_path / "flame.html").read_text(encoding="utf-8")
     assert main(["profile", "--memory", "-o", "trace.json", model]) == 0
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_profile_of_a_script_without_ndgrad_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.py").write_text("print('ran')\n")
+    assert main(["profile", "plain.py"]) == 0
+    assert "called no function of ndgrad" in capsys.readouterr().err
+    assert main(["profile", "-o", "flame.html", "plain.py"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_check_at_an_undefined_value_names_the_cause(model, capsys):
+    assert main(["check", f"{model}:not_a_number"]) == 1
+    shown = capsys.readouterr()
+    assert "infinite or undefined at this point" in shown.out
+    assert shown.err == ""
+
+
+def test_interrupted_demo_shows_the_fit_so_far(monkeypatch, capsys):
+    def interrupted(count, title):
+        yield from range(3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ndgrad._src.command_line.demo.progress", interrupted)
+    assert main(["demo"]) == 130
+    shown = capsys.readouterr()
+    assert "after 3 steps" in shown.out
+    assert "*" in shown.out
+    assert "interrupted" in shown.err
+
+
+def test_traceback_of_a_relative_file_keeps_the_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "needs.py").write_text("\nimport no_such_library\n")
+    assert main(["check", "needs.py:f"]) == 2
+    assert "line 2, in <module>" in capsys.readouterr().err
 
 
 def test_info_says_versions(capsys):

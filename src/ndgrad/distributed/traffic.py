@@ -2,7 +2,8 @@
 
 MPI does not report the bytes that its algorithms send. The count assumes the algorithms with the fewest bytes (rings)
 for the bytes that a rank puts into a call: `wire_bytes`, averaged over the ranks of the group. Formulas for parallel
-strategies use the same count. The small reduction by which ranks agree (`agreement`) is not counted.
+strategies use the same count. The small reductions by which ranks agree (`agreement`, and answers of value checks) are
+not counted.
 
 In a profile, a collective is an interval on its own line, from its start to the moment its end was noticed. So
 collectives that overlap with a backward pass are visible next to it.
@@ -11,8 +12,11 @@ collectives that overlap with a backward pass are visible next to it.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +70,28 @@ class Traffic:
 counters: list[Traffic] = []
 
 
+class _Pause(threading.local):
+    """True in this thread while collectives are not counted."""
+
+    on = False
+
+
+_pause = _Pause()
+
+
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Count no collectives of this thread in this block: they carry decisions of the library, not data."""
+    before, _pause.on = _pause.on, True
+    try:
+        yield
+    finally:
+        _pause.on = before
+
+
 def is_watched() -> bool:
     """True if collectives are counted or profiled."""
-    return bool(counters or ThreadState.watchers)
+    return bool((counters and not _pause.on) or ThreadState.watchers)
 
 
 def begun(pending: Pending, buffers: tuple[Any, ...]) -> int:
@@ -79,7 +102,7 @@ def begun(pending: Pending, buffers: tuple[Any, ...]) -> int:
     else:  # in a scatter not every rank has input: a piece counts
         itemsize = 2 if call.dtype == "E" else np.dtype(call.dtype).itemsize if call.dtype else 0
         nbytes = math.prod(call.shape) * itemsize
-    for counter in counters:
+    for counter in () if _pause.on else counters:
         counter.count(pending, nbytes)
     return time.perf_counter_ns()
 

@@ -13,6 +13,7 @@ from typing import Any
 import ndgrad
 from ndgrad._src.core.op_observers import InPlaceForm
 from ndgrad._src.ops.table import Op
+from ndgrad._src.tensor.functions.index import put_at, put_into_copy
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.nn import functional as F
 
@@ -110,6 +111,14 @@ def _index(x: Any, indices: Any) -> Any:
     return x[tuple([slice(None) if i is None else i for i in indices])]
 
 
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool, in_place: bool) -> Any:
+    items = tuple([slice(None) if i is None else i for i in indices])
+    if not in_place:
+        return put_into_copy(x, items, values, accumulate=accumulate)
+    put_at(x, items, values, accumulate=accumulate)
+    return x
+
+
 def _embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Any:
@@ -136,9 +145,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "embedding": _embedding,
     "gelu_backward": _gelu_backward,
     "index": _index,
-    "index_put": lambda x, indices, values, accumulate=False: x.index_put(
-        tuple([slice(None) if i is None else i for i in indices]), values, accumulate
-    ),
+    "index_put": lambda x, indices, values, accumulate=False: _index_put(x, indices, values, accumulate, False),
+    "index_put_": lambda x, indices, values, accumulate=False: _index_put(x, indices, values, accumulate, True),
     "lift_fresh_copy": lambda x: x.clone(),
     "max_pool2d_with_indices": lambda x, *args, **kwargs: F.max_pool2d(x, *args, return_indices=True, **kwargs),
     "native_layer_norm": _native_layer_norm,

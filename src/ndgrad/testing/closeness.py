@@ -192,6 +192,10 @@ class _Comparison:
         )
 
     def arrays(self, actual: Any, expected: Any, where: str) -> None:
+        twins = [getattr(t, "graph_twin", None) for t in (actual, expected)]
+        if any(twins):
+            self.compare_spread(actual, expected, where)
+            return
         a, e = (_Facts(t) for t in (actual, expected))
         for name in ("shape", *(n for n in ("device", "layout", "dtype", "stride") if getattr(self, n))):
             if getattr(a, name) != getattr(e, name):
@@ -237,6 +241,16 @@ class _Comparison:
             limit = f" ({allowed} is allowed)" if kind == "close" else ""
             what += f"\nThe largest {name} difference is {values[index]:.10g}{place}{limit}."
         self.fail(what, where)
+
+    def compare_spread(self, actual: Any, expected: Any, where: str) -> None:
+        """Compare tensors that are spread over ranks: meshes and placements, then this rank's parts."""
+        if type(actual) is not type(expected):
+            self.fail(f"The types do not match: {type(actual).__name__} and {type(expected).__name__}.", where)
+        for name in ("shape", "device_mesh", "placements"):
+            a, e = getattr(actual, name), getattr(expected, name)
+            if a != e:
+                self.fail(f"The values of the attribute {name!r} do not match: {a} and {e}.", where)
+        self.arrays(actual.graph_twin(), expected.graph_twin(), where)
 
     def tolerances(self, dtypes: list[Any]) -> tuple[float, float]:
         if self.rtol is not None and self.atol is not None:

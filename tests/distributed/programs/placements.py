@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -253,3 +254,101 @@ def groups_of_neighbours_divide_a_group():
     alone, both = dist.new_subgroups(1, group=own)
     assert alone.ranks == (dist.get_rank(),)
     assert len(both) == 2
+
+
+@on_ranks(1, 2, 3)
+def numbers_that_decide_whether_an_op_is_linear_are_part_of_its_plan():
+    terms = DTensor.from_local(mine(2, 3), line(), [Partial()])
+    whole = everybody(2, 3).sum(0)
+    pad = ndgrad.nn.functional.pad
+    for value in (0.0, 1.0, 0.0, 2.5):
+        out = pad(terms, [1, 1], value=value)
+        close(out.full_tensor(), np.pad(whole, ((0, 0), (1, 1)), constant_values=value))
+        assert (out.placements == (Partial(),)) == (value == 0.0)
+
+
+@on_ranks(1, 2, 3)
+def grad_takes_and_returns_dtensors():
+    x = distribute_tensor(ndgrad.tensor(values(0, 4, 3), requires_grad=True), line(), [Shard(0)])
+    w = distribute_tensor(ndgrad.tensor(values(1, 3), requires_grad=True), line(), [Replicate()])
+    gx, gw = ndgrad.autograd.grad((x * w).square().sum(), [x, w], create_graph=True)
+    assert (gx.placements, gw.placements) == ((Shard(0),), (Replicate(),))
+    close(gx.full_tensor(), 2 * values(0, 4, 3) * values(1, 3) ** 2)
+    close(gw.full_tensor(), 2 * (values(0, 4, 3) ** 2).sum(0) * values(1, 3))
+    (second,) = ndgrad.autograd.grad(gw.full_tensor().sum(), w)  # a plain root, a spread input
+    close(second.full_tensor(), 2 * (values(0, 4, 3) ** 2).sum(0))
+    y = x * 2.0
+    ndgrad.autograd.backward([y], [distribute_tensor(ndgrad.ones(4, 3, dtype=ndgrad.float64), line(), [Replicate()])], inputs=[x])
+    close(x.grad.full_tensor(), np.full((4, 3), 2.0))
+    assert w.grad is None
+
+
+@on_ranks(1, 2, 3)
+def parts_of_a_dtensor_are_written():
+    wanted = values(0, 5, 3)
+    x = distribute_tensor(ndgrad.tensor(wanted), line(), [Shard(0)])
+    column = distribute_tensor(ndgrad.tensor(values(1, 5)), line(), [Shard(0)])
+    for index, value in ((slice(1, 3), 7.0), ((slice(None), 0), values(1, 5)), ([0, 4], -1.0), ((..., -1), 2.0)):
+        x[index] = column if isinstance(value, np.ndarray) else value
+        wanted[index] = value
+        close(x.full_tensor(), wanted)
+    x[x < 0] = 100.0
+    wanted[wanted < 0] = 100.0
+    close(x.full_tensor(), wanted)
+    assert x.placements == (Shard(0),)
+    with pytest.raises(RuntimeError, match="plain tensor"):
+        x[0] = ndgrad.ones(3, dtype=ndgrad.float64)
+    square = distribute_tensor(ndgrad.zeros(3, 3, dtype=ndgrad.float64), line(), [Shard(1)])
+    ones = distribute_tensor(ndgrad.ones(3, dtype=ndgrad.float64), line(), [Replicate()])
+    close(ndgrad.diagonal_scatter(square, ones).full_tensor(), np.eye(3))
+    index = distribute_tensor(ndgrad.tensor([0, 0, 2]), line(), [Replicate()])
+    source = distribute_tensor(ndgrad.tensor(values(2, 3, 3)), line(), [Shard(1)])
+    plain = ndgrad.zeros(3, 3, dtype=ndgrad.float64).index_reduce(0, ndgrad.tensor([0, 0, 2]), ndgrad.tensor(values(2, 3, 3)), "amax")
+    close(square.index_reduce(0, index, source, "amax").full_tensor(), plain.numpy())
+
+
+@on_ranks(2)
+def decisions_and_meshes_of_one_rank_send_no_data():
+    x = distribute_tensor(ndgrad.tensor(values(0, 4, 3)), line(), [Shard(0)])
+    index = distribute_tensor(ndgrad.zeros(4, 1, dtype=ndgrad.int64), line(), [Shard(0)])
+    with CommDebugMode() as seen:
+        x.gather(1, index)
+    assert seen.get_total_counts() == 0
+    mesh = dist.init_device_mesh("cpu", (2, 1))
+    terms = DTensor.from_local(mine(4, 2), mesh, [Shard(0), Partial()])
+    with CommDebugMode() as seen:
+        whole = terms.redistribute(placements=[Shard(0), Shard(1)])
+    assert seen.get_total_counts() == 0
+    close(whole.to_local(), values(dist.get_rank(), 4, 2))
+    assert terms.contiguous() is terms
+    assert ndgrad.empty_like(terms).placements == ndgrad.zeros_like(terms).placements == terms.placements
+    assert ndgrad.ones_like(terms).placements == (Shard(0), Replicate())
+
+
+@on_ranks(1, 2, 3, 4)
+def a_tensor_is_spread_from_the_values_of_one_rank():
+    n = dist.get_world_size()
+    meshes = [line()] + ([dist.init_device_mesh("cpu", (2, 2))] if n == 4 else [])
+    for mesh in meshes:
+        kinds = (Shard(0), Shard(1), Replicate(), Partial(), Partial("avg"))
+        for placements in itertools.product(kinds, repeat=mesh.ndim):
+            for source in (0, 1):
+                d = distribute_tensor(mine(5, 3), mesh, placements, src_data_rank=source)
+                first = source if mesh.ndim == 1 and source < n else 3 if mesh.ndim == 2 and source else 0
+                close(d.full_tensor(), values(first, 5, 3))
+                assert d.placements == placements
+    with CommDebugMode() as seen:
+        distribute_tensor(mine(4 * n, 3), line(), [Shard(0)])
+    assert seen.get_comm_counts()["scatter"] == (n > 1)
+
+
+@on_ranks(2)
+def assert_close_compares_placements_and_parts():
+    x = distribute_tensor(ndgrad.tensor(values(0, 4)), line(), [Shard(0)])
+    ndgrad.testing.assert_close(x, x.clone())
+    with pytest.raises(AssertionError, match="placements"):
+        ndgrad.testing.assert_close(x, x.redistribute(placements=[Replicate()]))
+    with pytest.raises(AssertionError, match="types"):
+        ndgrad.testing.assert_close(x, ndgrad.tensor(values(0, 4)))
+    with pytest.raises(AssertionError, match="not close"):
+        ndgrad.testing.assert_close(x, x + 1)

@@ -65,6 +65,8 @@ def move_to(array: Any, where: device, non_blocking: bool = False) -> Any:
     here = device_of(array)
     if here is where or (here.type == where.type and where.index in (None, here.index)):
         return array
+    if here.type == where.type == "cpu":  # the memory of the host is one device, with any number
+        return array
     if here.type == "meta":
         raise NotImplementedError(
             f"a tensor of shape {tuple(array.shape)} on the meta device was asked to move to {str(where)!r}, "

@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import math
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["INTERRUPTED", "CommandError", "main"]
+__all__ = ["INTERRUPTED", "CommandError", "check_output", "main"]
 
 #: Exit status of a command that Ctrl-C ended, as shells report it.
 INTERRUPTED = 130
@@ -98,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
     _takes_function(check)
     check.add_argument("--second", action="store_true", help="check second derivatives too")
     check.add_argument(
-        "--tolerance", type=float, default=1e-5, metavar="E", help="largest relative error (%(default)s)"
+        "--tolerance", type=_positive, default=1e-5, metavar="E", help="largest relative error (%(default)s)"
     )
 
     graph = command("graph", "Draw the graph behind a function's result.")
@@ -109,13 +111,13 @@ def parser() -> argparse.ArgumentParser:
 
     profile = command("profile", "Run a script as `python` would, and print where its time went.")
     profile.add_argument("-o", "--output", metavar="FILE", help="write a flame view (.html) or a trace (.json)")
-    profile.add_argument("--rows", type=int, default=15, metavar="N", help="rows of the table (%(default)s)")
+    profile.add_argument("--rows", type=_count, default=15, metavar="N", help="rows of the table (%(default)s)")
     profile.add_argument("--memory", action="store_true", help="what was allocated and saved, too")
     profile.add_argument("script", metavar="FILE", help="the script")
     profile.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments").required = False
 
     bench = command("bench", "Time a few things that programs do, beside NumPy alone.")
-    bench.add_argument("--seconds", type=float, default=0.3, metavar="S", help="time for each row (%(default)s)")
+    bench.add_argument("--seconds", type=_positive, default=0.3, metavar="S", help="time for each row (%(default)s)")
 
     explain = command("explain", "Print what stands behind the code at the end of an error message.")
     explain.add_argument("code", nargs="*", metavar="CODE", help="the code, or the message that ends in it")
@@ -125,11 +127,50 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _positive(text: str) -> float:
+    """Return a positive finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
+def _count(text: str) -> int:
+    """Return an integer of at least one."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    """Return a seed: an integer of 64 bits without a sign, which NumPy's and ndgrad's generators take."""
+    if not text.isdecimal() or int(text) >= 2**64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to 2**64 - 1")
+    return int(text)
+
+
+def check_output(output: str, endings: Sequence[str], hint: str = "") -> Path:
+    """Return the path of an output file. Raise a CommandError before any work if it cannot be written."""
+    path = Path(output)
+    if path.suffix not in endings:
+        raise CommandError(
+            f"cannot write to {output!r}. Its name should end in {', '.join(endings)}{hint}. [nd-command]"
+        )
+    if path.is_dir():
+        raise CommandError(f"cannot write to {output!r}, because it is a folder. [nd-command]")
+    if not path.parent.is_dir():
+        raise CommandError(f"cannot write to {output!r}, because there is no folder {str(path.parent)!r}. [nd-command]")
+    return path
+
+
 def _takes_function(command: argparse.ArgumentParser) -> None:
     command.add_argument("target", metavar="FILE:FUNCTION", help="a function in a file, such as model.py:loss")
     command.add_argument("--shape", action="append", default=[], metavar="N,M", help="shape of the next argument")
     command.add_argument("--inputs", metavar="EXPR", help="the arguments: an expression evaluated in the file")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random arguments (%(default)s)")
+    command.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of random arguments (%(default)s)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

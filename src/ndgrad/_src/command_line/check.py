@@ -27,6 +27,12 @@ def run(options: argparse.Namespace) -> int:
             f"{target.name} has no argument of floating point to differentiate. Give some with --inputs. [nd-command]"
         )
     out = target.result()
+    again = target.result()
+    if not ndgrad.equal(ndgrad.nan_to_num(out.detach()), ndgrad.nan_to_num(again.detach())):
+        raise CommandError(
+            f"{target.name} returned two different results for the same arguments, so finite differences cannot "
+            "measure its gradients. Call ndgrad.manual_seed(0) inside it. [nd-command]"
+        )
     if not out.requires_grad:
         print(ndgrad.autograd.explain(out, target.values[names[0]]))
         raise CommandError(
@@ -43,6 +49,15 @@ def run(options: argparse.Namespace) -> int:
         f"{target.name}({', '.join(f'{n} {tuple(target.values[n].shape)}' for n in names)})"
         f" -> {tuple(out.shape)}, in float64\n"
     )
+    # Rows of the table report infinite and undefined values; the warnings of single ops would only repeat them.
+    with np.errstate(all="ignore"):
+        return _compare(target, value, names, rng, options)
+
+
+def _compare(
+    target: Target, value: Callable[[dict[str, Any]], Any], names: list[str], rng: Any, options: argparse.Namespace
+) -> int:
+    """Print all comparisons and a summary. Return the exit status."""
     worst = _table(value, target.values, names, rng, options.tolerance)
     worst = max(worst, _forward_mode(value, target.values, names, rng, options.tolerance))
     if options.second:
@@ -59,6 +74,12 @@ def run(options: argparse.Namespace) -> int:
     if worst <= 1:
         print("\nThe gradients agree.")
         return 0
+    if not math.isfinite(worst):
+        print(
+            "\nA value or gradient is infinite or undefined at this point. Choose arguments with --inputs where the "
+            "function is smooth, or find the op with ndgrad.autograd.detect_anomaly()."
+        )
+        return 1
     print(
         "\nThe gradients disagree. If the function is not smooth at this point (a kink, a tie, a branch), try another "
         "--seed; if it has a custom backward, look there; otherwise please report it."

@@ -7,13 +7,16 @@ import sys
 import time
 
 import ndgrad
-from ndgrad._src.command_line.graph import save
+from ndgrad._src.command_line import INTERRUPTED
+from ndgrad._src.command_line.graph import check_picture, save
 from ndgrad._src.command_line.progress import progress
 
 STEPS = 400
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.output is not None:
+        check_picture(options.output)
     ndgrad.manual_seed(0)
     model = ndgrad.nn.Sequential(
         ndgrad.nn.Linear(1, 24), ndgrad.nn.Tanh(), ndgrad.nn.Linear(24, 24), ndgrad.nn.Tanh(), ndgrad.nn.Linear(24, 1)
@@ -39,13 +42,22 @@ def run(options: argparse.Namespace) -> int:
     print(f"\n2. A network of {sum(p.numel() for p in model.parameters())} parameters learns sin(2x) exp(-x²/5)\n")
     optimizer = ndgrad.optim.Adam(model.parameters(), lr=1e-2)
     began = time.perf_counter()
-    for _ in progress(STEPS, "   training"):
-        optimizer.zero_grad()
-        loss = (model(x) - target).square().mean()
-        loss.backward()
-        optimizer.step()
-    print(f"   loss {loss.item():.1e} after {STEPS} steps in {time.perf_counter() - began:.1f} s")
-    _curve(target.reshape(-1).tolist(), model(x).detach().reshape(-1).tolist())
+    steps, is_interrupted = 0, False
+    try:
+        for _ in progress(STEPS, "   training"):
+            optimizer.zero_grad()
+            (model(x) - target).square().mean().backward()
+            optimizer.step()
+            steps += 1
+    except KeyboardInterrupt:  # The network learned so far is shown below.
+        is_interrupted = True
+    learned = model(x).detach()
+    loss = (learned - target).square().mean().item()
+    print(f"   loss {loss:.1e} after {steps} steps in {time.perf_counter() - began:.1f} s")
+    _curve(target.reshape(-1).tolist(), learned.reshape(-1).tolist())
+    if is_interrupted:
+        print("ndgrad: interrupted; this is the fit so far", file=sys.stderr)
+        return INTERRUPTED
 
     print("\n3. The graph behind the loss\n")
     picture = ndgrad.viz.graph({"loss": (model(x) - target).square().mean()}, params=model)

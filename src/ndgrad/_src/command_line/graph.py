@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 
 import ndgrad
-from ndgrad._src.command_line import CommandError
+from ndgrad._src.command_line import CommandError, check_output
 from ndgrad._src.command_line.targets import Target
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.output is not None:
+        check_picture(options.output)
     target = Target(options.target, options.shape, options.inputs, options.seed)
     with ndgrad.autograd.debug():
         result = target.result()
@@ -27,11 +29,15 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def check_picture(output: str) -> None:
+    """Raise a CommandError before any work if a picture cannot be written to a file."""
+    hint = "; for PNG or PDF, write .dot and run Graphviz's dot, or convert the .svg"
+    check_output(output, (".html", ".svg", ".dot", ".gv", ".txt"), hint)
+
+
 def save(picture: ndgrad.viz.GraphPicture, output: str) -> None:
     """Write a picture to the output file of a command."""
     try:
         picture.save(output)
     except OSError as error:
-        raise CommandError(f"{output!r} cannot be written: {error.strerror}. [nd-command]") from error
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(f"cannot write to {output!r}: {error.strerror}. [nd-command]") from error

@@ -8,24 +8,21 @@ import sys
 from pathlib import Path
 
 import ndgrad
-from ndgrad._src.command_line import INTERRUPTED, CommandError
+from ndgrad._src.command_line import INTERRUPTED, CommandError, check_output
 from ndgrad._src.command_line.targets import format_user_traceback
 from ndgrad.profiler.timing import profile
 
 
 def run(options: argparse.Namespace) -> int:
     script, given = Path(options.script), _script_arguments(options.arguments, options.after_dashes)
+    if script.is_dir():
+        raise CommandError(f"{options.script!r} is a folder. Name the script inside. [nd-command]")
     if not script.is_file():
         raise CommandError(
             f"there is no file {options.script!r}. The script comes after the options: "
             "ndgrad profile -o flame.html train.py [nd-command]"
         )
-    output = None if options.output is None else Path(options.output)
-    if output is not None and output.suffix not in (".html", ".json"):
-        raise CommandError(
-            f"a profile cannot be written to {options.output!r}. End it in .html (a flame view) or .json (a trace). "
-            "[nd-command]"
-        )
+    output = None if options.output is None else check_output(options.output, (".html", ".json"))
     arguments, path = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = [options.script, *given], str(script.resolve().parent)
     status = 0
@@ -43,12 +40,18 @@ def run(options: argparse.Namespace) -> int:
                 status = INTERRUPTED
     finally:
         sys.argv, sys.path[0] = arguments, path
+    if not measured.function_events:
+        print(f"ndgrad: {options.script} called no function of ndgrad, so there is no profile", file=sys.stderr)
+        return status or (0 if output is None else 2)
     print(measured.key_averages().table(sort_by="self_cpu_time_total", row_limit=options.rows))
     if output is not None:
-        if output.suffix == ".json":
-            measured.export_chrome_trace(output)
-        else:
-            ndgrad.viz.flame(measured).save(output)
+        try:
+            if output.suffix == ".json":
+                measured.export_chrome_trace(output)
+            else:
+                ndgrad.viz.flame(measured).save(output)
+        except OSError as error:
+            raise CommandError(f"cannot write to {options.output!r}: {error.strerror}. [nd-command]") from error
         print(f"written: {output}")
     return status
 
@@ -58,7 +61,10 @@ def _script_arguments(arguments: list[str], after_dashes: list[str] | None) -> l
     script. After `--`, all arguments are the script's."""
     if after_dashes is not None:
         return arguments + after_dashes
-    ours = [a for a in arguments if a.partition("=")[0] in ("-o", "--output", "--rows", "--memory")]
+    ours = [
+        a for a in arguments
+        if a.partition("=")[0] in ("--output", "--rows", "--memory") or a.startswith("-o")
+    ]  # fmt: skip
     if ours:
         raise CommandError(
             f"{ours[0]} stands after the script. Write it before: ndgrad profile {ours[0]} ... train.py. If it is an "

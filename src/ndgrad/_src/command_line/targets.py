@@ -26,9 +26,15 @@ class Target:
         self.module, self.function = load(text)
         self.name = self.function.__name__
         self.is_plain_numpy = _uses_plain_numpy(self.function)
-        self.values: dict[str, Any] = (
-            _evaluate(self, inputs) if inputs is not None else _random(self.function, shapes, seed)
-        )
+        if shapes and inputs is not None:
+            raise CommandError("--shape and --inputs exclude each other: --inputs has shapes of its own. [nd-command]")
+        try:
+            self.values: dict[str, Any] = (
+                _evaluate(self, inputs) if inputs is not None else _random(self.function, shapes, seed)
+            )
+        except (MemoryError, ValueError, TypeError) as error:
+            reason = str(error) if str(error).endswith("]") else f"{error}. [nd-command]"
+            raise CommandError(f"cannot create the arguments of {self.name}: {reason}") from error
 
     @property
     def differentiable(self) -> dict[str, Any]:
@@ -44,7 +50,7 @@ class Target:
             return self.call(self.values)
         except CommandError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             given = [f"{n} {tuple(v.shape) if isinstance(v, ndgrad.Tensor) else v!r}" for n, v in self.values.items()]
             told = format_user_traceback(error, str(self.module.__file__))
             raise CommandError(
@@ -57,6 +63,11 @@ class Target:
         result = (ndgrad.lift(self.function) if self.is_plain_numpy else self.function)(*values.values())
         parts = [r for r in tree_leaves(result) if isinstance(r, ndgrad.Tensor)]
         smooth = [r for r in parts if r.is_floating_point() or r.is_complex()]
+        if inspect.iscoroutine(result):
+            result.close()
+            raise CommandError(
+                f"{self.name} is a coroutine function. Name a function that returns a tensor. [nd-command]"
+            )
         if not smooth:
             raise CommandError(
                 f"{self.name} returned {type(result).__name__}, in which there is no tensor of floating point. "
@@ -71,6 +82,8 @@ def load(text: str) -> tuple[ModuleType, Callable[..., Any]]:
     if not colon or not file:
         raise CommandError(f"{text!r} names no function. Write FILE:FUNCTION, such as model.py:loss. [nd-command]")
     path = Path(file)
+    if path.is_dir():
+        raise CommandError(f"{file!r} is a folder. Name a file inside. [nd-command]")
     if not path.is_file():
         near = (
             difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
@@ -108,7 +121,8 @@ def format_user_traceback(error: BaseException, file: str) -> str:
     """Format a traceback that begins in the user's file and omits this package; the message contains its
     information."""
     told = TracebackException.from_exception(error)
-    theirs = [n for n, frame in enumerate(told.stack) if Path(frame.filename) == Path(file)]
+    path = Path(file).resolve()
+    theirs = [n for n, frame in enumerate(told.stack) if Path(frame.filename).resolve() == path]
     package = str(Path(ndgrad.__path__[0]))
     first = theirs[0] if theirs else len(told.stack)
     told.stack[:] = [f for f in told.stack[first:] if not f.filename.startswith((package, "<ndgrad", "<frozen"))]
@@ -127,7 +141,7 @@ def _uses_plain_numpy(function: Callable[..., Any]) -> bool:
 def _evaluate(target: Target, text: str) -> dict[str, Any]:
     try:
         given = eval(text, {**vars(target.module), "ndgrad": ndgrad, "np": np})
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CommandError(
             f"--inputs {text!r} raised {type(error).__name__}: {error}. It is evaluated in the file. [nd-command]"
         ) from error
@@ -173,8 +187,8 @@ def _random(function: Callable[..., Any], shapes: list[str], seed: int) -> dict[
         )
     if len(shapes) > len(wanted):
         raise CommandError(
-            f"{len(shapes)} shapes were given, but {function.__name__} has {len(wanted)} arguments without a default. "
-            "[nd-command]"
+            f"{len(shapes)} shapes were given, but {function.__name__} has {len(wanted)} "
+            f"{'argument' if len(wanted) == 1 else 'arguments'} without a default. [nd-command]"
         )
     sizes = [_shape(text) for text in shapes] + [(3,)] * (len(wanted) - len(shapes))
     return {

@@ -100,6 +100,14 @@ class BareTensor:
     run_op: Any = None
     #: Hook of the same classes: (function that makes a tensor like a given tensor, shape) -> a tensor like this one.
     made_alike: Any = None
+    #: Hook of the same classes: (NumPy array) -> a constant tensor that can be used beside this one.
+    constant_alike: Any = None
+    #: Hook of the same classes: () -> the tensor whose graph is that of this tensor.
+    graph_twin: Any = None
+    #: Hook of the same classes: (gradient of this tensor, or None) -> gradient of its twin.
+    to_twin_gradient: Any = None
+    #: Hook of the same classes: (gradient of the twin) -> gradient of this tensor.
+    from_twin_gradient: Any = None
     #: Hook of the same classes: (op, other arguments, settings) -> this tensor, set to the result of the op.
     take_result: Any = None
     #: Hook of the same classes: (tensor of the same shape) -> this tensor, with its values, for `out=`.
@@ -300,6 +308,9 @@ def shape_of(t: Variable) -> tuple[int, ...]:
 
 def wrap_like(like: Variable, array: Payload) -> Variable:
     """Return a NumPy array as a constant tensor on the device of the tensor `like`."""
+    if like.run_op is not None:
+        made: Variable = like.constant_alike(array)
+        return made
     library = library_of(innermost_array(like))
     return wrap(like.tensor_type, array if library is np else library.asarray(array))
 

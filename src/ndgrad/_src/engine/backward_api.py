@@ -87,7 +87,10 @@ def backward(
         grad_tensors = grad_variables
     roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
-    wanted = None if inputs is None else _wanted_inputs(inputs)
+    if any(_has_twin(t) for t in roots):
+        grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
+        roots = [_take_twin(t) for t in roots]
+    wanted = None if inputs is None else _wanted_inputs([_take_twin(t) for t in _as_list(inputs)])
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
@@ -205,6 +208,14 @@ def grad(
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
+    if any(_has_twin(t) for t in (*roots, *wanted)):
+        grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
+        options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
+        found_twins = grad([_take_twin(t) for t in roots], [_take_twin(t) for t in wanted], grads, *options)
+        return tuple(
+            g if g is None or not _has_twin(t) else t.from_twin_gradient(g)
+            for t, g in zip(wanted, found_twins, strict=True)
+        )
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     given = root_gradients(roots, grads)
@@ -228,6 +239,15 @@ def grad(
             g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))
         out.append(g)
     return tuple(out)
+
+
+def _has_twin(t: Any) -> bool:
+    """True if a tensor keeps its graph in another one."""
+    return isinstance(t, Variable) and t.graph_twin is not None
+
+
+def _take_twin(t: Any) -> Any:
+    return t.graph_twin() if _has_twin(t) else t
 
 
 def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:

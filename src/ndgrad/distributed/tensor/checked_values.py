@@ -13,6 +13,7 @@ import numpy as np
 
 from ndgrad.distributed import transport
 from ndgrad.distributed.reductions import ReduceOp
+from ndgrad.distributed.traffic import uncounted
 
 
 class CheckedValues:
@@ -76,8 +77,9 @@ class CheckedValues:
 
     def _reduce(self, mine: Any, op: ReduceOp, dtype: Any) -> Any:
         found = np.array([mine], dtype)
-        for group in self._groups:
-            transport.all_reduce(group, found, op).wait()
+        with uncounted():
+            for group in self._groups:
+                transport.all_reduce(group, found, op).wait()
         return found[0]
 
     def any(self) -> bool:

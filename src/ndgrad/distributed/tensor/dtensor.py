@@ -23,6 +23,7 @@ from ndgrad._src.custom_functions.function import Function
 from ndgrad._src.ops.table import Op
 from ndgrad._src.ops.vocabulary import tensor_ops
 from ndgrad._src.tensor.functions.data import tensor as make_tensor
+from ndgrad._src.tensor.functions.index import put_into_copy
 from ndgrad._src.tensor.lazy_names import METHODS
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed import transport
@@ -100,7 +101,8 @@ class DTensor(Tensor):
         mesh = current_mesh() if device_mesh is None else device_mesh
         if isinstance(local_tensor, DTensor) or not isinstance(local_tensor, Tensor):
             raise RuntimeError(
-                f"DTensor.from_local takes a plain tensor, but got {type(local_tensor).__name__}. [nd-dtensor]"
+                "DTensor.from_local: the local_tensor argument only accepts torch.Tensor not DTensor: a plain tensor, "
+                f"but got {type(local_tensor).__name__}. [nd-dtensor]"
             )
         given = normalize_placements(placements, mesh, local_tensor.ndim, "DTensor.from_local")
         if shape is None:
@@ -320,25 +322,42 @@ class DTensor(Tensor):
             create_graph: whether the gradients can be differentiated again.
             inputs: leaves that get a gradient. None means all.
         """
-        if gradient is None:
-            if self.numel() != 1:
-                raise RuntimeError(
-                    "grad can be implicitly created only for scalar outputs, and this is of shape "
-                    f"{tuple(self.shape)}. Give its gradient, a "
-                    "DTensor, or sum it. [nd-not-scalar]"
-                )
-            local = np.ones(self._local.shape, self.spec.dtype)
-            given = make_tensor(local, dtype=self._local.dtype)
-        elif isinstance(gradient, DTensor):
-            given = gradient._redistribute_to(self._gradient_spec().placements)._local
-        else:
-            raise RuntimeError(
-                "backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is. [nd-grad-mismatch]"
-            )
+        given = self.to_twin_gradient(gradient)
         chosen = (
             None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
         )
         self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
+
+    def graph_twin(self) -> Tensor:
+        """Return the local tensor, whose graph is that of this tensor."""
+        return self._local
+
+    def to_twin_gradient(self, gradient: Any) -> Tensor:
+        """Return the gradient of the local tensor for a gradient of this tensor.
+
+        Args:
+            gradient: DTensor. None means 1, for a tensor of one element.
+        """
+        if gradient is None:
+            if self.numel() != 1:
+                raise RuntimeError(
+                    "grad can be implicitly created only for scalar outputs, and this is of shape "
+                    f"{tuple(self.shape)}. Give its gradient, a DTensor, or sum it. [nd-not-scalar]"
+                )
+            return make_tensor(np.ones(self._local.shape, self.spec.dtype), dtype=self._local.dtype)
+        if not isinstance(gradient, DTensor):
+            raise RuntimeError(
+                "backward: the gradient of a DTensor is a DTensor. Distribute it as the tensor is. [nd-grad-mismatch]"
+            )
+        return gradient._redistribute_to(self._gradient_spec().placements)._local
+
+    def from_twin_gradient(self, gradient: Tensor) -> DTensor:
+        """Return the gradient of this tensor for a gradient of the local tensor.
+
+        Args:
+            gradient: gradient of the local tensor.
+        """
+        return _wrap(gradient, self._gradient_spec())
 
     def register_hook(self, hook: Callable[[Any], Any]) -> Any:
         """Call `hook` with the complete gradient of the tensor, a DTensor; its result replaces the gradient.
@@ -410,7 +429,8 @@ class DTensor(Tensor):
         Args:
             args, kwargs: arguments of `Tensor.contiguous`.
         """
-        return _wrap(self._local.contiguous(*args, **kwargs), self.spec)
+        local = self._local.contiguous(*args, **kwargs)
+        return self if local is self._local else _wrap(local, self.spec)
 
     # ----- values -----
 
@@ -543,11 +563,21 @@ class DTensor(Tensor):
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise NotImplementedError(
-            f"a part of a DTensor cannot be written ({list(self.spec.placements)}): which ranks hold it depends on the "
-            "index. Write to_local(), or "
-            "use where(). [nd-dtensor]"
-        )
+        """Write a part of the tensor. The value is a number or a DTensor, as is each index tensor."""
+        if isinstance(value, Variable) and not isinstance(value, DTensor):
+            if value.ndim:
+                raise RuntimeError(
+                    f"a plain tensor of shape {tuple(value.shape)} cannot be written into a DTensor. Distribute it "
+                    "first: distribute_tensor(x, mesh, placements). [nd-dtensor]"
+                )
+            value = value.item()
+        put = value if isinstance(value, DTensor) else self.constant_alike(np.asarray(value, self.spec.dtype))
+        put = put.to(self.dtype)
+        if isinstance(index, DTensor) and index.spec.dtype.kind == "b" and index.shape == self.shape:
+            self._assign(tensor_ops.where(index, put, self))
+            return
+        items = index if isinstance(index, tuple) else (index,)
+        self._assign(put_into_copy(self, items, put, accumulate=False))
 
     def checked_values(self) -> CheckedValues:
         """Return the values for argument checks. Answers are the same on all ranks, so all ranks must ask."""
@@ -556,15 +586,28 @@ class DTensor(Tensor):
         groups = [mesh.get_group(i) for i, p in enumerate(whole.spec.placements) if p.is_shard() and mesh.size(i) > 1]
         return CheckedValues(whole._local._array, groups, self.spec.payload.size)
 
-    def made_alike(self, make: Callable[..., Tensor], shape: tuple[int, ...] | None = None) -> DTensor:
+    def constant_alike(self, array: Any) -> DTensor:
+        """Return a constant of the library as a tensor that every rank of the mesh has.
+
+        Args:
+            array: values, the same on all ranks.
+        """
+        local = make_tensor(array)
+        mesh = self.spec.mesh
+        return _wrap(local, spec_of(mesh, (REPLICATE,) * mesh.ndim, tuple(local.shape), np.dtype(local._array.dtype)))
+
+    def made_alike(
+        self, make: Callable[..., Tensor], shape: tuple[int, ...] | None = None, keeps_terms: bool = False
+    ) -> DTensor:
         """Create a tensor that is spread like this one; for a tensor of terms, a whole one. A tensor of another `shape`
         is whole too; `make` then takes the shape to create.
 
         Args:
             make: function that creates a tensor like a local one.
             shape: shape of the whole. The default is that of this tensor.
+            keeps_terms: whether a tensor like terms consists of terms, as zeros and uninitialised values may.
         """
-        spec = self._gradient_spec()
+        spec = self.spec if keeps_terms else self._gradient_spec()
         if shape is None:
             local = make(self._local)
         elif shape == spec.shape:
@@ -807,15 +850,54 @@ def distribute_tensor(
         elif tensor.is_meta:  # the piece is made without the whole
             made = _wrap(tensor.detach(), spec)._redistribute_to(given)
         else:
-            whole = tensor.detach().clone()
-            if src_data_rank is not None:
-                whole = _send_whole(whole, mesh, src_data_rank)
-            made = _wrap(whole, spec)._redistribute_to(given)
+            if src_data_rank is None or type(tensor._array) is not np.ndarray:
+                whole = tensor.detach().clone()
+                if src_data_rank is not None:
+                    whole = _send_whole(whole, mesh, src_data_rank)
+                made = _wrap(whole, spec)._redistribute_to(given)
+            else:
+                made = _send_pieces(tensor.detach(), spec, given, src_data_rank)
         made = _wrap(made._local.detach(), made.spec)
     made.requires_grad_(tensor.requires_grad)
     if tensor.__dict__.get("_is_param") or type(tensor).__name__ == "Parameter":
         made.__dict__["_is_param"] = True
     return made
+
+
+def _send_pieces(whole: Tensor, spec: Spec, target: tuple[Placement, ...], source: int) -> DTensor:
+    """Spread the tensor of the rank at position `source` of each line of the mesh. For each dimension of the mesh, that
+    rank sends each rank its piece if the tensor is sharded there, else all of its part.
+    """
+    mesh = spec.mesh
+    array, now = np.ascontiguousarray(whole._array), spec
+    if array is whole._array:
+        array = array.copy()
+    for i, placement in enumerate(target):
+        group, count = mesh.get_group(i), mesh.size(i)
+        root = source if source < count else 0
+        if isinstance(placement, Shard) and count > 1:
+            now = now.with_placements((*now.placements[:i], placement, *now.placements[i + 1 :]))
+            array = _scatter(array, group, placement.dim, now.sizes(i), root)
+        elif count > 1:
+            transport.broadcast(group, array, root).wait()
+    sharded = tuple(p if isinstance(p, Shard) else REPLICATE for p in target)
+    return _wrap(make_tensor(array, dtype=whole.dtype), spec.with_placements(sharded))._redistribute_to(target)
+
+
+def _scatter(array: Any, group: Any, dim: int, sizes: tuple[int, ...], root: int) -> Any:
+    """Return this rank's piece of the array of the rank `root`. Messages are as long as the longest piece."""
+    shape = (*array.shape[:dim], max(sizes), *array.shape[dim + 1 :])
+    mine = np.empty(shape, array.dtype)
+    pieces = None
+    if group.rank() == root:
+        pieces = np.zeros((len(sizes), *shape), array.dtype)
+        start = 0
+        for k, n in enumerate(sizes):
+            before = (slice(None),) * dim
+            pieces[(k, *before, slice(n))] = array[(*before, slice(start, start + n))]
+            start += n
+    transport.scatter(group, mine, pieces, root).wait()
+    return np.ascontiguousarray(mine[(*(slice(None),) * dim, slice(sizes[group.rank()]))])
 
 
 def _send_whole(whole: Tensor, mesh: DeviceMesh, source: int) -> Tensor:

@@ -116,6 +116,11 @@ class Partial(Placement):
 
     __slots__ = ("reduce_op",)
 
+    #: Names of the reductions.
+    ALL_REDUCE_OPS = ("sum", "avg", "product", "max", "min")
+    #: Names of the reductions that are linear in the terms.
+    LINEAR_REDUCE_OPS = ("sum", "avg")
+
     def __init__(self, reduce_op: str = "sum") -> None:
         if reduce_op not in _REDUCTIONS:
             raise ValueError(

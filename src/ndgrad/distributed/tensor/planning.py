@@ -4,7 +4,8 @@ For each dimension of the mesh, a signature (`signatures`) leaves a few ways to 
 compute terms from terms, or let every rank compute everything. The plan takes the one that sends the fewest bytes, and
 among equals the one that divides the work. Arguments that are whole everywhere stay whole. The choice depends only on
 shapes, dtypes, placements and settings, so all ranks choose the same. It is cached: the second call of its kind costs a
-lookup. The values of numbers (`alpha`, a learning rate) are not part of the key.
+lookup. The values of numbers (`alpha`, a learning rate) are part of the key only if a signature reads them (a padding
+with zeros is linear, one with ones is not).
 """
 
 from __future__ import annotations
@@ -356,16 +357,51 @@ def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type
         else:
             key.append(None if a is None else a.__class__ if not isinstance(a, Variable) else _refuse_plain(op, a))
     if settings:
-        ignored = op.number_settings
+        ignored = _ignored_numbers.get(op)
         for name, value in settings.items():
-            if name not in ignored:
+            if ignored is None or name not in ignored:
                 key.append(_hashable(value))
     found = _plans.get(tuple(key))
     if found is None:
         specs = [a.spec if isinstance(a, spread) else None for a in args]
         numbers = [not isinstance(a, spread) and a is not None for a in args]
-        found = _plans[tuple(key)] = make_plan(op, specs, numbers, settings)
+        watched = _WatchedSettings(settings)
+        found = make_plan(op, specs, numbers, watched)
+        _plans[tuple(key)] = found
+        known = _ignored_numbers.get(op)
+        left = frozenset(op.number_settings if known is None else known) - watched.read
+        if left != known:
+            # Plans under the old keys are not found again.
+            _ignored_numbers[op] = left
     return found
+
+
+#: Numbers that no plan of an op has read. They are left out of the keys of its plans.
+_ignored_numbers: dict[Op, frozenset[str]] = {}
+
+
+class _WatchedSettings(dict[str, Any]):
+    """Settings of a call, and the names that were read."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
+
+    def values(self) -> Any:
+        self.read.update(self)
+        return super().values()
+
+    def items(self) -> Any:
+        self.read.update(self)
+        return super().items()
 
 
 def _hashable(value: Any) -> Any:

@@ -188,6 +188,8 @@ def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[tuple[Call, ...], st
     """
     group = before.mesh.get_group(mesh_dim)
     old, new = before.placements[mesh_dim], after.placements[mesh_dim]
+    if group.size() == 1:  # all placements mean the same
+        return (), "nothing", 0
     count, first = group.size(), [0] * before.mesh.ndim
     nbytes = int(np.prod(before.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
     others = nbytes * (count - 1) // count

@@ -263,7 +263,7 @@ def _like(
             t.tensor_type, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype)
         )
     if t.run_op is not None:
-        return t.made_alike(lambda local: _like(name, local, value, memory_format, options))
+        return t.made_alike(lambda local: _like(name, local, value, memory_format, options), keeps_terms=not value)
     given = Options(name, options, like=t)
     shape = tuple(t.shape)
     if batch_dims(t):

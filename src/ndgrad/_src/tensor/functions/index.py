@@ -324,6 +324,9 @@ def _put_all_or_none(self: Tensor, mask: Any, value: Tensor) -> bool:
 def put_at(self: Any, items: tuple[Any, ...], value: Tensor, *, accumulate: bool) -> None:
     """Run `self[items] = value` for an index with arrays. With `accumulate`, run `+=`, where repeated indices
     add up."""
+    if self.run_op is not None:
+        self.take_whole(put_into_copy(self, items, value, accumulate=accumulate))
+        return
     parsed = parse(self, items)
     part = ops.getitem(self, index=parsed.basic) if parsed.basic else self
     if not parsed.arrays:
@@ -438,6 +441,9 @@ def _index_array(t: Tensor, item: Any) -> Tensor:
         array = np.asarray(item) if not is_raw_array(item) else item
         if array.size == 0 and is_floating(array.dtype):
             array = array.astype(np.intp)
+        if t.run_op is not None:
+            made: Tensor = t.constant_alike(array)
+            return made
         return wrap_lent(t.tensor_type, array) if array is item else wrap(t.tensor_type, array)
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long, int, byte or bool tensors are valid indices "

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ndgrad._src.arrays.library import is_raw_array, library_of
-from ndgrad._src.arrays.scatter import check_range
-from ndgrad._src.core.variable import Variable, np_dtype, wrap
+from ndgrad._src.arrays.scatter import check_range, no_such_index
+from ndgrad._src.core.variable import Variable, np_dtype, wrap_like
 from ndgrad._src.ops import arithmetic, cast, shape, triangle
 from ndgrad._src.ops import index as index_ops
 from ndgrad._src.ops import slices as ops
@@ -33,6 +33,7 @@ from ndgrad._src.tensor.functions.gather import (
 from ndgrad._src.tensor.functions.index import put_at, put_into_copy
 from ndgrad._src.tensor.functions.reduce import deliver
 from ndgrad._src.tensor.functions.split import as_strided
+from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -263,7 +264,11 @@ def _index_reduce(
             "[nd-option]"
         )
     target, dim, index, source = _slice_arguments(name, input, dim, index, source, IndexError)
-    if not isinstance(index._array, Variable):
+    if index.run_op is not None:
+        values = values_to_check(index)
+        if values.size and ((values < 0) | (values >= target.shape[dim])).any():
+            raise no_such_index(name, target.shape[dim], dim)(int(values.max()))
+    elif not isinstance(index._array, Variable):
         check_range(library_of(index._array), name, index._array, target.shape[dim], dim)
     lined = shape.reshape(index, shape=(index.shape[0], *(1,) * (target.ndim - dim - 1)))
     full = shape.expand(lined, shape=tuple(source.shape))
@@ -483,7 +488,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
             f"src size = {list(src.shape)}, slice size = {list(part.shape)}. Expand the source. [nd-shape]"
         )
     along = np.arange(part.shape[-1])
-    rows, columns = wrap(input.tensor_type, along + max(-offset, 0)), wrap(input.tensor_type, along + max(offset, 0))
+    rows, columns = wrap_like(input, along + max(-offset, 0)), wrap_like(input, along + max(offset, 0))
     order = (first, second, *(d for d in range(input.ndim) if d not in (first, second)))
     values = shape.permute(src, dims=(src.ndim - 1, *range(src.ndim - 1)))
     out = index_ops.index_put(shape.permute(input, dims=order), values, rows, columns, accumulate=False)

@@ -62,12 +62,12 @@ def local_map(
                 mesh = a.device_mesh if mesh is None else mesh
                 locals_.append(_local_of(a, mesh, wanted, placed, i, redistribute_inputs))
                 continue
-            if isinstance(a, Tensor) and wanted is not None:
-                raise TypeError(
-                    f"local_map: argument {i} is a plain tensor, and in_placements[{i}] is {wanted}. Give a DTensor, "
-                    "or None as its placements. [nd-dtensor]"
+            if wanted is not None and not isinstance(a, Tensor):
+                raise AssertionError(
+                    f"local_map: argument {i} is no tensor ({type(a).__name__}), and in_placements[{i}] is {wanted}. "
+                    "Give None as its placements. [nd-dtensor]"
                 )
-            locals_.append(a)
+            locals_.append(a)  # a plain tensor is this rank's part already
         out = func(*tree_unflatten(locals_, form), **kwargs)
         if mesh is None:  # no argument is spread, so no result is
             return out

@@ -56,9 +56,12 @@ def parallelize_module(
         found = [part for name, part in module.named_modules() if _fits(name, path)]
         if not found:
             names = [name for name, _ in module.named_modules() if name]
-            raise ValueError(
-                f"parallelize_module: no module is called {path!r}. There are {', '.join(names)}. [nd-key]"
+            warnings.warn(
+                f"parallelize_module: Parallelize plan key '{path}' could not be resolved: no submodule matching it. "
+                f"There are {', '.join(names)}.",
+                stacklevel=2,
             )
+            continue
         style.src_data_rank = src_data_rank
         for part in found:
             style._apply(part, mesh)

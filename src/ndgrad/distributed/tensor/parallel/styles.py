@@ -231,9 +231,10 @@ def _as_list(layouts: Layouts) -> list[Placement | None] | None:
 
 def _check_lengths(style: str, given: list[Any] | None, wanted: list[Any] | None) -> None:
     if given is None or wanted is None or len(given) != len(wanted):
+        side = "output" if "Output" in style and "Input" not in style else "input"
         raise AssertionError(
-            f"{style}: the layouts and the desired layouts must have the same length, but are {given} and {wanted}. "
-            "[nd-shape]"
+            f"{style}: {side}_layouts and desired_{side}_layouts should have same length! They are {given} and "
+            f"{wanted}. [nd-shape]"
         )
 
 
