@@ -88,6 +88,11 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "slope of var": (rule("var", "x", dim=(1,)), [(9,), (9, 41)]),
     "slope of var of a square": (rule("var", "x", dim=(1,)), [(41,), (41, 41)]),
     "slope of var down columns": (rule("var", "x", dim=(0,)), [(6,), (41, 6)]),
+    "fixed_norm": (body("fixed_norm"), [(5, 4, 5, 6), *[(4, 1, 1)] * 4]),
+    "fixed_norm of rows": (body("fixed_norm"), [(30, 9), *[(9,)] * 4]),
+    "prelu with one slope": (body("prelu"), [(30, 9), ()]),
+    "cosine_similarity": (body("cosine_similarity", dim=1), [(9, 37), (9, 37)]),
+    "cosine_similarity down columns": (body("cosine_similarity", dim=0), [(9, 37), (9, 37)]),
     "larger of two numbers of a row": (_larger, [(5, 37)]),
 }
 
@@ -113,7 +118,12 @@ def test_native_kernel_equals_the_formula(name: str, dtype: Any) -> None:
     arrays = [draw(*shape, dtype=dtype) for shape in shapes]
     made = plan(function, arrays)
     assert made is not None
-    compare(fused_ops.run_rows(made, arrays), function, arrays, dtype)
+    compare(fused_ops.run_rows(made, expand(arrays, made)), function, arrays, dtype)
+
+
+def expand(arrays: list[Any], made: RowProgram) -> list[Any]:
+    """Return the arrays in the shapes in which a program takes them."""
+    return [a if s is None else np.ascontiguousarray(np.broadcast_to(a, s)) for a, s in zip(arrays, made.expanded)]
 
 
 class Held:
@@ -135,7 +145,7 @@ def test_cuda_kernel_equals_the_formula(name: str, monkeypatch: pytest.MonkeyPat
     arrays = [draw(*shape) for shape in shapes]
     made = plan(function, arrays)
     assert made is not None
-    found = on_device.run_rows(made, [Held(a) for a in arrays])
+    found = on_device.run_rows(made, [Held(a) for a in expand(arrays, made)])
     on_device._kernel.cache_clear()
     assert found is not None
     compare([f.array for f in found], function, arrays, np.float64)
@@ -166,7 +176,8 @@ def test_layouts() -> None:
 def test_programs_that_have_no_rows() -> None:
     x, w = draw(4, 6, 8), draw(6, 1)
     assert plan(lambda ops, x: ops.sum(x, dim=(1,), keepdim=True) + ops.sum(x, dim=(2,), keepdim=True), [x]) is None
-    assert plan(lambda ops, x: ops.exp(x), [x]) is None
+    # An argument that varies along rows, and along some of the other dimensions only.
+    assert plan(lambda ops, x, w: ops.exp(x) * w, [x, draw(4, 1, 8)]) is None
     assert plan(lambda ops, x: ops.sum(ops.reshape(x, shape=(8, 24)), dim=(1,)), [x]) is None
     # An argument that varies along the last part of the rows only, and a sum over a segment that others need.
     assert plan(lambda ops, x, w: ops.sum(x * w, dim=(1, 2)), [x, w]) is not None

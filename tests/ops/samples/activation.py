@@ -80,6 +80,16 @@ SAMPLES = {
         Sample((x,), {"negative_slope": s}, each(lambda v, negative_slope: v if v > 0 else v * negative_slope))
         for x in (X, X[1, 1], EMPTY) for s in (0.01, 0.5, -1.0, 2.0)
     ],
+    "prelu": [
+        Sample((x, w), {}, lambda x, w: np.maximum(x, 0) + w * np.minimum(x, 0))
+        for x, w in (
+            (X, np.array(0.3)), (X, X[0] * 0.4), (X, X[::-1]), (X[:, :, None], X[0][:, None]), (X[1, 1], X[0, 0]), (EMPTY, np.array(2.0)),
+        )
+    ],
+    "glu": [
+        Sample((x,), {"dim": dim}, lambda x, dim: np.split(x, 2, dim)[0] * sigmoid(np.split(x, 2, dim)[1]))
+        for x, dim in ((X, 1), (X[:2], 0), (np.stack([X, X[::-1]]), 2), (np.stack([X, X[::-1]]), 0), (X[0], 0), (X[:0], 1), (HALF.T[:2], 0))
+    ],
     "hardtanh": [
         *unary(each(lambda v: min(max(v, -1), 1)), X),
         *unary(each(lambda v, min_val, max_val: min(max(v, min_val), max_val)), X, min_val=0.0, max_val=6.0),

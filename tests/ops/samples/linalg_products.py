@@ -66,6 +66,14 @@ NEAR = real(9, 60)
 FAR = np.concatenate([NEAR[:4] + 1e-7 * real(4, 60), 10 * real(60, 60)])
 
 
+LEFT, RIGHT = np.random.default_rng(8).standard_normal((2, 3, 4))
+
+
+def cosines(x, y, dim, eps):
+    lengths = (np.maximum(np.linalg.norm(a, axis=dim), eps) for a in (x, y))
+    return (x * y).sum(dim) / np.prod([*lengths], 0)
+
+
 def with_zero_distance():
     x = real(4, 3)
     y = real(5, 3)
@@ -125,6 +133,21 @@ SAMPLES = {
         Sample((make(3, 4), make(3, 4)), {"dim": 0}, lambda x, y, dim: np.cross(x, y, axis=dim)) for make in (real, complex_)
     ]
     + [Sample((real(2, 4, 3), real(2, 4, 3)), {"dim": 2}, lambda x, y, dim: np.cross(x, y, axis=dim))],
+    "cosine_similarity": [
+        Sample((x, y), {"dim": dim, "eps": eps}, reference=cosines)
+        for x, y, dim, eps in (
+            (LEFT, RIGHT, 1, 1e-8),
+            (LEFT, RIGHT, 0, 1e-8),
+            (np.stack([LEFT, RIGHT]), np.stack([RIGHT, -2 * LEFT]), 1, 1e-8),
+            (LEFT[0], RIGHT[0], 0, 1e-8),
+            (LEFT, RIGHT, 1, 10.0),  # all lengths are below eps
+            (LEFT[:0], RIGHT[:0], 1, 1e-8),
+        )
+    ] + [
+        # Squares of these numbers overflow and underflow.
+        Sample((LEFT * 1e200, RIGHT * 1e-200), {"dim": 1, "eps": 1e-300}, lambda x, y, dim, eps: cosines(LEFT, RIGHT, dim, eps),
+               smooth=False, skip={"jvp": "steps vanish beside the numbers", "vjp": "steps vanish beside the numbers"}),
+    ],
     "cdist_ord": [
         Sample((x, y), {"ord": ord}, lambda x, y, ord: np.linalg.norm(x[..., :, None, :] - y[..., None, :, :], ord, -1))
         for x, y in ((real(4, 3), real(5, 3)), (real(2, 3, 2), real(2, 2)), (real(3, 2), real(2, 1, 2, 2)), (real(0, 3), real(5, 3)))

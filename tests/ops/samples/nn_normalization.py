@@ -63,6 +63,16 @@ SAMPLES = {
         Sample((X, C, None), how(2), reference=batch),
         Sample((SIGNS, None, SIGNS[0]), how(1, eps=0.0), reference=batch, **SINGLE),
     ],
+    "fixed_norm": [
+        Sample((x, m, v, w, b), {"eps": eps}, reference=lambda x, m, v, w, b, eps: (x - m) / np.sqrt(v + eps) * w + b)
+        for x, m, v, w, b, eps in (
+            (X, C, D**2, C - D, D, 1e-5),
+            (X, W, B**2, W + B, B, 0.1),
+            (X, C, D**2, np.array(1.0), np.array(0.0), 1e-5),
+            (X, P, Q**2 + 0.1, W, D, 1e-5),
+            (X[:0], C, D**2, C, D, 1e-5),
+        )
+    ],
     "rms_norm": [
         Sample((X, W), how(2), reference=rms),
         Sample((X, None), how(1, 2), reference=rms),

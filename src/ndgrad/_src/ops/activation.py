@@ -8,16 +8,17 @@ runs in blocks like the function itself.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad._src.arrays import native_kernels
 from ndgrad._src.arrays.blockwise import blockwise
 from ndgrad._src.arrays.scalar_operands import Constants
-from ndgrad._src.ops.composite import composite_elementwise
+from ndgrad._src.ops.composite import composite, composite_elementwise, fused_rule
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.table import elementwise
+from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -157,8 +158,10 @@ def _slopes(np: Library, x: Payload, *, low: float) -> Payload:
 # 1 for x > 0, else `low`.
 slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
 
+
+@blockwise("leaky_relu")
 def _leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
-    """Compute the body with one comparison less, for the usual slopes."""
+    """Compute the body for small arrays with one comparison less, for the usual slopes."""
     small = x * negative_slope
     return np.maximum(x, small) if 0 <= negative_slope <= 1 else np.where(x > 0, x, small)
 
@@ -170,6 +173,25 @@ leaky_relu = composite_elementwise(
     kernel=_leaky_relu,
     x=lambda t, x, negative_slope, ops: t * ops.slopes(x, low=negative_slope),
     piecewise_linear=True,
+)
+
+
+@fused_rule("t x weight")
+def _prelu_x(t: Payload, x: Payload, weight: Payload, ops: Vocabulary) -> Payload:
+    return ops.where(x > 0, t, t * weight)
+
+
+# leaky_relu with slopes that are parameters.
+prelu = composite_elementwise(
+    "prelu",
+    lambda x, weight, ops: ops.where(x > 0, x, x * weight),
+    args="x weight",
+    refuses_complex=True,
+    x=_prelu_x,
+    weight=lambda t, x, ops: ops.keep(t * x, ~(x > 0)),
+    inplace=False,
+    piecewise_linear=True,
+    backward_name="PreluKernelBackward0",
 )
 
 hardtanh = elementwise(
@@ -291,6 +313,82 @@ def _mish_slope_x(t: Payload, x: Payload, ops: Vocabulary) -> Payload:
 mish = composite_elementwise("mish", lambda x, ops: x * _mish_gate(x, ops), x=lambda t, x, ops: t * ops.mish_slope(x))
 
 mish_slope = composite_elementwise("mish_slope", _mish_slope, x=_mish_slope_x, inplace=False, memory_order="C")
+
+
+# ----- one half of the elements times the sigmoid of the other --------------------------------------------------------
+
+
+def _halve(x: Payload, ops: Vocabulary) -> tuple[Payload, Payload]:
+    """Return both halves along the last dimension."""
+    last, half = len(x.shape) - 1, x.shape[-1] // 2
+    return tuple([ops.slice(x, dim=last, start=k * half, stop=(k + 1) * half, step=1) for k in range(2)])
+
+
+def _as_rows(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    """Reshape to rows whose halves are the halves along `dim`."""
+    shape = tuple(x.shape)
+    return ops.reshape(x, shape=(math.prod(shape[:dim]), math.prod(shape[dim:])))
+
+
+def _glu_rows(x: Payload, ops: Vocabulary) -> Payload:
+    first, second = _halve(x, ops)
+    return first * ops.sigmoid(second)
+
+
+@fused_rule("x g", small=True)
+def _glu_slopes(g: Payload, x: Payload, ops: Vocabulary) -> Payload:
+    """Return g s and g x s (1 - s) side by side, with the sigmoid s."""
+    first, second = _halve(x, ops)
+    s = ops.sigmoid(second)
+    return ops.cat(g * s, g * first * (s - s * s), dim=len(x.shape) - 1)
+
+
+def _glu_body(x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    shape = tuple(x.shape)
+    out = _glu_rows(_as_rows(x, dim, ops), ops)
+    return ops.reshape(out, shape=(*shape[:dim], shape[dim] // 2, *shape[dim + 1 :]))
+
+
+def _glu(np: Library, x: Payload, *, dim: int) -> Payload:
+    ops = raw_ops(np)
+    if not x.size:
+        return _glu_body(x, dim, ops)
+    rows = native_kernels.dense(_as_rows(x, dim, ops))
+    out = native_kernels.run_fused(_run_glu_rows, [rows], {}, small=True)
+    out = _glu_rows(rows, ops) if out is None else out
+    return out.reshape((*x.shape[:dim], x.shape[dim] // 2, *x.shape[dim + 1 :]))
+
+
+def _run_glu_rows(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    return _glu_rows(arrays[0], ops)
+
+
+def _glu_x(g: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    slopes = _glu_slopes(_as_rows(ops.conj(g), dim, ops), _as_rows(x, dim, ops), ops)
+    return ops.conj(ops.reshape(slopes, shape=tuple(x.shape)))
+
+
+def _glu_t(t: Payload, x: Payload, dim: int, ops: Vocabulary) -> Payload:
+    shape = tuple(x.shape)
+    (first, second), (first_t, second_t) = (_halve(_as_rows(a, dim, ops), ops) for a in (x, t))
+    s = ops.sigmoid(second)
+    out = first_t * s + first * (s - s * s) * second_t
+    return ops.reshape(out, shape=(*shape[:dim], shape[dim] // 2, *shape[dim + 1 :]))
+
+
+glu = composite(
+    "glu", "x",
+    _glu_body,
+    kernel=_glu,
+    settings={"dim": 0},
+    vjp={"x": _glu_x},
+    jvp={"x": _glu_t},
+    batch="dims",
+    moves_dims=True,
+)  # fmt: skip
+
+
+# ----- the normal distribution function as a gate ---------------------------------------------------------------------
 
 # gelu(x) = x P(x) with the normal distribution function P. The variant "tanh" approximates P by (1 + tanh u) / 2 with u
 # = c (x + k x^3).

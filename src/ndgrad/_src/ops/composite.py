@@ -148,6 +148,24 @@ def _prefer_fused(
     return forward
 
 
+def _broadcast_in_kernel(body: Body, otherwise: Callable[..., Any], small: bool) -> Callable[..., Any]:
+    """Return a forward function that runs an elementwise body on arrays of several shapes as one kernel.
+
+    Without `small`, only large arrays are computed so.
+    """
+
+    @functools.wraps(otherwise)
+    def forward(np: Library, x: Any, *others: Any, **settings: Any) -> Any:
+        if x.__class__ is numpy.ndarray and (small or x.size >= native_kernels.SMALLEST):
+            arrays = [numpy.asarray(y, x.dtype) if y.__class__ in (float, int) else y for y in others]
+            out = native_kernels.run_fused(body, (x, *arrays), settings, small)
+            if out is not None:
+                return out
+        return otherwise(np, x, *others, **settings)
+
+    return forward
+
+
 def _round_first(out: Any, dtype: Any) -> Any:
     first, *rest = out if isinstance(out, tuple) else (out,)
     rounded = cast_array(first, dtype)
@@ -180,7 +198,8 @@ def fused_rule(arrays: str, small: bool = False) -> Callable[[Callable[..., Any]
             if not values[-1].raw:
                 return rule(*values)
             given = [values[i] for i in places]
-            if small or native_kernels.is_any_large(given):
+            has_numbers = any(a.__class__ in (float, int) for a in given)
+            if not has_numbers and (small or native_kernels.is_any_large(given)):
                 out = native_kernels.run_fused(on_terms, given, {name: values[i] for i, name in rest}, small)
                 if out is not None:
                     return out
@@ -203,16 +222,19 @@ def composite_elementwise(
     refuses_complex: bool = False,
     divides_by_zero: bool = False,
     inplace: bool = True,
+    small: bool = False,
     **partials_and_facts: Any,
 ) -> Op:
     """Define an elementwise op by its body and its partial derivatives (see `elementwise`).
 
-    Large arrays are computed by one native kernel made from the body, without temporaries.
+    Large arrays are computed by one native kernel made from the body, without temporaries. With `small`, which suits
+    long bodies, so are small arrays.
     """
     made = Body(name, body, args.split(), settings)
     if kernel is None:
         plain = made.on_arrays(refuses_complex, divides_by_zero)
-        kernel = blockwise(name)(plain) if len(args.split()) == 1 else with_kernel(name)(plain)
+        is_unary = len(args.split()) == 1
+        kernel = blockwise(name)(plain) if is_unary else with_kernel(name)(_broadcast_in_kernel(made, plain, small))
     defined = elementwise(
         name, kernel, args=args, settings=settings, vjp=vjp, jvp=jvp, inplace=inplace, **partials_and_facts
     )

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays import native_kernels
-from ndgrad._src.ops.composite import composite
+from ndgrad._src.arrays.precision import finfo
+from ndgrad._src.ops.composite import composite, fused_rule
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.matrix import align, transpose
+from ndgrad._src.ops.reduce import drop_dims, keep
 from ndgrad._src.ops.table import op
 from ndgrad._src.ops.vocabulary import raw_ops
 
@@ -283,6 +285,87 @@ cdist_ord = composite(
     saved_names={"x": "x1", "y": "x2"},
     promotes="x y",
     piecewise_linear=True,
+)  # fmt: skip
+
+
+# ----- cosines --------------------------------------------------------------------------------------------------------
+# With a = x / max(|x|, eps), b likewise, and c = <a, b>, dc = <b - c a, dx> / |x|; below eps, where the divisor is
+# constant, dc = <b, dx> / eps.
+
+
+def _lengths(x: Payload, dim: int, ops: Vocabulary) -> tuple[Payload, Payload, Payload]:
+    """Return x divided by a unit, its length in this unit, and the unit, with `dim` kept.
+
+    The unit is 1, or the largest element if squares would leave the range of the dtype.
+    """
+    limits = finfo(getattr(x.dtype, "numpy", x.dtype))
+    most = math.sqrt(float(limits.max) / (8 * max(x.shape[dim], 1)))
+    least = math.sqrt(float(limits.tiny) / float(limits.eps))
+    top = ops.amax(ops.abs(x), dim=(dim,), keepdim=True)
+    has_range = ((top > most) & (top < math.inf)) | ((top < least) & (top > 0.0))
+    unit = ops.detach(ops.where(has_range, top, 1.0))
+    scaled = x / unit
+    square = ops.sum(scaled * scaled, dim=(dim,), keepdim=True)
+    # The slope of the root at 0 is infinite; a length of 0 has derivatives that are 0.
+    return scaled, ops.where(square == 0.0, 0.0, ops.sqrt(ops.where(square == 0.0, 1.0, square))), unit
+
+
+def _cosines(x: Payload, y: Payload, dim: int, eps: float, ops: Vocabulary) -> Payload:
+    if not x.shape[dim]:
+        return ops.sum(x * y, dim=(dim,), keepdim=False)
+    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, ops), _lengths(y, dim, ops)
+    product = ops.sum(x * y, dim=(dim,), keepdim=True)
+    lengths = ops.maximum(x_length, eps / x_unit) * ops.maximum(y_length, eps / y_unit)
+    return drop_dims(product / lengths, (dim,), ops)
+
+
+@fused_rule("g x y", small=True)
+def _cosine_slopes(
+    g: Payload, x: Payload, y: Payload, dim: int, eps: float, ops: Vocabulary
+) -> tuple[Payload, Payload]:
+    """Return the gradients in x and y. `g` has `dim` kept."""
+    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, ops), _lengths(y, dim, ops)
+    x_size, y_size = ops.maximum(x_length, eps / x_unit), ops.maximum(y_length, eps / y_unit)
+    a, b = x / x_size, y / y_size
+    cosine = ops.sum(a * b, dim=(dim,), keepdim=True)
+    return tuple([
+        (there - ops.where(length < size, 0.0, cosine) * here) * (g / size / unit)
+        for here, there, length, size, unit in ((a, b, x_length, x_size, x_unit), (b, a, y_length, y_size, y_unit))
+    ])  # fmt: skip
+
+
+def _cosine_vjp(
+    g: Payload, x: Payload, y: Payload, dim: int, eps: float, needs: tuple[bool, ...], ops: Vocabulary
+) -> tuple[Any, ...]:
+    if not x.shape[dim]:
+        return ops.zeros_like(x), ops.zeros_like(y)
+    gx, gy = _cosine_slopes(keep(g, tuple(x.shape), (dim,), False, ops), x, y, dim, eps, ops)
+    return gx if needs[0] else None, gy if needs[1] else None
+
+
+def _cosine_jvp(
+    x: Payload, y: Payload, x_t: Payload, y_t: Payload, dim: int, eps: float, ops: Vocabulary
+) -> Payload:
+    """Return the sum of products of tangents and slopes."""
+    ones = ops.zeros_like(ops.sum(x, dim=(dim,), keepdim=True)) + 1.0
+    slopes = _cosine_slopes(ones, x, y, dim, eps, ops) if x.shape[dim] else (x, y)
+    terms = [ops.sum(t * slope, dim=(dim,), keepdim=False) for t, slope in zip((x_t, y_t), slopes) if t is not None]
+    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+
+# <x, y> / (max(|x|, eps) max(|y|, eps)) along `dim`, for arrays of one shape.
+cosine_similarity = composite(
+    "cosine_similarity", "x y",
+    _cosines,
+    fused=True,
+    small=True,
+    refuses_complex=True,
+    settings={"dim": 0, "eps": 1e-8},
+    vjp=_cosine_vjp,
+    jvp=_cosine_jvp,
+    batch="dims",
+    saved_names={"x": "x1", "y": "x2"},
+    promotes="x y",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from ndgrad._src.arrays import native_kernels, threads
 from ndgrad._src.arrays.blocked_sums import reduce_sum
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_half, widen
-from ndgrad._src.ops.composite import composite
+from ndgrad._src.ops.composite import composite, composite_elementwise, fused_rule
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -638,6 +638,39 @@ native_batch_norm = composite(
     halves=True,
     saved_names={"x": "input", "w": "weight"},
 )  # fmt: skip
+
+
+# ----- batch normalisation by fixed statistics ------------------------------------------------------------------------
+
+
+@fused_rule("t variance w")
+def _fixed_norm_x(t: Payload, variance: Payload, w: Payload, eps: float, ops: Vocabulary) -> Payload:
+    return t * (ops.rsqrt(variance + eps) * w)
+
+
+def _fixed_norm_variance(
+    t: Payload, x: Payload, mean: Payload, variance: Payload, w: Payload, eps: float, ops: Vocabulary
+) -> Payload:
+    r = ops.rsqrt(variance + eps)
+    return t * (x - mean) * (r * r * r * w * -0.5)
+
+
+# (x - mean) (variance + eps)^(-1/2) w + b, with broadcasting. w and b may be numbers.
+fixed_norm = composite_elementwise(
+    "fixed_norm",
+    lambda x, mean, variance, w, b, eps, ops: (x - mean) * (ops.rsqrt(variance + eps) * w) + b,
+    args="x mean variance w b",
+    small=True,
+    settings={"eps": 1e-5},
+    x=_fixed_norm_x,
+    mean=lambda t, variance, w, eps, ops: -(t * (ops.rsqrt(variance + eps) * w)),
+    variance=_fixed_norm_variance,
+    w=lambda t, x, mean, variance, eps, ops: t * ((x - mean) * ops.rsqrt(variance + eps)),
+    b=lambda t: t,
+    inplace=False,
+    backward_name="NativeBatchNormBackward0",
+    saved_names={"x": "input", "w": "weight", "mean": "running_mean", "variance": "running_var"},
+)
 
 
 # ----- normalisation by the root mean square -------------------------------------------------------------------------

@@ -135,7 +135,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = ops.reshape(weight, shape=(count, *(1,) * (ndim - 2)))
     elif shape:
         weight = ops.reshape(weight, shape=())
-    return ops.where(input > 0, input, weight * input)
+    return activation.prelu.eager(input, weight)
 
 
 def rrelu(
@@ -460,10 +460,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"glu: Halving dimension must be even, but dimension {dim} is size {shape[dim]} (shape {shape}). "
             "Choose another dim. [nd-divisible]"
         )
-    half = shape[dim] // 2
-    first = ops.slice(input, dim=dim, start=0, stop=half, step=1)
-    second = ops.slice(input, dim=dim, start=half, stop=2 * half, step=1)
-    return first * activation.sigmoid.eager(second)
+    return activation.glu.eager(input, dim=dim)
 
 
 # ----- in-place names ------------------------------------------------------------------------------------------------

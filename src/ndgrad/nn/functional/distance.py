@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.core.detach_checks import as_number
 from ndgrad._src.core.out_argument import copy_into
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import distance as distance_ops
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim, both_worlds
 from ndgrad._src.tensor.functions.norm import vector_norm
@@ -62,13 +65,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     tensor([0.7071])
     """
     shape = _broadcast("cosine_similarity", x1, x2)
+    if not (is_floating(np_dtype(x1)) or is_floating(np_dtype(x2))):
+        raise RuntimeError(
+            f"cosine_similarity: expected common dtype to be floating point, but the tensors have {np_dtype(x1)} and "
+            f"{np_dtype(x2)}. Convert them with .float(). [nd-dtype]"
+        )
     dim = as_dim(dim, len(shape))
     x1, x2 = ops.expand(x1, shape=shape), ops.expand(x2, shape=shape)
     if not shape:
         x1, x2 = ops.reshape(x1, shape=(1,)), ops.reshape(x2, shape=(1,))
-    # Divide each by its own norm first, so that the product neither overflows nor underflows.
-    x1, x2 = (t / ops.clamp_min(ops.vector_norm(t, ord=2.0, dim=(dim,), keepdim=True), eps) for t in (x1, x2))
-    return ops.sum(x1 * x2, dim=(dim,), keepdim=False)
+    return distance_ops.cosine_similarity.eager(x1, x2, dim=dim, eps=eps)
 
 
 def _broadcast(name: str, *tensors: Tensor) -> Sizes:

@@ -176,10 +176,11 @@ def batch_norm(
                 "batch_norm: Expected running_mean and running_var to be defined when training=False. "
                 "Give them, or train. [nd-arguments]"
             )
-        scale = ops.rsqrt(_per_channel(running_var, len(shape)) + eps)
-        scale = scale if w is None else scale * w
-        shift = -(_per_channel(running_mean, len(shape)) * scale)
-        return ops.addcmul(shift if b is None else shift + b, input, scale)
+        mean, variance = (_per_channel(t, len(shape)) for t in (running_mean, running_var))
+        out = normalization.fixed_norm.eager(
+            input, mean, variance, 1.0 if w is None else w, 0.0 if b is None else b, eps=eps
+        )
+        return out if np_dtype(out) == np_dtype(input) else ops.cast(out, dtype=np_dtype(input))
     if count == 1:
         raise ValueError(
             f"batch_norm: Expected more than 1 value per channel when training, got input size {shape}. "

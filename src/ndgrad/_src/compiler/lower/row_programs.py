@@ -21,6 +21,12 @@ Note [Parts of rows]
 The gates of a recurrent network are parts of one array along its last dimension. A program may slice such inputs into
 parts, and may concatenate results into one array. Then rows are as long as a part. Each part is an operand of its own,
 with an offset and the step of the whole array. Such a program needs no reductions.
+
+Note [Rows without reductions]
+An elementwise program whose arguments broadcast also has rows: the longest last dimensions along which each argument
+either varies fully or not at all. In batch normalisation with fixed statistics they are the pixels of a channel. An
+argument that is constant along rows, and varies along some of the other dimensions only, is expanded in memory to one
+number per row.
 """
 
 from __future__ import annotations
@@ -39,6 +45,8 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value
 
 #: An operand of a node: another node, or a number that the kernel receives.
 NODE, NUMBER = 0, 1
+#: Rows of elementwise programs are shorter if there would be fewer than this many, so that threads can share them.
+_FEW_ROWS = 16
 
 
 class Node(NamedTuple):
@@ -239,8 +247,8 @@ class _Reading:
                 if i.arguments[0].ndim != ndim or i.settings.get("dtype") is not None:
                     raise _NoRows
                 found.add(tuple(sorted(d % ndim for d in i.settings.get("dim", ()))))
-        if not found and ndim and (self.slices or self.joins):
-            return (ndim - 1,), ()
+        if not found and ndim:
+            return ((ndim - 1,) if self.slices or self.joins else self._find_constant()), ()
         if not found or () in found or len(found) > 2:
             raise _NoRows
         *few, dims = sorted(found, key=len)
@@ -259,6 +267,20 @@ class _Reading:
             if constant and any(shape[d] != 1 for d in dims):
                 return tuple([d for d in dims if d >= constant[0]])
         return ()
+
+    def _find_constant(self) -> tuple[int, ...]:
+        """Return the last dimensions along which each input varies or is constant (Note [Rows without reductions])."""
+        ndim = len(self.shape)
+        for first in range(ndim):
+            dims = tuple(range(first, ndim))
+            is_short = first < ndim - 1 and prod(self.shape[:first]) < _FEW_ROWS
+            if not is_short and all(self._is_full_or_constant(v.shape, dims) for v in self.program.inputs):
+                return dims
+        raise _NoRows
+
+    def _is_full_or_constant(self, shape: tuple[int, ...], dims: tuple[int, ...]) -> bool:
+        sizes = ((1,) * (len(self.shape) - len(shape)) + shape)[dims[0] :]
+        return prod(sizes) == 1 or sizes == self.shape[dims[0] :]
 
     def _find_layout(self) -> Layout | Columns:
         shape, dims = self.shape, self.dims
@@ -305,7 +327,14 @@ class _Reading:
             self.steps.append((block, down, int(after)))
             self._add(value, "", (), () if after else (("same", True),), along)
             return
-        across = self._varies(shape, [d for d in range(len(shape)) if d not in self.dims])
+        others = [d for d in range(len(shape)) if d not in self.dims]
+        kept = _keep_dims(self.shape, self.dims)
+        if not along and prod(shape) != 1 and shape != kept:
+            self.expanded[-1] = kept
+            self.steps.append((1, 0))
+            self._add(value, "", (), (), False)
+            return
+        across = self._varies(shape, others)
         if not along:
             self.steps.append((int(across), 0))
         elif across or self.layout.rows == 1:
@@ -405,12 +434,18 @@ class _Reading:
             else:
                 raise _NoRows
         is_element = any(kind == NODE and self.nodes[n].is_element for kind, n in operands)
-        kept = _keep_dims(self.shape, self.dims)
-        shapes = {(1,) * (len(self.shape) - v.ndim) + v.shape if is_element else v.shape for v in numbers_per_row}
         # Numbers per row are combined with elements if they have kept their dimensions, else with numbers of one shape.
-        if len({s for s in shapes if prod(s) != 1}) > 1 or (is_element and not shapes <= {kept, (1,) * len(kept)}):
+        different = {v.shape for v in numbers_per_row if v.size != 1}
+        if (is_element or len(different) > 1) and not all(self._has_kept_dims(v) for v in numbers_per_row):
             raise _NoRows
         self._add(instruction.result, name, operands, sorted(instruction.settings.items()), is_element)
+
+
+    def _has_kept_dims(self, value: Value) -> bool:
+        """True if numbers per row broadcast to the shape of one number in each row."""
+        kept = _keep_dims(self.shape, self.dims)
+        shape = (1,) * (len(kept) - value.ndim) + value.shape
+        return len(shape) == len(kept) and all(n in (1, size) for n, size in zip(shape, kept, strict=True))
 
 
 def _find_slices(program: Program) -> list[Instruction]:

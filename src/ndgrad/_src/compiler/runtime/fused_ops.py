@@ -96,11 +96,7 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
         return None
     given = [a for a in arrays if a is not None]
     if plan.expands:
-        library = library_of(x)
-        given = [
-            a if shape is None else library.ascontiguousarray(library.broadcast_to(a, shape))
-            for a, shape in zip(given, plan.rows.expanded, strict=True)
-        ]
+        given = [a if s is None else _expand(a, s) for a, s in zip(given, plan.rows.expanded, strict=True)]
     if is_on_device(x):
         from ndgrad._src.compiler.cuda.row_programs import run_rows as run_on_device  # needed on devices only
 
@@ -111,6 +107,13 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
         return found if found is None else found[0]
     waiting = iter(found)
     return tuple([next(waiting) if is_given else None for is_given in plan.results])
+
+
+def _expand(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return a copy of an array in a shape that it broadcasts to."""
+    out = library_of(x).empty(shape, x.dtype)
+    out[...] = x
+    return out
 
 
 def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str, Any]) -> _Plan | None:
