@@ -49,7 +49,7 @@ def find_mpiexec() -> str:
         if found:
             return found
     raise FileNotFoundError(
-        f"no mpiexec was found beside {sys.executable} or on the PATH. Install one: pip install 'ndgrad[distributed]'. "
+        f"no mpiexec was found beside {sys.executable} or on the PATH. Install one: pip install mpi4py mpich. "
         "[nd-install]"
     )
 

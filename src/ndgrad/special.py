@@ -1,5 +1,5 @@
 """`ndgrad.special`: special functions, as torch.special, and `betaln`. Some come from SciPy: `pip
-install "ndgrad[scipy]"`."""
+install scipy`."""
 
 from __future__ import annotations
 

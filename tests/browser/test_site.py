@@ -124,3 +124,20 @@ def test_page_is_no_wider_than_a_phone(site, tmp_path, page):
     frame.write_text(f'<body><iframe src="{address}" width="390" height="844"></iframe><script>{script}</script></body>')
     dom = dom_of(frame.as_uri(), tmp_path, "--allow-file-access-from-files")
     assert re.search(r'data-wide="(-?\d+)"', dom)[1] == "0"
+
+
+@pytest.mark.parametrize("page", ["differences/views-and-writes", "differences/numbers", "parity", "installing", "lift"])
+@pytest.mark.parametrize("width", [390, 1400])
+def test_code_in_tables_is_not_broken_into_letters(site, tmp_path, page, width):
+    """Code in a cell is split at spaces and hyphens only: a line of it that is full has at least four letters."""
+    frame = tmp_path / "frame.html"
+    script = (
+        "const f=document.querySelector('iframe');f.onload=()=>{const d=f.contentDocument;let worst=0;"
+        "for(const c of d.querySelectorAll('td code'))worst=Math.max(worst,4*c.getClientRects().length/(c.textContent.length+12));"
+        "document.body.dataset.cells=d.querySelectorAll('td code').length;document.body.dataset.worst=worst}"
+    )
+    address = (site / f"{page}.html").as_uri()
+    frame.write_text(f'<body><iframe src="{address}" width="{width}" height="844"></iframe><script>{script}</script></body>')
+    dom = dom_of(frame.as_uri(), tmp_path, "--allow-file-access-from-files")
+    assert int(re.search(r'data-cells="(\d+)"', dom)[1]) > 0
+    assert float(re.search(r'data-worst="([\d.]+)"', dom)[1]) < 1

@@ -53,7 +53,7 @@ def test_seeding_a_gpu_that_is_not_there_leaves_the_random_numbers_alone():
     ],
 )  # fmt: skip
 def test_what_needs_a_gpu_raises_and_names_what_to_install(call):
-    with pytest.raises(RuntimeError, match=r"pip install ndgrad\[cuda\]"):
+    with pytest.raises(RuntimeError, match=r"pip install cupy-cuda12x"):
         call()
 
 

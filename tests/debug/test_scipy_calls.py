@@ -13,6 +13,7 @@ import scipy.integrate
 import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
+import scipy.optimize
 import scipy.signal
 import scipy.spatial.distance
 import scipy.stats
@@ -37,13 +38,13 @@ CALLS = {
     "make", [lambda: dnp.arange(8.0).requires_grad_(), lambda: ndgrad.arange(8.0, requires_grad=True)], ids=["Array", "Tensor"]
 )
 def test_refused_calls_name_what_to_use(name, make):
-    with pytest.raises(RuntimeError, match=rf"scipy\.{name} that asked: ndgrad\.scipy\.{name} is the same") as caught:
+    with pytest.raises(RuntimeError, match=rf"The call is scipy\.{name}: use ndgrad\.scipy\.{name}") as caught:
         CALLS[name](make())
     assert "ndgrad.lift" in str(caught.value)
 
 
 def test_functions_without_a_derivative_say_so():
-    with pytest.raises(RuntimeError, match=r"scipy\.signal\.butter that asked, of which there is no derivative"):
+    with pytest.raises(RuntimeError, match=r"The call is scipy\.signal\.butter, which has no replacement"):
         scipy.signal.butter(2, dnp.array(0.3).requires_grad_())
 
 
@@ -51,3 +52,14 @@ def test_nobody_is_named_where_scipy_did_not_ask():
     with pytest.raises(RuntimeError) as caught:
         np.asarray(dnp.ones(2).requires_grad_())
     assert "scipy." not in str(caught.value)
+
+
+def test_function_that_a_transform_called_is_named_and_can_be_lifted():
+    rosen = scipy.optimize.rosen
+    with pytest.raises(RuntimeError) as caught:
+        scipy.optimize.minimize(ndgrad.func.value_and_grad(rosen), np.zeros(3), jac=True)
+    assert "scipy.optimize.minimize" not in str(caught.value)
+    assert "ndgrad.lift(scipy.optimize.rosen)(...)" in str(caught.value)
+    value, gradient = ndgrad.func.value_and_grad(ndgrad.lift(rosen))(np.zeros(3))
+    assert value == 2.0
+    assert np.allclose(gradient, scipy.optimize.rosen_der(np.zeros(3)))

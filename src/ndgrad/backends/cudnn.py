@@ -1,5 +1,5 @@
 """cuDNN, which computes convolution on a GPU if its library is installed, and attention if its Python front end is too
-(both come with `ndgrad[cuda]`).
+(both come with `cupy-cuda12x`).
 
 With `enabled=False`, ndgrad's own kernels compute them. With `allow_tf32`, as in torch, convolution of single precision
 rounds its operands to ten bits for the tensor cores. `benchmark` and `deterministic` can be set without effect: cuDNN's

@@ -19,7 +19,7 @@ try:
     from einops._backends import AbstractBackend
 except ImportError as error:
     raise ImportError(
-        'ndgrad.compat.einops needs einops: pip install "ndgrad[examples]", or einops alone. [nd-install]'
+        'ndgrad.compat.einops needs einops: pip install einops. [nd-install]'
     ) from error
 
 __all__ = ["NdgradBackend"]

@@ -2,7 +2,7 @@
 
     mpiexec -n 4 python train.py        or        python -m ndgrad.launch -n 4 train.py
 
-docs/distributed.md is the tour. mpi4py (the extra `ndgrad[distributed]`) carries the messages. A program that is
+docs/distributed.md is the tour. mpi4py (the extra `mpi4py mpich`) carries the messages. A program that is
 started alone runs as a world of one, without mpi4py.
 """
 

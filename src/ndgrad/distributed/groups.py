@@ -135,7 +135,7 @@ _made: Counter[tuple[int, ...]] = Counter()
 
 
 def is_available() -> bool:
-    """True if mpi4py is installed (`pip install "ndgrad[distributed]"`), so that several processes can be used.
+    """True if mpi4py is installed (`pip install mpi4py mpich`), so that several processes can be used.
 
     >>> import ndgrad
     >>> ndgrad.distributed.is_available() in (True, False)
@@ -316,7 +316,7 @@ def init_process_group(
         raise ValueError(
             f"init_process_group(): WORLD_SIZE is {told} in the environment, and MPI sees {size} process"
             f"{'es' if size > 1 else ''}. Start the program with `mpiexec -n {told} python ...` or "
-            f"`python -m ndgrad.launch -n {told} ...` (mpi4py must be installed: `pip install 'ndgrad[distributed]'`). "
+            f"`python -m ndgrad.launch -n {told} ...` (mpi4py must be installed: `pip install mpi4py mpich`). "
             "[nd-process-group]"
         )
     _bind_device(device_id)

@@ -104,7 +104,7 @@ def scipy_module(name: str, needed_by: str) -> Library:
         return importlib.import_module(f"scipy.{name}")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{needed_by} runs on SciPy's solvers, and SciPy is not installed. Install ndgrad[scipy]. [nd-install]"
+            f"{needed_by} runs on SciPy's solvers, which are not installed: pip install scipy. [nd-install]"
         ) from error
 
 

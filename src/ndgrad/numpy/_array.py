@@ -641,9 +641,9 @@ def refuse_memory(t: Array) -> None:
     if _has_stake(t):
         raise RuntimeError(
             f"a call needs the bare memory of an Array that {stake_of(t)} (shape {tuple(t.shape)}), "
-            "and a computation on it would drop the derivative. This is what numpy.array([t, ...]), numpy.asarray(t), "
-            "numpy.vectorize and others do that cannot see tensors: use ndgrad.numpy (array, stack, vectorize, ...) "
-            f"there. For the values alone: t.detach().numpy().{advice()}{lift_line()} [nd-drops-gradient]"
+            "so the derivative would be lost. Write ndgrad.numpy (zeros, array, asarray, stack, vectorize, ...) "
+            f"instead of numpy there, or t.detach().numpy() for the values alone.{advice()}{lift_line()} "
+            "[nd-drops-gradient]"
         )
 
 

@@ -131,7 +131,7 @@ def export(
     A module in training mode is put into eval mode for it. Sizes are those of the arguments, except for those in
     `dynamic_axes` ({"input": {0: "batch"}}) or `dynamic_shapes` (one dict from dimension to name for each tensor).
     Unsupported functions raise `OnnxExporterError`, and no file is written. Needs the package onnx (`pip install
-    ndgrad[onnx]`), and onnxruntime for `verify`. Torch's other options select its exporter, and are ignored.
+    onnx`), and onnxruntime for `verify`. Torch's other options select its exporter, and are ignored.
 
     Args:
         model: function or module to export.
@@ -199,7 +199,7 @@ def _library() -> Any:
     except ImportError as error:
         raise OnnxExporterError(
             "ndgrad.onnx.export needs the package onnx, which could not be imported. Install it: pip install "
-            "ndgrad[onnx]. [nd-install]"
+            "onnx. [nd-install]"
         ) from error
     return onnx
 

@@ -143,7 +143,10 @@ def _parameters(params: Any) -> tuple[list[Any], list[str] | None]:
 def _check_parameter(p: Any, may_be_computed: bool) -> None:
     """Raise if an optimizer cannot update a parameter."""
     if not isinstance(p, Variable):
-        raise TypeError(f"an optimizer takes tensors, and one of the parameters is {type(p).__name__}. [nd-optimizer]")
+        raise TypeError(
+            f"an optimizer updates tensors, but one of the parameters is {type(p).__name__}. Pass model.parameters() "
+            "or a list of tensors. [nd-optimizer]"
+        )
     if not (may_be_computed or p.is_leaf or p.retains_grad):
         raise ValueError(
             f"can't optimize a non-leaf Tensor: one of shape {tuple(p.shape)} was computed by {p.grad_fn}. "

@@ -211,7 +211,7 @@ def _load_foreign(name: str) -> np.dtype[Any]:
     except ImportError as error:
         raise ImportError(
             f"ndgrad.{name} needs the package ml_dtypes, which could not be imported: NumPy itself lacks the type. "
-            "Install it with `pip install ndgrad[bfloat16]`, or use "
+            "Install it with `pip install ml_dtypes`, or use "
             "ndgrad.float16 or ndgrad.float32. [nd-install]"
         ) from error
     if not hasattr(ml_dtypes, name):

@@ -32,7 +32,7 @@ def cupy_with_devices(what: str) -> Any:
     if cupy is None:
         raise RuntimeError(
             f"{what} needs a GPU, but CuPy, which holds ndgrad's GPU memory, could not be imported. "
-            "Install it with `pip install ndgrad[cuda]`, or ask ndgrad.cuda.is_available() first. [nd-install]"
+            "Install it with `pip install cupy-cuda12x`, or ask ndgrad.cuda.is_available() first. [nd-install]"
         )
     if not count:
         raise RuntimeError(

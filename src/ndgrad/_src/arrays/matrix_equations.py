@@ -29,7 +29,7 @@ def _scipy(what: str) -> Any:
         return importlib.import_module("scipy.linalg")
     except ImportError as error:
         raise ImportError(
-            f'{what} comes from SciPy, which could not be imported ({error}). Install it: pip install "ndgrad[scipy]". '
+            f'{what} comes from SciPy, which could not be imported ({error}). Install it: pip install scipy. '
             "[nd-install]"
         ) from None
 

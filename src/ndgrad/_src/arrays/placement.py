@@ -46,7 +46,7 @@ def library_for(where: device) -> Any:
     except ImportError as error:
         raise RuntimeError(
             f"a tensor was asked for on device {str(where)!r}, but CuPy, which holds ndgrad's GPU memory, "
-            "could not be imported. Install it with `pip install ndgrad[cuda]`, or use device='cpu'. [nd-install]"
+            "could not be imported. Install it with `pip install cupy-cuda12x`, or use device='cpu'. [nd-install]"
         ) from error
     if library.device_library is None:  # checked once
         cupy_with_devices(f"a tensor on device {str(where)!r}")

@@ -101,7 +101,7 @@ class Pattern:
         except ImportError as error:
             raise ImportError(
                 f"sparse solves come from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]". [nd-install]'
+            'Install it: pip install scipy. [nd-install]'
             ) from None
         matrix = sparse.coo_array((data, (self.rows, self.columns)), shape=self.shape).tocsc()
         try:

@@ -75,7 +75,7 @@ def _find_without_scipy(name: str, error: ImportError) -> Callable[..., Any]:
         raise ImportError(
             f"the special function {name!r} comes from SciPy, which could not be imported ({error}); in NumPy "
             f"alone there are {', '.join(sorted(_OWN))}. Use one of these, or install SciPy: "
-            'pip install "ndgrad[scipy]". [nd-install]',
+            'pip install scipy. [nd-install]',
             name="scipy",
         ) from error
     function: Callable[..., Any] = getattr(importlib.import_module("ndgrad._src.arrays.special"), _OWN[name])

@@ -17,10 +17,10 @@ def advice() -> str:
     module, name = called
     ours = _resolve(f"ndgrad.{module}", name)
     if ours is None or not str(getattr(ours, "__module__", "")).startswith("ndgrad."):
-        return f" It was {module}.{name} that asked, of which there is no derivative here."
+        return f" The call is {module}.{name}, which has no replacement in ndgrad.scipy."
     return (
-        f" It was {module}.{name} that asked: ndgrad.{module}.{name} is the same with a derivative, and "
-        "ndgrad.lift(f) of your function f that calls it takes that by itself."
+        f" The call is {module}.{name}: use ndgrad.{module}.{name}, which has a derivative. ndgrad.lift(f) of your "
+        "function f makes this replacement by itself."
     )
 
 
@@ -28,8 +28,17 @@ def lift_line() -> str:
     """Return a sentence with the line that runs the calling code on ndgrad's NumPy, with a leading space."""
     frame: FrameType | None = sys._getframe(1)
     found = None
+    library_call: FrameType | None = None  # the outermost call of SciPy since the error
     while frame is not None:
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        module = str(frame.f_globals.get("__name__", ""))
+        package = module.partition(".")[0]
+        if package == "scipy":
+            library_call = frame
+        elif library_call is not None and module.startswith("ndgrad._src.transforms"):
+            # A transform called SciPy's function, so that is the function to lift.
+            if found is None and (called := _public(library_call)) is not None:
+                found = package, ".".join(called)
+            break
         if type(frame.f_globals) is not dict:
             return ""  # The code is lifted already; lift explains its own errors.
         if package == "__main__" or not (package in _LIBRARIES or package in sys.stdlib_module_names):
@@ -70,7 +79,7 @@ def _frames(frame: FrameType | None) -> list[FrameType]:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package == "scipy":
             found.append(frame)
-        elif package not in ("ndgrad", "numpy") and found:
+        elif package != "numpy" and found:
             break
         frame = frame.f_back
     return found[::-1]

@@ -34,7 +34,7 @@ def _solve_banded(np: Library, ab: Payload, b: Payload, *, lower: int, upper: in
     except ImportError as error:
         raise ImportError(
             f"solve_banded comes from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]". [nd-install]'
+            'Install it: pip install scipy. [nd-install]'
         ) from None
     n, columns = b.shape[-2:]
     lead = numpy.broadcast_shapes(ab.shape[:-2], b.shape[:-2])

@@ -34,7 +34,7 @@ def _scipy(what: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"cholesky_banded comes from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]". [nd-install]'
+            'Install it: pip install scipy. [nd-install]'
         ) from None
 
 

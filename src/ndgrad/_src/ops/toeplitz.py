@@ -143,7 +143,7 @@ def _levinson(line: Any, b: Any) -> Any:
     except ImportError as error:
         raise ImportError(
             f"solve_toeplitz comes from SciPy, which could not be imported ({error}). "
-            'Install it: pip install "ndgrad[scipy]". [nd-install]'
+            'Install it: pip install scipy. [nd-install]'
         ) from None
     n = b.shape[0]
     return linalg.solve_toeplitz((line[n - 1 :], line[n - 1 :: -1]), b, check_finite=False)

@@ -744,12 +744,18 @@ def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) ->
             f"vmap({name_of(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs: without any there is no "
             "batch to map over. [nd-vmap-dims]"
         )
+    if isinstance(in_dims, tuple) and len(in_dims) != len(args):
+        raise ValueError(
+            f"{call}: in_dims is not compatible with the structure of `inputs`: it has {len(in_dims)} entries, but "
+            f"{len(args)} arguments were passed. Give one entry per argument, and None to arguments without a batch. "
+            "[nd-vmap-dims]"
+        )
     prefix = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
     try:
         dims = broadcast_prefix(prefix, args, is_leaf=lambda d: d is None)
     except ValueError as error:
         raise ValueError(
-            f"{call}: in_dims is not compatible with the structure of `inputs`: {error} [nd-vmap-dims]"
+            f"{call}: in_dims is not compatible with the structure of `inputs`: {_without_code(error)} [nd-vmap-dims]"
         ) from None
     out: list[int | None] = []
     for t, d in zip(flat, dims, strict=True):
@@ -830,6 +836,11 @@ def _run_batched(
     return tree_unflatten(out, out_spec)
 
 
+def _without_code(error: Exception) -> str:
+    """Return the text of an error without the code at its end."""
+    return str(error).rpartition(" [nd-")[0] or str(error)
+
+
 def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
     """Return the batch dimension of each output."""
     if spec is LEAF and isinstance(out_dims, tuple) and len(out_dims) == 1:
@@ -839,7 +850,7 @@ def _out_dims(func: Any, out_dims: Any, spec: TreeSpec) -> list[int | None]:
         dims = broadcast_prefix(out_dims, spec, is_leaf=lambda d: d is None)
     except ValueError as error:
         raise ValueError(
-            f"{call}: out_dims is not compatible with the structure of `outputs`: {error} [nd-vmap-dims]"
+            f"{call}: out_dims is not compatible with the structure of `outputs`: {_without_code(error)} [nd-vmap-dims]"
         ) from None
     for d in dims:
         if d is not None and (isinstance(d, bool) or not isinstance(d, int)):

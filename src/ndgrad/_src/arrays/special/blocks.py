@@ -34,7 +34,7 @@ def apply_kernel(name: str, kernel: Kernel, *arguments: ArrayLike) -> NDArray[An
     if dtype.kind != "V" and not np.can_cast(dtype, np.float64):
         raise TypeError(
             f"{name} got {dtype} input; without SciPy it is computed in float64, from real types up to it. "
-            f'Convert the input with .astype(numpy.float64), or install SciPy: pip install "ndgrad[scipy]". [nd-dtype]'
+            f'Convert the input with .astype(numpy.float64), or install SciPy: pip install scipy. [nd-dtype]'
         )
     access: list[Any] = [["readonly"]] * len(operands) + [["writeonly", "allocate"]]
     blocks = np.nditer(

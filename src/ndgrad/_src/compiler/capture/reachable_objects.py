@@ -44,6 +44,8 @@ from ndgrad._src.core.variable import Variable
 
 #: Largest number of objects that a function may reach.
 MOST = 20_000
+#: Label of guards on hooks that are registered for all modules or optimizers.
+GLOBAL_HOOKS = "a hook on all modules or optimizers"
 
 
 class ReachableObjects:
@@ -72,7 +74,7 @@ class ReachableObjects:
         self.names = NamesInUse(names, modules)
         #: Objects to visit: label, object, and the name by which code reaches it.
         self.pending: list[tuple[str, Any, str | None]] = [(what, value, None) for what, value in roots]
-        self.pending += [("a hook on all modules or optimizers", hooks, None) for hooks in _global_hooks()]
+        self.pending += [(GLOBAL_HOOKS, hooks, None) for hooks in _global_hooks()]
         self.names.capture_imports(self)
         self._walk()
 

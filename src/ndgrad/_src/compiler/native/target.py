@@ -36,7 +36,7 @@ from ndgrad._src.compiler.native.ir import SIZES
 from ndgrad._src.compiler.native.phases import note_object, phase
 
 _ABSENT = (
-    "compiling to native code needs llvmlite, which is not installed. Install it (pip install 'ndgrad[compile]'), "
+    "compiling to native code needs llvmlite, which is not installed. Install it (pip install llvmlite), "
     "or go on without it: compiled functions then run their programs on NumPy. [nd-install]"
 )
 

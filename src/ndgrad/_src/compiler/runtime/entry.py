@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
 from ndgrad._src.compiler.capture.random_draws import restore_states
+from ndgrad._src.compiler.capture.reachable_objects import GLOBAL_HOOKS
 from ndgrad._src.compiler.native.phases import Times
 from ndgrad._src.compiler.runtime.execution_notes import describe_control_flow
 from ndgrad._src.compiler.runtime.function import CompiledFunction, compiled_functions
@@ -207,9 +208,11 @@ class Explanation:
         head += f"{len(self.guards)} guards, {self.specialisations} specialisations"
         counts = Counter(self.control_flow)
         lines = [f"took {self.times}", *[f"{n} times: {line}" if n > 1 else line for line, n in counts.items()]]
-        lines += [f"guard: {g}" for g in self.guards[:SHOWN_GUARDS]]
-        if len(self.guards) > SHOWN_GUARDS:
-            lines.append(f"and {len(self.guards) - SHOWN_GUARDS} more guards, listed in .guards")
+        # Every program compares the empty lists of global hooks. Objects of the user's program say more.
+        guards = [g for g in self.guards if not g.startswith(GLOBAL_HOOKS)]
+        lines += [f"guard: {g}" for g in guards[:SHOWN_GUARDS]]
+        if len(self.guards) > (shown := len(guards[:SHOWN_GUARDS])):
+            lines.append(f"and {len(self.guards) - shown} more guards, listed in .guards")
         return "\n".join([head, *[f"  {line}" for line in lines]])
 
 

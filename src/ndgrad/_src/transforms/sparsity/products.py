@@ -260,7 +260,7 @@ def _scipy_sparse(name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"{name} returns SciPy's sparse matrices, but SciPy is not installed. "
-            "Install it with pip install 'ndgrad[scipy]'. [nd-install]"
+            "Install it with pip install scipy. [nd-install]"
         ) from error
     return scipy.sparse
 
