@@ -115,3 +115,47 @@ def test_a_script_that_is_not_there(tmp_path):
     done = run("", "-m", "ndgrad.as_torch", "nowhere.py", folder=tmp_path)
     assert done.returncode == 2
     assert "no file 'nowhere.py'" in done.stderr
+
+
+WARNINGS = """
+import warnings
+import numpy as np
+import torch
+
+
+def count(call):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in found]
+
+
+zeros = torch.zeros(2)
+for call in (
+    lambda: zeros.log(), lambda: 1 / zeros, lambda: torch.tensor([1e38]) * 10, lambda: torch.tensor([]).mean(),
+    lambda: torch.tensor([float("nan")]).long(), lambda: torch.tensor([1e10]).half(),
+    lambda: torch.compile(lambda x: (x.log() * 2).sum())(zeros),
+):
+    assert count(call) == [], count(call)
+assert count(lambda: np.log(np.zeros(1))) == ["divide by zero encountered in log"]
+assert count(lambda: zeros.numpy() / 0) == ["invalid value encountered in divide"]
+warnings.simplefilter("error")
+assert zeros.log().tolist() == [-float("inf")] * 2
+with np.errstate(divide="raise"):  # settings of the program count
+    try:
+        zeros.log()
+    except FloatingPointError:
+        print("raised")
+"""
+
+
+def test_tensors_are_silent_about_infinities_and_numpy_is_not(tmp_path):
+    (tmp_path / "script.py").write_text(WARNINGS)
+    done = run("", "-m", "ndgrad.as_torch", "script.py", folder=tmp_path)
+    assert (done.stdout, done.stderr) == ("raised\n", "")
+
+
+def test_numpys_settings_return_when_the_block_ends():
+    done = run("import ndgrad, numpy as np\nbefore = np.geterr()\nwith ndgrad.install_as_torch():\n    import torch\n"
+               "assert np.geterr() == before and np.geterrcall() is None, np.geterr()\n", "-")  # fmt: skip
+    assert done.returncode == 0, done.stderr

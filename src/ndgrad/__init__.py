@@ -69,9 +69,13 @@ _FROM = {
     ),
     # Private functions of torch that libraries call.
     "_src.tensor.private_functions": (
+        "_assert_async _assert_scalar "
         "_check _check_index _check_is_size _check_not_implemented _check_tensor_all _check_tensor_all_with "
         "_check_type _check_value _check_with _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
-        "_segment_reduce _softmax_backward_data"
+        "_segment_reduce _softmax_backward_data _unique _unique2"
+    ),
+    "_src.tensor.symbolic_numbers": (
+        "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum"
     ),
     "autograd": "explain is_anomaly_check_nan_enabled is_anomaly_enabled",
     "compiler": "compile",
@@ -131,6 +135,11 @@ def __getattr__(name: str) -> _Any:
         return globals()[name]
     if name in _SUBMODULES or name in _PRIVATE_SUBMODULES:
         return _importlib.import_module(f"ndgrad.{name}")
+    if name.startswith("_foreach_"):
+        found = vars(_importlib.import_module("ndgrad._src.tensor.list_functions")).get(name)
+        if found is not None:
+            globals()[name] = found
+            return found
     if name in _HOMES:
         found = getattr(_importlib.import_module(f"ndgrad.{_HOMES[name]}"), name)
         globals()[name] = found

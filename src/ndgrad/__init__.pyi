@@ -189,12 +189,12 @@ from ndgrad._src.tensor.printing import (
     get_printoptions as get_printoptions, printoptions as printoptions, set_printoptions as set_printoptions,
 )
 from ndgrad._src.tensor.private_functions import (
-    _check as _check, _check_index as _check_index, _check_is_size as _check_is_size, _check_not_implemented as
-    _check_not_implemented, _check_tensor_all as _check_tensor_all, _check_tensor_all_with as _check_tensor_all_with,
-    _check_type as _check_type, _check_value as _check_value, _check_with as _check_with,
-    _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr, _convert_indices_from_csr_to_coo as
-    _convert_indices_from_csr_to_coo, _segment_reduce as _segment_reduce, _softmax_backward_data as
-    _softmax_backward_data,
+    _assert_async as _assert_async, _assert_scalar as _assert_scalar, _check as _check, _check_index as _check_index,
+    _check_is_size as _check_is_size, _check_not_implemented as _check_not_implemented, _check_tensor_all as
+    _check_tensor_all, _check_tensor_all_with as _check_tensor_all_with, _check_type as _check_type, _check_value as
+    _check_value, _check_with as _check_with, _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr,
+    _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo, _segment_reduce as _segment_reduce,
+    _softmax_backward_data as _softmax_backward_data, _unique as _unique, _unique2 as _unique2,
 )
 from ndgrad._src.tensor.settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled, compiled_with_cxx11_abi as
@@ -208,6 +208,10 @@ from ndgrad._src.tensor.settings import (
 )
 from ndgrad._src.tensor.storage import (
     TypedStorage as TypedStorage, UntypedStorage as UntypedStorage, is_storage as is_storage,
+)
+from ndgrad._src.tensor.symbolic_numbers import (
+    SymBool as SymBool, SymFloat as SymFloat, SymInt as SymInt, sym_float as sym_float, sym_int as sym_int, sym_ite as
+    sym_ite, sym_max as sym_max, sym_min as sym_min, sym_not as sym_not, sym_sqrt as sym_sqrt, sym_sum as sym_sum,
 )
 from ndgrad._src.tensor.tensor_class import Tensor as Tensor
 from ndgrad._src.tensor.typed_classes import set_default_tensor_type as set_default_tensor_type
@@ -1031,6 +1035,7 @@ float8_e4m3fnuz: dtype
 float8_e5m2: dtype
 float8_e5m2fnuz: dtype
 float8_e8m0fnu: dtype
+complex32: dtype
 complex64: dtype
 complex128: dtype
 short: dtype
@@ -1039,6 +1044,7 @@ long: dtype
 half: dtype
 float: dtype
 double: dtype
+chalf: dtype
 cfloat: dtype
 cdouble: dtype
 BoolTensor: type[Tensor]

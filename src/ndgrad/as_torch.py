@@ -33,6 +33,7 @@ from ndgrad import version
 from ndgrad._src.foundations import module_names, package_name
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.missing_names import explain
+from ndgrad._src.tensor import float_warnings
 from ndgrad.torch_version import TorchVersion
 
 __all__ = ["install_as_torch", "uninstall_as_torch"]
@@ -212,6 +213,7 @@ def _insert_finder() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
         package_name.package = "torch"
+        float_warnings.silence_tensors()
 
 
 class install_as_torch:
@@ -255,6 +257,7 @@ def uninstall_as_torch() -> None:
         if _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
             package_name.package = "ndgrad"
+            float_warnings.restore_warnings()
         if isinstance(sys.modules.get("torch"), _Torch):
             for name in [n for n in sys.modules if n.partition(".")[0] in ("torch", "functorch")]:
                 del sys.modules[name]

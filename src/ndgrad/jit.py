@@ -511,6 +511,15 @@ _fork, _wait = fork, wait  # torch's names inside scripted functions
 _Final = Final
 
 
+def _copy_to_script_wrapper(fn: F) -> F:
+    """Return a method unchanged: a scripted module keeps all methods of its class.
+
+    Args:
+        fn: method.
+    """
+    return fn
+
+
 def boolean_dispatch(
     arg_name: str, arg_index: int, default: bool, if_true: Callable[..., Any], if_false: Callable[..., Any],
     module_name: str | None, func_name: str | None,

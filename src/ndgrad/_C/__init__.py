@@ -26,6 +26,7 @@ from ndgrad._src.foundations.devices import get_default_device as _default_devic
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.interpreters.forward_ad import set_fwd_grad_enabled as _set_forward
+from ndgrad._src.ops.matrix import LinAlgError as _LinAlgError
 from ndgrad.overrides import (
     DisableTorchFunction,
     DisableTorchFunctionSubclass,
@@ -42,6 +43,7 @@ __all__ = [
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
     "_disabled_torch_function_impl", "_functions", "_functorch", "_nn",
+    "_LinAlgError",
     "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic", "_set_grad_enabled", "device",
     "dtype", "is_grad_enabled", "_will_engine_execute_node",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.placement import CPU, move_to
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.variable import Variable, np_dtype
@@ -25,6 +26,43 @@ _TOLERANCES = {
     "complex64": (1.3e-6, 1e-5),
     "complex128": (1e-7, 1e-7),
 }
+
+
+def default_tolerances(
+    *inputs: Any, dtype_precisions: Mapping[Any, tuple[float, float]] | None = None
+) -> tuple[float, float]:
+    """Return the largest relative and absolute tolerance of the dtypes of tensors, or of dtypes.
+
+    Args:
+        *inputs: tensors or dtypes.
+        dtype_precisions: tolerances by dtype instead of those of `assert_close`.
+    """
+    found = [i.dtype if isinstance(i, Variable) else i for i in inputs]
+    if not all(isinstance(d, dtypes.dtype) for d in found):
+        raise TypeError("default_tolerances() takes tensors and dtypes only [nd-type]")
+    table = _TOLERANCES if dtype_precisions is None else {d.name: pair for d, pair in dtype_precisions.items()}
+    pairs = [table.get(d.name, (0.0, 0.0)) for d in found]
+    return max(p[0] for p in pairs), max(p[1] for p in pairs)
+
+
+def get_tolerances(
+    *inputs: Any, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
+) -> tuple[float, float]:
+    """Return the given tolerances, or those of the dtypes if both are None.
+
+    Args:
+        *inputs: tensors or dtypes.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        id: position of the values in a structure, for the message of an error.
+
+    Raises:
+        ValueError: if only one tolerance is given.
+    """
+    if (rtol is None) != (atol is None):
+        place = f", item {id}" if id else ""
+        raise ValueError(f"rtol and atol come together: give both or none, not {rtol} and {atol}{place} [nd-arguments]")
+    return default_tolerances(*inputs) if rtol is None or atol is None else (rtol, atol)
 
 
 def assert_close(

@@ -34,6 +34,7 @@ __all__ = [
     "bfloat16",
     "bool_",
     "can_cast",
+    "complex32",
     "complex64",
     "complex128",
     "dtype",
@@ -156,7 +157,7 @@ class dtype:
         # np.dtype would also compare itself with arrays and with None, which it reads as float64.
         if not isinstance(other, (np.dtype, type, str)):
             return NotImplemented
-        if self.name in _FOREIGN_NAMES and sys.modules.get("ml_dtypes") is None:
+        if self is complex32 or (self.name in _FOREIGN_NAMES and sys.modules.get("ml_dtypes") is None):
             return other == self.name
         return bool(self.numpy == other)
 
@@ -181,7 +182,7 @@ class dtype:
             if attribute == "_hash":
                 try:
                     self._hash = hash(self.numpy)
-                except ImportError:
+                except (ImportError, TypeError):
                     self._hash = hash(self.name)
                 return self._hash
             if attribute == "char":  # generated code treats a payload as an array until the forward function raises
@@ -206,6 +207,12 @@ def _make(name: str, category: int, *, itemsize: int | None = None) -> dtype:
 
 
 def _load_foreign(name: str) -> np.dtype[Any]:
+    if name == "complex32":
+        # Programs compare dtypes with it, and list it. NumPy has no arithmetic for it, and torch nearly none.
+        raise TypeError(
+            f"there are no tensors of {package_name.package}.complex32: NumPy has no complex numbers of two halves. "
+            f"Use {package_name.package}.complex64. [nd-dtype]"
+        )
     try:
         import ml_dtypes
     except ImportError as error:
@@ -241,14 +248,15 @@ float8_e4m3fnuz = _make("float8_e4m3fnuz", _FLOATING, itemsize=1)
 float8_e5m2 = _make("float8_e5m2", _FLOATING, itemsize=1)
 float8_e5m2fnuz = _make("float8_e5m2fnuz", _FLOATING, itemsize=1)
 float8_e8m0fnu = _make("float8_e8m0fnu", _FLOATING, itemsize=1)
+complex32 = _make("complex32", _COMPLEX, itemsize=4)  # only a name: see _load_foreign
 complex64 = _make("complex64", _COMPLEX)
 complex128 = _make("complex128", _COMPLEX)
 
 #: Types of one byte. They are stored and cast, but not computed with.
 FLOAT8 = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
 _FLOAT8_NAMES = frozenset(d.name for d in FLOAT8)
-#: Names of types that come from ml_dtypes.
-_FOREIGN_NAMES = _FLOAT8_NAMES | {"bfloat16"}
+#: Names of types that NumPy lacks: those of ml_dtypes, and complex32, which has no data.
+_FOREIGN_NAMES = _FLOAT8_NAMES | {"bfloat16", "complex32"}
 
 ALIASES: dict[str, dtype] = {
     "bool": bool_,
@@ -258,6 +266,7 @@ ALIASES: dict[str, dtype] = {
     "half": float16,
     "float": float32,
     "double": float64,
+    "chalf": complex32,
     "cfloat": complex64,
     "cdouble": complex128,
 }
@@ -267,19 +276,20 @@ _BY_NAME: dict[str, dtype] = {
     d.name: d
     for d in (
         bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
-        float16, bfloat16, float32, float64, *FLOAT8, complex64, complex128,
+        float16, bfloat16, float32, float64, *FLOAT8, complex32, complex64, complex128,
     )
 }  # fmt: skip
 _BY_KIND_AND_SIZE = {(d.numpy.kind, d.itemsize): d for d in _BY_NAME.values() if d.name not in _FOREIGN_NAMES}
 #: Maps the identity of NumPy's own dtype objects to dtypes. Each type has one such object, which lives as long as
 #: NumPy.
 BY_IDENTITY: dict[int, dtype] = {id(d.numpy): d for d in _BY_NAME.values() if d.name not in _FOREIGN_NAMES}
-_REAL_OF = {"complex64": float32, "complex128": float64}
+_REAL_OF = {"complex32": float16, "complex64": float32, "complex128": float64}
 _COMPLEX_OF = {
     "float16": complex64,
     "bfloat16": complex64,
     "float32": complex64,
     "float64": complex128,
+    "complex32": complex32,
     "complex64": complex64,
     "complex128": complex128,
 }
@@ -349,7 +359,8 @@ def _resolve(x: Any) -> tuple[dtype, np.dtype[Any]]:
     if found is None or as_numpy is None:
         raise TypeError(
             f"{x!r} is not an element type that ndgrad has. "
-            f"Use one of {', '.join(_BY_NAME)}, by name, as ndgrad.<name> or as the NumPy dtype. [nd-dtype]"
+            f"Use one of {', '.join(n for n in _BY_NAME if n != 'complex32')}, "
+            "by name, as ndgrad.<name> or as the NumPy dtype. [nd-dtype]"
         )
     if isinstance(x, (str, type, np.dtype)):
         _dtype_of[x] = found
@@ -476,7 +487,11 @@ def _find_promoted(a: dtype, b: dtype) -> dtype:
     if low._category < high._category:
         if low._category < _FLOATING:
             return high
+        if high is complex32:
+            return {float16: complex32, float64: complex128}.get(low, complex64)
         return complex128 if float64 in (low, high.to_real()) else high  # a real and a complex type
+    if complex32 in (a, b):
+        return complex128 if complex128 in (a, b) else complex64
     if bfloat16 in (a, b):  # NumPy does not know bfloat16
         return float64 if float64 in (a, b) else float32
     return as_dtype(np.promote_types(a.numpy, b.numpy))

@@ -85,6 +85,8 @@ def _output_array(node: RuleNode, name: str, value: Payload) -> Payload:
         if storage is not None and storage.version is not version:
             if storage.keeps and isinstance(value, np.generic):
                 return value  # a NumPy scalar cannot be overwritten: the write went to the array that replaced it
+            if version is not None and version.is_only_reassigned():
+                return value  # the node keeps the old array, and nothing has written to it
             return old_array(node, name, value, storage, version, storage.keeps)
     return value
 

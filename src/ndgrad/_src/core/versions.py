@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Payload
 
 
+#: Writer of a version that an assignment to `.data` has made.
+REASSIGNED = "an assignment to .data"
+
+
 class Version:
     """One state of a storage's memory."""
 
@@ -45,6 +49,15 @@ class Version:
         self.undo: tuple[Any, ...] | None = None  # data to get from `next` back to this version
         self.writer = writer  # the op that made this version
         self.place: Any = None  # the user's frames that called the op, in debug and anomaly mode
+
+    def is_only_reassigned(self) -> bool:
+        """True if all later versions are assignments to `.data`, which give a tensor other memory and write nothing."""
+        following = self.next
+        while following is not None:
+            if following.writer is not REASSIGNED:
+                return False
+            following = following.next
+        return True
 
     def __del__(self) -> None:
         # A chain of a million versions must not be freed by a million nested calls.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.creation import arange
-from ndgrad._src.tensor.functions.order import searchsorted
+from ndgrad._src.tensor.functions.order import searchsorted, unique
 from ndgrad._src.tensor.functions.rearrange import repeat_interleave
 from ndgrad._src.tensor.functions.segments import segment_reduce as _segment_reduce
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from ndgrad._typing import Dtype, Tensor
 
 __all__ = [
+    "_assert_async", "_assert_scalar",
     "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_tensor_all", "_check_tensor_all_with",
     "_check_type", "_check_value", "_check_with", "_convert_indices_from_coo_to_csr",
-    "_convert_indices_from_csr_to_coo", "_segment_reduce", "_softmax_backward_data",
+    "_convert_indices_from_csr_to_coo", "_segment_reduce", "_softmax_backward_data", "_unique", "_unique2",
 ]  # fmt: skip
 
 Message = Callable[[], object] | None
@@ -88,6 +89,48 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Mess
 def _check_tensor_all(cond: Any, message: Message = None) -> None:
     """Raise RuntimeError unless all elements of a boolean tensor are True."""
     _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _assert_async(self: Tensor, assert_msg: str | None = None) -> None:
+    """Raise RuntimeError if the only element of a tensor is zero or False.
+
+    >>> import ndgrad
+    >>> ndgrad._assert_async(ndgrad.tensor([1.0, 2.0]).gt(0).all())
+    """
+    if self.numel() == 0:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous, in _assert_async(). [nd-shape]")
+    if self.numel() > 1:
+        raise RuntimeError(
+            "Boolean value of Tensor with more than one value is ambiguous, in _assert_async(): shape "
+            f"{tuple(self.shape)}. Pass x.all(). [nd-shape]"
+        )
+    text = assert_msg or "Expected Tensor with single nonzero value, but got zero [nd-values]"
+    _check_with(RuntimeError, bool(self.item()), lambda: text)
+
+
+def _assert_scalar(self: Any, assert_msg: str) -> None:
+    """Raise RuntimeError with the given text if a number is zero or False."""
+    _check_with(RuntimeError, bool(self), lambda: assert_msg)
+
+
+def _unique(self: Tensor, sorted: bool = True, return_inverse: bool = False) -> tuple[Tensor, Tensor]:
+    """Return the distinct elements, and for each element of the input its position among them, or an empty tensor."""
+    found, inverse, _ = _unique2(self, sorted, return_inverse)
+    return found, inverse
+
+
+def _unique2(
+    self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the distinct elements, their positions and their counts; an empty tensor for a part that is not wanted.
+
+    >>> import ndgrad
+    >>> ndgrad._unique2(ndgrad.tensor([3, 1, 1]), return_counts=True)
+    (tensor([1, 3]), tensor([], dtype=ndgrad.int64), tensor([2, 1]))
+    """
+    found, inverse, counts = unique(self, sorted=sorted, return_inverse=True, return_counts=True)
+    nothing = inverse.new_empty((0,))
+    return found, inverse if return_inverse else nothing, counts if return_counts else nothing
 
 
 def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:

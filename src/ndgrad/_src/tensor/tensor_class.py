@@ -22,7 +22,7 @@ from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.subclass import add_tensor_type, announce_class, default_dispatch, default_function, make_wrapper
 from ndgrad._src.core.variable import Variable, find_recorded, meta_of, np_dtype, requires_grad, wrap
-from ndgrad._src.core.versions import InferenceStorage, Version, is_inference, storage_of, version_number
+from ndgrad._src.core.versions import REASSIGNED, InferenceStorage, Version, is_inference, storage_of, version_number
 from ndgrad._src.core.view import replay
 from ndgrad._src.engine.backward_api import backward
 from ndgrad._src.foundations import devices, registry
@@ -839,7 +839,7 @@ class Tensor(PythonProtocols, TensorMethods):
         # The version number stays, as in torch. Its new identity shows that values saved before are no longer here.
         if not is_inference(self):
             old = storage.version
-            storage.version = old.next = Version(old.number, "an assignment to .data")
+            storage.version = old.next = Version(old.number, REASSIGNED)
         if is_inference(new) != is_inference(self):
             self._storage = InferenceStorage() if is_inference(new) else None
 

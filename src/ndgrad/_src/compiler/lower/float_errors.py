@@ -11,7 +11,8 @@ If a bit is set, the call runs eagerly instead, and eager code reports each erro
 A set bit is only a hint: eager code may find nothing.
 
     np.errstate ignores               bits are not checked
-    np.errstate raises, calls, prints every call runs eagerly
+    np.errstate raises, calls, prints every call runs eagerly, except where `torch` is this package, whose reporter drops
+                                      errors of tensors (ndgrad._src.tensor.float_warnings)
     a filter shows or raises all      calls that set a bit run eagerly, each of them
     a filter shows the first          the first call of a program that sets a bit runs eagerly; later ones show nothing,
                                       until the filters change (`filter_version`)
@@ -44,6 +45,7 @@ import numpy as np
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.compiler.native.float_status import ALL, DIVIDE, INVALID, OVERFLOW
 from ndgrad._src.compiler.program.program import Instruction, Program, Value
+from ndgrad._src.tensor.float_warnings import are_tensors_silent
 
 #: The `np.errstate` settings of a context, and the default settings.
 settings: ContextVar[Any] = importlib.import_module("numpy._core.umath")._extobj_contextvar
@@ -153,6 +155,8 @@ def runs_eagerly() -> bool:
     """True if errors must be raised or reported by something else than a warning."""
     if settings.get() is default_settings:
         return False
+    if are_tensors_silent():
+        return False
     found = np.geterr()
     return found["under"] != "ignore" or any(way not in ("ignore", "warn") for way in found.values())
 
@@ -161,6 +165,8 @@ def bits_to_look_for(known: int) -> int:
     """Return the bits to check in a call of a program, if earlier calls have set the bits `known` and run eagerly."""
     looked = ALL
     if settings.get() is not default_settings:
+        if are_tensors_silent():
+            return 0
         found = np.geterr()
         looked *= any(found[kind] != "ignore" for kind in ("invalid", "divide", "over"))
     return looked & ~known if known and not shows_all() else looked
