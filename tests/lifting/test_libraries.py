@@ -428,3 +428,17 @@ def test_reductions_of_a_subclass_go_through_its_array_ufunc() -> None:
         return float(total + Metres.registry["one"].max() * t)
 
     check(f, 0.3)
+
+
+def test_operators_of_float_called_as_functions_keep_the_derivative() -> None:
+    check(lambda t: float.__mul__(math.sin(t), 2.0) + float.__rsub__(float(t), 1) + float.__neg__(float(t) ** 2), 0.3)
+
+
+def test_a_triangle_of_a_symmetric_matrix_has_its_own_derivative() -> None:
+    def f(t: Any) -> Any:
+        k = np.array([[t, 0.0, 0.0], [0.3 * t, 1.0, 0.0], [t**2, 0.2, 2.0]])
+        values, vectors = np.linalg.eigh(k)
+        return values[0] + abs(vectors[0, 2]) + np.linalg.cholesky(k + 2 * np.eye(3)).sum() + np.linalg.eigvalsh(k)[1]
+
+    check(f, 0.4)
+    check(lambda t: np.linalg.eigh(np.array([[1.0, t], [0.0, 2.0]]), UPLO="U")[0][0], 0.4)

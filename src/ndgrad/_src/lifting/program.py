@@ -35,6 +35,7 @@ from types import (
     MethodType,
     ModuleType,
     SimpleNamespace,
+    WrapperDescriptorType,
 )
 from typing import Any
 
@@ -48,7 +49,16 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.lifting import namespaces, packages
 from ndgrad._src.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
-from ndgrad._src.lifting.numbers import PythonNumber, Text, is_constant, isinstance_, make_builtins, replace_formats
+from ndgrad._src.lifting.numbers import (
+    Complex,
+    Float,
+    PythonNumber,
+    Text,
+    is_constant,
+    isinstance_,
+    make_builtins,
+    replace_formats,
+)
 from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
 from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
@@ -61,6 +71,9 @@ _Dispatcher = type(np.sum)
 #: Functions of SciPy that search for their result.
 _SOLVERS = ("scipy.optimize.", "scipy.integrate.solve_bvp", "scipy.sparse.linalg.")
 _CODE = (FunctionType, MethodType, functools.partial)
+
+#: Classes of numbers whose operators programs keep as functions (`float.__mul__`), and their replacements.
+_NUMBERS = {float: Float, complex: Complex}
 
 _FACTORY = object()  # the key of a defaultdict's factory among its items
 
@@ -304,6 +317,8 @@ class Program:
                 return found
             top = packages.top_of(v)
             return namespaces.wrap_compiled(v) if packages.can_follow(top) and v.__self__.__class__ is ModuleType else v
+        if kind is WrapperDescriptorType and v.__objclass__ in _NUMBERS:
+            return getattr(_NUMBERS[v.__objclass__], v.__name__)
         if kind is functools.partial:
             return functools.partial(
                 self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()}
