@@ -11,8 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import scipy.signal
 import scipy.sparse
+import scipy.spatial
 import scipy.stats
+from scipy.optimize import linear_sum_assignment, nnls
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import spsolve
 
 import ndgrad
@@ -328,3 +332,113 @@ def test_functions_of_math_compile() -> None:
     assert "eager" not in str(ndgrad.compiler.explain(compiled, x))
     with pytest.raises(ValueError, match="math domain error"):
         compiled(dnp.array(-0.7))
+
+
+# ----- code of SciPy without a rule -----------------------------------------------------------------------------------
+
+
+def test_python_code_of_scipy_without_a_rule_is_lifted() -> None:
+    points = np.array([[0.0, 1.0], [1.0, 0.3], [2.0, 2.0], [0.5, 3.0]])
+    check(lambda t: scipy.signal.butter(2, t)[0][0], 0.3)
+    check(lambda t: scipy.signal.cont2discrete((np.array([[-t]]), *np.ones((3, 1, 1))), 0.1)[0][0, 0], 0.7)
+    check(lambda t: scipy.spatial.procrustes(points, np.exp(points * t))[2], 0.7)
+
+
+def test_integers_computed_by_compiled_code_have_no_slope() -> None:
+    def assign(t: Any) -> Any:
+        cost = np.array([[t, 2.0], [0.5, 1.5]])
+        return (cost[linear_sum_assignment(cost)] ** 2).sum()
+
+    def components(t: Any) -> Any:
+        count, labels = connected_components(scipy.sparse.csr_matrix(np.array([[t, 0.0], [0.0, 1.0]])))
+        return t**count + t * labels.sum()
+
+    check(assign, 0.7)
+    check(components, 0.7)
+
+
+def test_a_compiled_function_with_a_slope_is_refused_with_the_line_to_write() -> None:
+    def smallest(t: Any) -> Any:
+        return nnls(np.array([[t, 1.0], [1.0, 2.0]]), np.array([1.0, 2.0]))[0].sum()
+
+    with pytest.raises(TypeError, match=r"ndgrad\.lift\(f, replace=\{scipy\.optimize\.nnls: other\}\)"):
+        ndgrad.func.grad(ndgrad.lift(smallest))(dnp.array(0.7))
+
+
+# ----- modules and classes that look at themselves --------------------------------------------------------------------
+
+RATES = types.ModuleType("rates")
+exec("import numpy as np\ndef slow(t): return np.sin(t)\ndef fast(t): return np.exp(t)", RATES.__dict__)
+
+
+def test_the_names_of_a_module_and_of_globals_are_lifted() -> None:
+    def f(t: Any) -> Any:
+        called = [v for name, v in vars(RATES).items() if name in ("slow", "fast")]
+        assert "check" in globals()
+        assert globals().get("no such name") is None
+        return sum(g(t) for g in called)
+
+    check(f, 0.3, also="rates")
+
+
+class Counted(type):
+    """A metaclass with a method that its classes' calls go through."""
+
+    made: ClassVar[list[type]] = []
+
+    def __init__(cls, *args: Any) -> None:
+        super().__init__(*args)
+        Counted.made.append(cls)
+
+    def __call__(cls, value: Any) -> Any:
+        return super().__call__(np.asarray([np.sin(value), 2.0]))
+
+
+class Wave(metaclass=Counted):
+    def __init__(self, parts: Any) -> None:
+        self.parts = parts
+
+
+class Metres(np.ndarray, metaclass=Counted):
+    """A subclass of ndarray that keeps its unit in reductions, by `__array_ufunc__`."""
+
+    registry: ClassVar[dict[str, Any]] = {}
+
+    def __new__(cls, values: Any) -> Any:
+        return np.asarray(values).view(cls)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [v.view(np.ndarray) if isinstance(v, Metres) else v for v in inputs]
+        return np.asarray(super().__array_ufunc__(ufunc, method, *plain, **kwargs)).view(type(self))
+
+
+Metres.registry["one"] = np.ones(2).view(Metres)
+
+
+def test_methods_of_metaclasses_are_lifted_and_make_no_new_classes() -> None:
+    before = len(Counted.made)
+    check(lambda t: Wave(t).parts.prod(), 0.3)
+    assert len(Counted.made) == before
+
+
+def test_reductions_of_a_subclass_go_through_its_array_ufunc() -> None:
+    def f(t: Any) -> Any:
+        total = (Metres(t) * 3.0).sum()
+        assert type(total) is Metres
+        return float(total + Metres.registry["one"].max() * t)
+
+    check(f, 0.3)
+
+
+def test_operators_of_float_called_as_functions_keep_the_derivative() -> None:
+    check(lambda t: float.__mul__(math.sin(t), 2.0) + float.__rsub__(float(t), 1) + float.__neg__(float(t) ** 2), 0.3)
+
+
+def test_a_triangle_of_a_symmetric_matrix_has_its_own_derivative() -> None:
+    def f(t: Any) -> Any:
+        k = np.array([[t, 0.0, 0.0], [0.3 * t, 1.0, 0.0], [t**2, 0.2, 2.0]])
+        values, vectors = np.linalg.eigh(k)
+        return values[0] + abs(vectors[0, 2]) + np.linalg.cholesky(k + 2 * np.eye(3)).sum() + np.linalg.eigvalsh(k)[1]
+
+    check(f, 0.4)
+    check(lambda t: np.linalg.eigh(np.array([[1.0, t], [0.0, 2.0]]), UPLO="U")[0][0], 0.4)

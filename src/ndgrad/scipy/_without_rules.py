@@ -146,6 +146,7 @@ def make_module_getattr(
         )
 
     find.decisions = deciding  # type: ignore[attr-defined]  # functions take attributes
+    find.instead = instead  # type: ignore[attr-defined]
     return find
 
 

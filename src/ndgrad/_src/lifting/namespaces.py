@@ -17,7 +17,7 @@ import pickle
 import statistics
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from ndgrad._src.lifting.statistics import STATISTICS
 from ndgrad._src.tensor.copies import KEEPS_HISTORY
 from ndgrad.numpy.coercion import as_array, as_arrays
 from ndgrad.numpy.dispatch import MODULES as NUMPY_MODULES
+from ndgrad.scipy._without_rules import active_in, strip_tensors
 
 if TYPE_CHECKING:
     from ndgrad._typing import Array, ArrayLike
@@ -109,6 +110,27 @@ _NUMPY = {
     **{name: _refuse_tensors(name) for name in ("save", "savetxt", "savez", "savez_compressed")},
 }  # fmt: skip
 
+def _read_triangle(name: str) -> Callable[..., Any]:
+    """Wrap a function of numpy.linalg that reads one triangle of its argument. Its derivative assumes a symmetric
+    matrix. Programs may fill that triangle alone, so the other one is made of it."""
+    theirs = getattr(dnp.linalg, name)
+    is_cholesky = name == "cholesky"
+
+    @functools.wraps(theirs)
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if first_at_stake(a) is None:
+            return theirs(a, *args, **kwargs)
+        upper = kwargs.get("upper", False) if is_cholesky else str(args[0] if args else kwargs.get("UPLO", "L")) in "uU"
+        a = as_array(a)
+        keep, rest = (dnp.triu(a), dnp.triu(a, 1)) if upper else (dnp.tril(a), dnp.tril(a, -1))
+        return theirs(keep + dnp.conj(dnp.swapaxes(rest, -1, -2)), *args, **kwargs)
+
+    return call
+
+
+#: Functions of numpy.linalg with another derivative in lifted code.
+_LINALG = {name: _read_triangle(name) for name in ("eigh", "eigvalsh", "cholesky")}
+
 #: NumPy names that would have another meaning in lifted code, and advice.
 _REFUSED = dict.fromkeys(
     ("True_", "False_"),
@@ -136,6 +158,7 @@ def _numpy_objects() -> dict[int, Any]:
                 if mine is not original:
                     found.setdefault(id(original), mine)
     found.update((id(getattr(np, name)), function) for name, function in _NUMPY.items())
+    found.update((id(getattr(np.linalg, name)), function) for name, function in _LINALG.items())
     return found
 
 
@@ -160,6 +183,8 @@ def numpy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
             value = getattr(theirs, name, UNKNOWN)
             if name == "poly1d" or (isinstance(value, ModuleType) and value.__name__.startswith("numpy")):
                 return lift(value)
+        if path == "numpy.linalg" and name in _LINALG:
+            return _LINALG[name]
         # Names missing in ndgrad.numpy are NumPy's own: useful for `isinstance(x, np.matrix)`, but not for tensors.
         return lift(getattr(ours, name) if hasattr(ours, name) else getattr(theirs, name))
 
@@ -217,29 +242,102 @@ def scipy_module(theirs: ModuleType, lift: Callable[[Any], Any]) -> ModuleType:
     ours = _our_scipy(theirs.__name__.removeprefix("scipy."))
 
     def find(name: str) -> Any:
-        mine = getattr(ours, name, UNKNOWN) if ours is not None else UNKNOWN
-        if mine is not UNKNOWN:
-            return mine
-        return lift(getattr(theirs, name))
+        if ours is None or (name not in vars(ours) and isinstance(getattr(theirs, name, None), FunctionType)):
+            return lift(getattr(theirs, name))  # Python code without a rule, which may be lifted itself
+        mine = getattr(ours, name, UNKNOWN)
+        return lift(getattr(theirs, name)) if mine is UNKNOWN else mine
 
     return Namespace(theirs, find)
 
 
-def wrap_foreign(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Wrap a foreign function: convert its results to Arrays, and name it if a tensor gets stuck in it."""
+def public_name(function: Any) -> str:
+    """Return the name under which users call a function of SciPy, which is defined in a private module."""
+    parts = [p for p in str(function.__module__).split(".") if not p.startswith("_")]
+    return ".".join((*parts, str(getattr(function, "__qualname__", function.__name__))))
 
-    @functools.wraps(function)
+
+def wrap_foreign(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Wrap a function without a rule: convert its results to Arrays. If a tensor with a derivative gets stuck in it,
+    return its results for plain values if they are integers, which have no slope; otherwise the error names it."""
+
+    @functools.wraps(function, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return as_arrays(function(*args, **kwargs))
-        except (TypeError, RuntimeError, ValueError) as error:
-            error.add_note(
-                f"{name} was called unchanged by lifted code: ndgrad.scipy has no rule for it, "
-                "and no derivative passes through it."
-            )
-            raise
+        except Exception as error:
+            return call_without_slope(function, name, args, kwargs, error)
 
     return call
+
+
+def call_without_slope(
+    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> Any:
+    """Call a function that no derivative passes through on plain values. Return its results if they are integers,
+    booleans or texts, whose slope is zero. Otherwise raise an error with the line to write.
+
+    Args:
+        function: function to call.
+        name: its name in the error.
+        args: arguments with derivatives.
+        kwargs: named arguments.
+        error: error of the call with derivatives.
+    """
+    lost = active_in((args, kwargs))
+    if lost is None:
+        raise error
+    given, options = strip_tensors(args), strip_tensors(kwargs)
+    before = copy.deepcopy((given, options)) if _can_copy((given, options)) else None
+    made = function(*given, **options)  # raises its own error for wrong arguments
+    if before is not None and has_no_slope(made) and _is_same((given, options), before):
+        return as_arrays(made)
+    raise TypeError(
+        f"{name} was called by lifted code with a tensor of shape {tuple(getattr(lost, 'shape', ()))} that "
+        f"{stake_of(lost)}, and no derivative passes through it.{_hint(name)} To name a function of NumPy or of your "
+        f"own in its place, write ndgrad.lift(f, replace={{{name}: other}}). If only its values are meant, pass "
+        "x.detach(). [nd-lift]"
+    ) from error
+
+
+def _hint(name: str) -> str:
+    """Return a sentence that names the nearest function of SciPy with a derivative; empty if none is known."""
+    module, _, function = name.rpartition(".")
+    ours = _our_scipy(module.removeprefix("scipy.")) if module.startswith("scipy.") else None
+    nearest = getattr(getattr(ours, "__getattr__", None), "instead", {}).get(function)
+    return f" Instead: {nearest}." if nearest else ""
+
+
+def has_no_slope(made: Any) -> bool:
+    """True if a result consists of integers, booleans and texts alone, and of at least one of them."""
+    if isinstance(made, (list, tuple)):
+        return bool(made) and all(map(has_no_slope, made))
+    if isinstance(made, dict):
+        return bool(made) and all(map(has_no_slope, made.values()))
+    if isinstance(made, (np.ndarray, np.generic)):
+        return made.dtype.kind in "biuUS"
+    return isinstance(made, (int, str))
+
+
+def _can_copy(value: Any) -> bool:
+    """True if arguments are numbers, arrays, texts and containers of these: a call can be seen to leave them alone."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_can_copy, value))
+    if isinstance(value, dict):
+        return all(map(_can_copy, value.values()))
+    is_sparse = type(value).__module__.startswith("scipy.sparse")
+    return value is None or is_sparse or isinstance(value, (np.ndarray, np.generic, int, float, complex, str, type))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_is_same(a[k], b[k]) for k in a)
+    if hasattr(a, "tocoo"):
+        return _is_same(a.tocoo().data, b.tocoo().data)
+    if isinstance(a, np.ndarray):
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+    return a is b or bool(a == b) or a != a
 
 
 def wrap_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -249,8 +347,8 @@ def wrap_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if first_at_stake(args, kwargs) is None:
-            return as_arrays(function(*args, **kwargs))
+        if active_in((args, kwargs)) is None:
+            return as_arrays(function(*strip_tensors(args), **strip_tensors(kwargs)))
         theirs = getattr(np, name, None)
         if callable(theirs) and getattr(dnp, name, theirs) is not theirs and kwargs.get("out") is None:
             given, options = plain(args), plain({k: v for k, v in kwargs.items() if k != "out"})
@@ -263,12 +361,8 @@ def wrap_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
                 close = False
             if close:
                 return getattr(dnp, name)(*args, **{k: v for k, v in kwargs.items() if k != "out"})
-        lost = first_at_stake(args, kwargs)
-        raise TypeError(
-            f"{module}.{name} is compiled, so it cannot be lifted, and an argument of shape "
-            f"{tuple(getattr(lost, 'shape', ()))} {stake_of(lost)}. Name a function of NumPy or of your own in its "
-            f"place: ndgrad.lift(f, replace={{{module.partition('.')[0]}.{name}: other}}). [nd-lift]"
-        )
+        compiled = TypeError(f"{module}.{name} is compiled: there is no Python code to lift. [nd-lift]")
+        return call_without_slope(function, f"{module.partition('.')[0]}.{name}", args, kwargs, compiled)
 
     return call
 

@@ -74,26 +74,49 @@ def python_number(t: Array) -> Array:
     return t
 
 
-def _arithmetic(name: str) -> Callable[..., Any]:
+#: Classes of numbers whose arithmetic with a Python number gives a Python number.
+_PYTHON_NUMBERS: frozenset[type] = frozenset((PythonNumber, float, int, complex, bool))
+
+
+def _binary(name: str) -> Callable[..., Any]:
     of_arrays = getattr(Array, name)
 
-    def method(self: PythonNumber, *others: Any) -> Any:
-        made = of_arrays(self, *others)
-        alone = all(
-            o.__class__ is PythonNumber or (isinstance(o, (int, float, complex)) and not isinstance(o, np.generic))
-            for o in others
-        )
-        return python_number(made) if alone and made.__class__ is Array else made
+    def method(self: PythonNumber, other: Any) -> Any:
+        made = of_arrays(self, other)
+        if made.__class__ is Array and (
+            other.__class__ in _PYTHON_NUMBERS
+            or (isinstance(other, (int, float, complex)) and not isinstance(other, np.generic))
+        ):
+            made.__class__ = PythonNumber
+        return made
 
     method.__name__ = method.__qualname__ = name
     return method
 
 
-for _name in "add sub mul truediv floordiv mod pow".split():
-    for _operator in (f"__{_name}__", f"__r{_name}__"):
-        setattr(PythonNumber, _operator, _arithmetic(_operator))
-for _operator in ("__neg__", "__pos__", "__abs__"):
-    setattr(PythonNumber, _operator, _arithmetic(_operator))
+def _unary(name: str) -> Callable[..., Any]:
+    of_arrays = getattr(Array, name)
+
+    def method(self: PythonNumber) -> Any:
+        made = of_arrays(self)
+        return python_number(made) if made.__class__ is Array else made
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+#: Operators of numbers, which programs also call as `float.__mul__(a, b)`.
+_OPERATORS = tuple(
+    f"__{side}{name}__" for name in "add sub mul truediv floordiv mod pow".split() for side in ("", "r")
+)
+_SIGNS = ("__neg__", "__pos__", "__abs__")
+for _operator in _OPERATORS:
+    setattr(PythonNumber, _operator, _binary(_operator))
+for _operator in _SIGNS:
+    setattr(PythonNumber, _operator, _unary(_operator))
+
+
+_CALLED_UNBOUND = frozenset((*_OPERATORS, *_SIGNS))
 
 
 # ----- float, complex, int --------------------------------------------------------------------------------------------
@@ -114,6 +137,20 @@ class _Number(type):
     def keep(cls, *args: Any, **named: Any) -> Any:
         """Return the number with its derivative."""
         raise NotImplementedError
+
+    def __getattribute__(cls, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in _CALLED_UNBOUND:
+            return found
+
+        def call(*args: Any) -> Any:
+            """Apply `float.__mul__` and its like to numbers of any kind."""
+            if not any(map(_is_tensor, args)):
+                return found(*args)
+            first, *others = args
+            return getattr(first if _is_tensor(first) else as_array(first), name)(*others)
+
+        return call
 
     def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, cls.plain)

@@ -2,15 +2,15 @@
 
 Note [Followed packages]
 A package is lifted whenever the program reaches it if it is the function's own, if `also` names it, or if it is Python
-code written for numbers: it has no compiled modules, and a loaded module of it imports NumPy, SciPy or math. Functions
-of any other package run unchanged on constants, as pandas and Matplotlib expect, and lifted if a derivative is among
-their arguments. The standard library, NumPy, SciPy and ndgrad have replacements of their own.
+code written for numbers: a loaded module of it imports NumPy, SciPy or math. Its compiled functions get plain arrays.
+Packages of tables, files, pictures and symbols (`_CONTAINERS`) expect plain arrays everywhere. Their functions, and
+those of all other packages, run unchanged on constants, and lifted if a derivative is among their arguments. The
+standard library, NumPy, SciPy and ndgrad have replacements of their own.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES
 from types import BuiltinFunctionType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 #: Packages whose code is never rebuilt: their objects have replacements, or compute with ndgrad already.
 _REPLACED = frozenset(("ndgrad", "numpy", "scipy", "torch", "cupy", "llvmlite", "numba"))
+
+#: Packages whose classes hold tables, files, pictures, symbols or processes.
+_CONTAINERS = frozenset(
+    "pandas xarray polars pyarrow dask zarr h5py tables netCDF4 fsspec matplotlib seaborn plotly bokeh PIL cv2 imageio "
+    "sympy IPython ipykernel jax jaxlib tensorflow keras cvxpy casadi pytest _pytest hypothesis joblib tqdm rich "
+    "numexpr".split()
+)
 
 #: Name of a package, number of its loaded modules -> True if it is written for NumPy.
 _known: dict[tuple[str, int], bool] = {}
@@ -39,20 +46,15 @@ def can_follow(top: str) -> bool:
 
 
 def is_written_for_numpy(top: str) -> bool:
-    """True if a package is Python code over NumPy, without compiled modules: see Note [Followed packages]."""
-    if not can_follow(top):
+    """True if a package is Python code over NumPy: see Note [Followed packages]."""
+    if not can_follow(top) or top in _CONTAINERS:
         return False
     loaded = [m for name, m in list(sys.modules.items()) if name == top or name.startswith(top + ".")]
     key = top, len(loaded)
     found = _known.get(key)
     if found is None:
-        found = not any(map(_is_compiled, loaded)) and any(map(_imports_numpy, loaded))
-        _known[key] = found
+        found = _known[key] = any(map(_imports_numpy, loaded))
     return found
-
-
-def _is_compiled(module: ModuleType) -> bool:
-    return str(getattr(module, "__file__", None) or "").endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def _imports_numpy(module: ModuleType) -> bool:

@@ -25,7 +25,7 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -35,6 +35,7 @@ from types import (
     MethodType,
     ModuleType,
     SimpleNamespace,
+    WrapperDescriptorType,
 )
 from typing import Any
 
@@ -48,7 +49,16 @@ from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.lifting import namespaces, packages
 from ndgrad._src.lifting.namespaces import PURE_PYTHON, UNKNOWN, Namespace, known_object
-from ndgrad._src.lifting.numbers import PythonNumber, Text, is_constant, isinstance_, make_builtins, replace_formats
+from ndgrad._src.lifting.numbers import (
+    Complex,
+    Float,
+    PythonNumber,
+    Text,
+    is_constant,
+    isinstance_,
+    make_builtins,
+    replace_formats,
+)
 from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
 from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
@@ -58,7 +68,17 @@ from ndgrad.numpy.functional import vectorize
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
 
+#: Functions of SciPy that search for their result.
+_SOLVERS = ("scipy.optimize.", "scipy.integrate.solve_bvp", "scipy.sparse.linalg.")
+_CODE = (FunctionType, MethodType, functools.partial)
+
+#: Classes of numbers whose operators programs keep as functions (`float.__mul__`), and their replacements.
+_NUMBERS = {float: Float, complex: Complex}
+
 _FACTORY = object()  # the key of a defaultdict's factory among its items
+
+#: Names of the classes of functions that Cython, f2py and pybind11 make.
+_COMPILED_KINDS = frozenset(("cython_function_or_method", "fused_cython_function", "fortran", "nb_func"))
 
 #: Values that are the same in lifted and plain code.
 PLAIN = frozenset(
@@ -91,6 +111,14 @@ _OF_CLASSES = frozenset(
 )
 
 
+#: Members of metaclasses that make classes, or change them.
+_MAKING = frozenset(
+    "__new__ __init__ __prepare__ __init_subclass__ __setattr__ __delattr__ __getattribute__ __instancecheck__ "
+    "__subclasscheck__ mro".split()
+)
+_METHODS = (FunctionType, property)
+
+
 class LiftedGlobals(dict[str, Any]):
     """The globals of lifted code: see Note [Globals of lifted code]."""
 
@@ -111,10 +139,19 @@ class LiftedGlobals(dict[str, Any]):
             return self._builtins[name]
         return value if value.__class__ in PLAIN else self._program.value(value)
 
+    def __contains__(self, name: object) -> bool:  # `name in globals()`
+        return super().__contains__(name) or name in self._original
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
     def hold(self, names: Iterator[str]) -> None:
         """Put names into the dict itself, for the bodies of classes."""
         for name in names:
-            if name not in self and name in self._original:
+            if not super().__contains__(name) and name in self._original:
                 self[name] = self[name]
 
 
@@ -169,7 +206,11 @@ class Program:
         self.packages = tuple(p for p in (*named, *PURE_PYTHON) if p != "ndgrad")
         self.root = root
         self._owned: dict[str, bool] = {}
-        self.builtins = make_builtins(self.import_) | {"super": super_, "isinstance": self.isinstance_}
+        self._metaclasses: dict[type, type] = {}
+        self._owned_classes: dict[int, tuple[type, bool]] = {}
+        self.builtins = make_builtins(self.import_) | {
+            "super": super_, "isinstance": self.isinstance_, "vars": vars_,
+        }  # fmt: skip
         #: Name -> reason, for objects that could not be lifted.
         self.left: dict[str, str] = {}
         # id -> the original, held so that its id stays unique, and the lifted object
@@ -215,9 +256,13 @@ class Program:
 
     def owns_class(self, c: type) -> bool:
         # NumPy's classes report module numpy, wherever they are defined.
-        return self.owns(c.__module__) or any(
-            isinstance(m, FunctionType) and self.owns_function(m) for m in vars(c).values()
-        )
+        found = self._owned_classes.get(id(c))
+        if found is None:
+            own = self.owns(c.__module__) or any(
+                isinstance(m, FunctionType) and self.owns_function(m) for m in vars(c).values()
+            )
+            found = self._owned_classes[id(c)] = (c, own)
+        return found[1]
 
     def leave(self, value: Any, why: str) -> Any:
         """Use an object unchanged, and record that."""
@@ -266,12 +311,14 @@ class Program:
             return known
         if kind is BuiltinFunctionType:
             if (v.__module__ or "").startswith("scipy."):
-                return namespaces.wrap_foreign(v, f"{v.__module__}.{v.__qualname__}")
+                return namespaces.wrap_foreign(v, namespaces.public_name(v))
             found = namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v))
             if found is not None:
                 return found
             top = packages.top_of(v)
             return namespaces.wrap_compiled(v) if packages.can_follow(top) and v.__self__.__class__ is ModuleType else v
+        if kind is WrapperDescriptorType and v.__objclass__ in _NUMBERS:
+            return getattr(_NUMBERS[v.__objclass__], v.__name__)
         if kind is functools.partial:
             return functools.partial(
                 self.value(v.func), *map(self.value, v.args), **{k: self.value(a) for k, a in v.keywords.items()}
@@ -297,8 +344,18 @@ class Program:
             return self.array_instance(v) if isinstance(v, np.ndarray) else self.twin(v)
         if callable(v) and kind is not _Dispatcher and not isinstance(v, np.ufunc):
             original = _before_trace(v)
-            return self.value(original) if original is not v else self.leave(v, "not written in Python")
+            return self.value(original) if original is not v else self._lift_compiled(v, kind)
         return v
+
+    def _lift_compiled(self, v: Any, kind: type) -> Any:
+        """Return the replacement of a callable object that is not written in Python."""
+        top = packages.top_of(v)
+        if kind.__name__ in _COMPILED_KINDS and isinstance(getattr(v, "__name__", None), str):
+            if top == "scipy":
+                return namespaces.wrap_foreign(v, namespaces.public_name(v))
+            if packages.can_follow(top):
+                return namespaces.wrap_compiled(v)
+        return self.leave(v, "not written in Python")
 
     # ----- arrays and containers --------------------------------------------------------------------------------------
 
@@ -403,14 +460,14 @@ class Program:
             return copies
         if hasattr(f, "registry") and hasattr(f, "dispatch"):
             return self.single_dispatch(f)
-        contents = [c for cell in f.__closure__ or () if (c := _content(cell)) is not UNKNOWN]
         top = packages.top_of(f)
+        if top == "scipy":
+            return self.follow_scipy(f)
+        contents = [c for cell in f.__closure__ or () if (c := _content(cell)) is not UNKNOWN]
         if any(self.value(c) is not c for c in contents if c.__class__ is not np.ndarray):
             return self._rebuild(f, self.globals_of(f.__globals__) if packages.can_follow(top) else f.__globals__)
         if top == "numba" and f.__name__ in ("jit", "njit", "vectorize"):
             return _leave_uncompiled if f.__name__ != "vectorize" else _vectorize_uncompiled
-        if top == "scipy":
-            return namespaces.wrap_foreign(f, f"{f.__module__}.{f.__qualname__}")
         return self.follow(f) if packages.can_follow(top) else self.leave(f, "of another package")
 
     def follow(self, f: FunctionType) -> Callable[..., Any]:
@@ -421,7 +478,7 @@ class Program:
         @functools.wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal lifted
-            if first_at_stake(args, kwargs) is None:
+            if first_at_stake(args, kwargs) is None and not _has_code(args) and not _has_code(kwargs.values()):
                 return f(*args, **kwargs)
             if lifted is None:
                 space = self.globals_of(f.__globals__)
@@ -432,6 +489,33 @@ class Program:
 
         return call
 
+    def follow_scipy(self, f: FunctionType) -> Callable[..., Any]:
+        """Return a Python function of SciPy without a rule. SciPy's own code runs lifted if a derivative may be among
+        its arguments. Solvers are never lifted: the derivative of their steps is not that of their result."""
+        name = namespaces.public_name(f)
+        unchanged = namespaces.wrap_foreign(f, name)
+        if name.startswith(_SOLVERS):
+            return unchanged
+        lifted: FunctionType | None = None
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal lifted
+            values = (*args, *kwargs.values())
+            if namespaces.active_in(values) is None and not _has_code(values):
+                return unchanged(*args, **kwargs)
+            if lifted is None:
+                space = self.globals_of(f.__globals__)
+                space.hold(_class_names(f.__code__))
+                lifted = self._rebuild(f, space)
+                self._made[id(f)] = (f, call)
+            try:
+                return lifted(*args, **kwargs)
+            except Exception as error:
+                return namespaces.call_without_slope(f, name, args, kwargs, error)
+
+        return call
+
     def _rebuild(self, f: FunctionType, space: dict[str, Any]) -> FunctionType:
         fresh: list[tuple[CellType, CellType]] = []
         cells = []
@@ -439,6 +523,10 @@ class Program:
             content = _content(cell)
             # For `__class__`, see Note [Lifted classes]. Plain values stay in a shared cell, so that assignments of
             # both sides are seen.
+            if name == "__class__" and isinstance(content, type) and issubclass(content, np.ndarray):
+                if id(content) not in self._class_cells and self.class_(content) is not content and id(f) in self._made:
+                    made: Any = self._made[id(f)][1]  # rebuilt with its class
+                    return made
             if name == "__class__" and id(content) in self._class_cells:
                 cells.append(self._class_cells[id(content)])
             elif name == "__class__" or content is UNKNOWN or content.__class__ in PLAIN:
@@ -456,6 +544,8 @@ class Program:
         made.__defaults__ = f.__defaults__ and tuple(map(self.value, f.__defaults__))
         made.__kwdefaults__ = f.__kwdefaults__ and {k: self.value(v) for k, v in f.__kwdefaults__.items()}
         made.__dict__.update(f.__dict__)
+        if "__wrapped__" in f.__dict__:
+            made.__wrapped__ = self.value(f.__wrapped__)  # type: ignore[attr-defined]  # set by functools.wraps
         for name in ("__module__", "__qualname__", "__doc__", "__annotations__", "__type_params__"):
             if hasattr(f, name):
                 setattr(made, name, getattr(f, name))
@@ -532,7 +622,7 @@ class Program:
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
         bases = [lifted for b in c.__bases__ if (lifted := self.class_(b)) is not b]
         try:
-            made = _make_class(c, bases, space)
+            made = _make_class(c, self.metaclass(type(c)), bases, space)
         except TypeError as error:
             return self.leave(c, f"its class cannot be extended: {error}")
         self._made[id(c)] = (c, made)
@@ -541,20 +631,41 @@ class Program:
                 type.__setattr__(made, name, lifted)
         return made
 
+    def metaclass(self, m: type) -> type:
+        """Return the metaclass of a lifted class: the original, or an extension with its methods lifted (`__call__`,
+        properties of classes). Those that make and register classes stay."""
+        if not self.owns_class(m) or m in (type, abc.ABCMeta):
+            return m
+        known = self._metaclasses.get(m)
+        if known is None:
+            lifted = {n: self.member(f) for n, f in vars(m).items() if n not in _MAKING and isinstance(f, _METHODS)}
+            known = self._metaclasses[m] = type.__new__(type(m), m.__name__, (m,), lifted) if lifted else m
+        return known
+
     def array_class(self, c: type) -> Any:
         """Lift a subclass of ndarray: its methods over `SubclassedArray`."""
-        if type(c) not in (type, abc.ABCMeta) or issubclass(c, (np.ma.MaskedArray, np.matrix, np.memmap)):
+        if issubclass(c, (np.ma.MaskedArray, np.matrix, np.memmap)):
             self._made[id(c)] = (c, c)
             return self.leave(c, "a kind of array with rules of its own")
+        for b in c.__bases__:
+            self.class_(b)  # before the members, which may be methods of a base
+        if id(c) in self._made:
+            return self._made[id(c)][1]
         cell = self._class_cells[id(c)] = CellType()
         self._made[id(c)] = (c, c)  # for members that lead back here
-        space = {n: self.member(m) for n, m in vars(c).items() if n not in _OF_CLASSES}
+        # Values that are no code may be instances of the class itself, so they are lifted once it exists.
+        code = {n: m for n, m in vars(c).items() if n not in _OF_CLASSES and (callable(m) or hasattr(m, "__get__"))}
+        space = {n: self.member(m) for n, m in code.items() if not self.owns_class(type(m))}
         space.update(__module__=c.__module__, __qualname__=c.__qualname__, __doc__=c.__doc__, __lifted_from__=c)
         bases = [SubclassedArray if b is np.ndarray else self.class_(b) for b in c.__bases__]
-        metaclass: Any = type(c)
-        made = metaclass(c.__name__, tuple(bases), space)
+        # The metaclass and `__init_subclass__` of the program may register classes, so they are not called.
+        metaclass = self.metaclass(type(c))
+        made: Any = type.__new__(metaclass, c.__name__, tuple(bases), space)
         cell.cell_contents = made
         self._made[id(c)] = (c, made)
+        for name, m in vars(c).items():
+            if name not in _OF_CLASSES and name not in space:
+                type.__setattr__(made, name, self.member(m))
         return made
 
     def _wrap_getattribute(self, find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
@@ -737,6 +848,11 @@ class Program:
                 attributes[name] = v.numpy()
 
 
+def _has_code(values: Iterable[Any]) -> bool:
+    """True if an argument is code or an object of the program, which may hold values with derivatives."""
+    return any(isinstance(v, _CODE) or "__lifted_from__" in type(v).__dict__ for v in values)
+
+
 def _before_trace(v: Any) -> Any:
     """Return the function that a trace of the compiler has replaced by `v`, or `v` itself."""
     effects = sys.modules.get("ndgrad._src.compiler.capture.side_effects")  # loaded by the first trace
@@ -807,7 +923,7 @@ def _make_quiet_base() -> type:
     return Quiet
 
 
-def _make_class(c: type, bases: list[type], space: dict[str, Any]) -> type:
+def _make_class(c: type, metaclass: type, bases: list[type], space: dict[str, Any]) -> type:
     """Return the lifted form of a class without running the program's own code for new classes, which may register
     them: neither the metaclass nor `__init_subclass__` is called."""
     first: tuple[type, ...] = ()
@@ -815,7 +931,7 @@ def _make_class(c: type, bases: list[type], space: dict[str, Any]) -> type:
         # Each class has its own base: a common one would make the method resolution order inconsistent.
         first = (_make_quiet_base(),)
     make = abc.ABCMeta.__new__ if isinstance(c, abc.ABCMeta) else type.__new__
-    return make(type(c), c.__name__, (*first, c, *bases), space)
+    return make(metaclass, c.__name__, (*first, c, *bases), space)
 
 
 def _flat(items: list[Any]) -> list[Any]:
@@ -847,6 +963,14 @@ def _originals(kinds: Any) -> Any:
     if isinstance(kinds, type) and not issubclass(kinds, SubclassedArray):
         return kinds.__dict__.get("__lifted_from__", kinds)
     return kinds
+
+
+def vars_(*args: Any) -> Any:
+    """Implement `vars`: of a module, the names of the original with their values in lifted code."""
+    if args and isinstance(args[0], Namespace):
+        module: Any = args[0]
+        return {name: getattr(module, name) for name in list(vars(module._theirs))}
+    return vars(*args) if args else sys._getframe(1).f_locals
 
 
 def super_(*args: Any) -> Any:

@@ -82,6 +82,26 @@ class SubclassedArray(Array):
         return super().__getattribute__(name)
 
 
+def _reduce_by(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Return a reduction: NumPy's `sum`, `prod`, `max` and `min` call the ufunc's `reduce`, which a class may override
+    by `__array_ufunc__`."""
+    name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}[ufunc.__name__]
+    of_arrays = getattr(Array, name)
+
+    def method(self: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if type(self).__array_ufunc__ is SubclassedArray.__array_ufunc__ or args or set(kwargs) - {"keepdims"}:
+            return of_arrays(self, axis, *args, **kwargs)
+        return self.__array_ufunc__(ufunc, "reduce", self, axis=axis, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+for _reduction in (np.add, np.multiply, np.maximum, np.minimum):
+    _method = _reduce_by(_reduction)
+    setattr(SubclassedArray, _method.__name__, _method)
+
+
 def _is_programs(kind: type, name: str) -> bool:
     """True if an attribute belongs to the program, and neither its class nor ndarray handles it."""
     if hasattr(np.ndarray, name) or (name[:1] == "_" and hasattr(SubclassedArray, name)):

@@ -161,6 +161,21 @@ class SparseArray:
         made._set(self.data.copy() if copy else self.data, self.pattern)
         return made
 
+    def asformat(self, format: str | None, copy: bool = False) -> SparseArray:
+        """Return the array in another format.
+
+        Args:
+            format: `"csr"`, `"csc"`, `"coo"`, or None for the current one.
+            copy: whether the values are copied if the format is the current one.
+        """
+        if format is None:
+            return self.copy() if copy else self
+        convert = getattr(self, f"to{format}", None)
+        if convert is None:
+            raise ValueError(f"Format {format} is unknown. Known are csr, csc and coo. [nd-sparse]")
+        made: SparseArray = convert(copy=copy)
+        return made
+
     def tocsr(self, copy: bool = False) -> SparseArray:
         """Return the matrix in compressed rows.
 
