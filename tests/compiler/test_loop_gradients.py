@@ -11,13 +11,19 @@ import pytest
 
 import ndgrad
 import ndgrad.numpy as gnp
-from ndgrad._src.compiler.capture import loop_gradients
+from ndgrad._src.compiler.capture import loop_gradients, python_loops
 from ndgrad._src.compiler.capture.trace_watch import trust
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
 from ndgrad._src.compiler.runtime import tracing
 
 ROUNDS = 200
+
+
+@pytest.fixture(autouse=True)
+def trace_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace loops round by round. Otherwise these loops would be rolled up before there is a trace to search."""
+    monkeypatch.setattr(python_loops, "LEAST", 10**9)
 
 
 def normal(*shape: int) -> Any:

@@ -33,6 +33,7 @@ from ndgrad._src.compiler.capture.captured_state import (
     set_item,
 )
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
+from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.opaque_names import describe_cache
 from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
 from ndgrad._src.compiler.capture.tensor_facts import get_facts, has_facts
@@ -52,6 +53,8 @@ class Environment:
         self.reached = ReachableObjects(roots, names, modules)
         self.captured = self.reached.captured
         self.tensors = self.reached.tensors
+        #: Python loops that traces have met.
+        self.loops = LoopLog()
         #: Counts of caches before a trace.
         self._counts: list[Any] = []
         #: Number of times that compared slots got other objects: replaced tensors, equal values.

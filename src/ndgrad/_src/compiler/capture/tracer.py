@@ -20,6 +20,7 @@ from ndgrad._src.compiler.capture.branch_conditions import MOST as MOST_CONDITIO
 from ndgrad._src.compiler.capture.captured_state import same_bits
 from ndgrad._src.compiler.capture.captured_tensors import CapturedTensor, payload_of, refuse_tensor
 from ndgrad._src.compiler.capture.graph_break import GraphBreak
+from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.memory_order import OF_RULE, Origin, arrange, is_orderly, settle, settle_array
 from ndgrad._src.compiler.capture.number_placeholders import NumberPlaceholder, make_placeholder
 from ndgrad._src.compiler.capture.number_tape import NumberTape
@@ -95,6 +96,8 @@ class Tracer:
         self.deferred: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         #: Adds a guard: a description, and a function that reads the value to compare before a call.
         self.watch: Callable[[str, Callable[[], Any]], None] = _watch_nothing
+        #: Python loops that are rolled up; None if loops run as written.
+        self.loops: LoopLog | None = None
         #: Python arithmetic on numbers that the trace does not know.
         self.numbers = NumberTape()
         #: Conditions that the function itself tested: source line and outcome.

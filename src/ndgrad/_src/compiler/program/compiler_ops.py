@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from itertools import accumulate, islice, pairwise
 from typing import Any, ClassVar, Unpack
 
@@ -233,6 +234,10 @@ def _replay(body: Program) -> Callable[[list[Any]], list[Any]]:
     return Replay(body)
 
 
+#: Number of rounds that NumPy runs of a loop whose results are not used; None for all.
+most_rounds: ContextVar[int | None] = ContextVar("ndgrad_most_rounds", default=None)
+
+
 def _loop(
     *arrays: Any, body: Runs, count: int, carried: int, invariant: int, reads: tuple[tuple[int, int], ...], last: int
 ) -> tuple[Any, ...]:
@@ -242,13 +247,17 @@ def _loop(
     sequences = list(zip(arrays[carried + invariant :], reads, strict=True))
     stacks: list[Any] = []
     out: list[Any] = []
-    for t in range(count):
+    most = most_rounds.get()
+    rounds = count if most is None else min(count, most)
+    for t in range(rounds):
         out = run([*state, *fixed, *[array[start + step * t] for array, (start, step) in sequences]])
         state = out[:carried]
         if not t:
             stacks = [np.empty((count, *np.shape(a)), a.dtype) for a in out[carried + last :]]
         for stack, a in zip(stacks, out[carried + last :], strict=True):
             stack[t] = a
+    for stack in stacks if rounds < count else ():
+        stack[rounds:] = stack[rounds - 1]
     return (*state, *out[carried : carried + last], *stacks)
 
 

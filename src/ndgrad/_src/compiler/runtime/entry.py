@@ -250,11 +250,13 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     for runner in runners if found.trace.place is CPU else ():
         _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
+    loops = found.traced.environment.loops
+    unrolled = [f"loop at {where} is traced round by round: {reason}" for where, reason in loops.refused.items()]
     decided = [f"for calls in which the condition at {where} is {outcome}" for where, outcome in found.trace.decided]
     return Explanation(
         True, None, None, len(found.plan.forward.instructions), len(found.plan.backward.instructions),
         captured, list(dict.fromkeys(guards)), len(made.entries), str(found.plan.program), times,
-        [*(notes or describe_control_flow(*runners)), *decided],
+        [*(notes or describe_control_flow(*runners)), *unrolled, *decided],
     )  # fmt: skip
 
 

@@ -20,9 +20,13 @@ from ndgrad._src.compiler.lower.float_errors import (
     warn_of,
 )
 from ndgrad._src.compiler.lower.native_program import NativeProgram
+from ndgrad._src.compiler.program.compiler_ops import most_rounds
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
 from ndgrad._src.compiler.runtime.input_memory import array_of
+
+#: Number of rounds of a loop that are checked on NumPy for errors in elements that no result needs.
+_CHECKED_ROUNDS = 1000
 
 
 class FloatReports:
@@ -50,8 +54,12 @@ class FloatReports:
 
     def _check_unseen(self, trace: Program, inputs: Sequence[Any]) -> None:
         self._was_checked = True
-        with reported() as found, contextlib.suppress(Exception):  # the call itself raises
-            Replay(trace)(list(map(array_of, inputs)))
+        token = most_rounds.set(_CHECKED_ROUNDS)
+        try:
+            with reported() as found, contextlib.suppress(Exception):  # the call itself raises
+                Replay(trace)(list(map(array_of, inputs)))
+        finally:
+            most_rounds.reset(token)
         if found[0] & self.looks_for:
             raise FloatFlags(0)
 

@@ -16,6 +16,7 @@ from ndgrad._src.compiler.capture.captured_tensors import payload_of
 from ndgrad._src.compiler.capture.deferred_calls import DeferredCall
 from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.loop_source import installing
 from ndgrad._src.compiler.capture.number_slots import NumberSlots
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.side_effects import refuse_float_errors
@@ -106,10 +107,12 @@ class TracedFunction:
         placeholders: Mapping[int, Any] = self.slots.arguments if current_tracer.get() is not None else self.slots.given
         args, kwargs = given = self.arguments.unflatten(tensors, placeholders)
         before, _ = tree_flatten(given)
-        with refuse_float_errors():
+        rewritten = self.environment.loops.codes if current_tracer.get() is not None else ()
+        reached = self.environment.reached
+        with refuse_float_errors(), installing(rewritten, reached.codes, [*reached.seen.values()]):
             result = self.function(*args, **kwargs)
-        reached = self.environment.reached_ids
-        returned, result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in reached)
+        known = self.environment.reached_ids
+        returned, result_spec = tree_flatten(result, lambda t: type(t) in (list, dict) and id(t) in known)
         after, spec = tree_flatten(given)
         if spec != self.arguments.spec or any(a is not b for a, b in zip(before, after, strict=True)):
             raise GraphBreak("a container among the arguments is changed")

@@ -22,6 +22,7 @@ from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.patched_functions import patching
+from ndgrad._src.compiler.capture.python_loops import rewrite_loops
 from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import original_of
 from ndgrad._src.compiler.capture.tensor_facts import get_facts
@@ -72,6 +73,8 @@ def _trace_once(traced: TracedFunction, arguments: Sequence[Any], strict: bool) 
     tracer.outcomes = traced.given_outcomes
     tracer.note_attribute = sources.note_attribute  # type: ignore[method-assign]
     tracer.watch = environment.watch
+    tracer.loops = environment.loops
+    environment.loops.codes = rewrite_loops(environment.reached)
     try:
         found, program = _run(traced, tracer, arguments, sources.found, strict)
     except GraphBreak as broken:
