@@ -14,10 +14,12 @@ from benchmarks.registry import Step, workload
 
 #: The leaves of expressions: a, b vectors; A, B matrices; P a positive one; X images, K, D their kernels; W, w
 #: weight and bias for rows, g, h for channels; T a table; M one matrix and S many positive definite ones; z, Z signals.
+#: Small: x an image, k, t its kernels, v a signal and u its kernel, q columns of patches.
 SHAPES: dict[str, tuple[int, ...]] = {
     "a": (100_000,), "b": (100_000,), "A": (316, 317), "B": (316, 317), "P": (316, 317),
     "X": (16, 8, 28, 28), "K": (8, 8, 3, 3), "D": (8, 1, 3, 3), "W": (317,), "w": (317,), "g": (8,), "h": (8,),
     "T": (3000, 33), "M": (316, 316), "S": (1000, 10, 10), "z": (100_000,), "Z": (100, 1000),
+    "x": (1, 3, 9, 8), "k": (4, 3, 3, 3), "t": (3, 4, 2, 2), "v": (1, 3, 20), "u": (5, 3, 3), "q": (2, 18, 24),
 }  # fmt: skip
 DOUBLE = ("M", "S", "z", "Z")
 
@@ -52,6 +54,11 @@ FAMILIES = {
         "F.conv_transpose2d(X, K); F.conv1d(X[:, :, 0], K[:, :, 0]); F.max_pool2d(X, 2); F.avg_pool2d(X, 2); "
         "F.max_pool2d(X, 3, 2, 1); F.adaptive_avg_pool2d(X, 7); F.interpolate(X, scale_factor=2)"
     ),
+    "small images": (
+        "F.conv2d(x, k, padding=1); F.conv2d(x, k, stride=2); F.conv_transpose2d(x, t, stride=2); F.conv1d(v, u); "
+        "F.unfold(x, 2); F.fold(q, (6, 7), (3, 2)); F.max_pool2d(x, 2); F.avg_pool2d(x, 3, 1, 1); "
+        "F.adaptive_avg_pool2d(x, 4); F.adaptive_max_pool2d(x, 4); F.interpolate(x, scale_factor=2, mode='bilinear')"
+    ),
     "scans": (
         "a.cumsum(0); A.cumsum(1); A.cumsum(0); P.cumprod(1); A.cummax(1)[0]; torch.logcumsumexp(A, 1); "
         "torch.diff(A); torch.trapezoid(A)"
@@ -65,9 +72,15 @@ FAMILIES = {
         "T.index_add(0, I, T[I]); A.scatter_add(1, G, B); A.masked_fill(A > 0, 0.0); torch.sort(A, 1)[0]; "
         "torch.topk(A, 20, 1)[0]"
     ),
+    "sorting": (
+        "torch.sort(a)[0]; torch.sort(A, 0)[0]; torch.sort(A, 1, descending=True)[0]; torch.sort(z)[0]; "
+        "torch.topk(A, 3, 0)[0]; torch.kthvalue(A, 7, 1)[0]; torch.median(A, 1)[0]; torch.quantile(A, 0.3, 1); "
+        "A.scatter(1, G, B); A.scatter(0, G % 316, B)"
+    ),
     "linalg": (
         "M @ M; S @ S; torch.linalg.inv(S); torch.linalg.solve(S, S * S); torch.linalg.det(S); "
         "torch.linalg.cholesky(S); torch.linalg.eigh(S)[0]; torch.linalg.svd(S)[1]; torch.linalg.qr(S)[0]; "
+        "torch.linalg.solve_triangular(S, S, upper=False); torch.linalg.slogdet(S)[1]; "
         "torch.linalg.inv(M); torch.linalg.solve(M, M * M); torch.linalg.slogdet(M)[1]"
     ),
     "FFT": (

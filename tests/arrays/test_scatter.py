@@ -123,3 +123,25 @@ def test_an_expanded_index_is_recognised():
     assert scatter.one_index_per_slice(expanded, (3, 4, 6), 0) is None
     assert scatter.one_index_per_slice(expanded.copy(), (3, 4, 5), 0) is None
     assert scatter.one_index_per_slice(expanded, (2, 4, 5), 1) is None
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((40, 300), 1), ((40, 300), 0), ((3, 70, 50), 1), ((9000,), 0)])
+@pytest.mark.parametrize("layout", ["dense", "expanded", "reversed", "narrow"])
+def test_overwritten_positions_along_a_dimension(shape, dim, layout):
+    r = np.random.default_rng(0)
+    index = r.integers(0, shape[dim], shape)
+    if layout == "expanded":
+        index = np.broadcast_to(index.take([0], axis=(dim + 1) % len(shape)), shape)
+    elif layout == "reversed":
+        index = np.flip(index, dim)
+    elif layout == "narrow":
+        index = index[tuple(slice(n - (d != dim)) for d, n in enumerate(shape))]
+    found = scatter.find_overwritten_along(np, index, shape, dim)
+    lines, hits = np.moveaxis(index, dim, -1), np.moveaxis(found, dim, -1)
+    for place in np.ndindex(lines.shape[:-1]):
+        later: set[int] = set()
+        expected = []
+        for i in reversed(lines[place].tolist()):
+            expected.append(i in later)
+            later.add(i)
+        assert hits[place].tolist() == expected[::-1]

@@ -151,6 +151,22 @@ def find_overwritten(np: Library, keys: Any, size: int) -> Payload:
     return (_last_of_equals(np, flat, size) != np.arange(flat.size)).reshape(keys.shape)
 
 
+def find_overwritten_along(np: Library, index: Any, shape: tuple[int, ...], dim: int) -> Payload:
+    """Return a mask of the elements of an index along `dim` of an array whose position occurs again later.
+
+    Kernels write the number of each element along `dim` at its position, and read back the last number.
+    """
+    if index.__class__ is numpy.ndarray and index.size >= native_kernels.SMALLEST and index.shape[dim] < 1 << 31:
+        line = numpy.arange(index.shape[dim], dtype=numpy.int32).reshape((-1,) + (1,) * (index.ndim - dim - 1))
+        number = numpy.ascontiguousarray(numpy.broadcast_to(line, index.shape))
+        last = numpy.empty(shape, numpy.int32)
+        if native_kernels.move_by_index("write", dim, last, number, index):
+            found = numpy.empty(index.shape, numpy.int32)
+            if native_kernels.move_by_index("read", dim, last, found, index):
+                return found != number
+    return find_overwritten(np, keys_along(np, index, shape, dim), math.prod(shape))
+
+
 def _last_of_equals(np: Library, keys: Any, size: int) -> Payload:
     """Return, for each of the flat keys below `size`, the position of the last equal key."""
     number = np.arange(keys.size)

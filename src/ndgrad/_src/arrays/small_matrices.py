@@ -1,6 +1,6 @@
 """Linear algebra of small matrices and stacks of them by native kernels, where there are kernels.
 
-Each function returns None if LAPACK should do the work: without kernels, for few or large matrices, for dtypes other
+Each function returns None if LAPACK should do the work: without kernels, for one or large matrices, for dtypes other
 than float32 and float64, and if a matrix is singular (Cholesky: not positive definite) or a result is not finite. So
 LAPACK decides about errors.
 """
@@ -17,12 +17,13 @@ from ndgrad._src.foundations import registry
 
 #: The largest order of a matrix, and number of columns of a right-hand side.
 _LARGEST, _COLUMNS = 32, 64
-#: Number of matrices from which kernels are faster than LAPACK, except for triangular ones, which NumPy does not solve.
-_FEWEST = 4
 
 
-def _is_small(*arrays: Any, fewest: int = _FEWEST) -> bool:
-    """True if the kernels take these matrices, the first of which is square."""
+def _is_small(*arrays: Any, alone: bool = False) -> bool:
+    """True if the kernels take these matrices, the first of which is square.
+
+    One matrix is left to LAPACK, which is as fast, unless `alone`: NumPy does not solve triangular systems.
+    """
     a = arrays[0]
     if a.__class__ is not numpy.ndarray or not native_kernels.has_kernels(a.dtype) or a.ndim < 2:
         return False
@@ -31,7 +32,7 @@ def _is_small(*arrays: Any, fewest: int = _FEWEST) -> bool:
     for x in arrays:
         if x.__class__ is not numpy.ndarray or x.dtype != a.dtype or x.ndim < 2 or not x.size or not x.flags.aligned:
             return False
-    if fewest > 1 and max([math.prod(x.shape[:-2]) for x in arrays]) < fewest:
+    if not alone and all(x.ndim == 2 for x in arrays):
         return False
     return native_kernels.kernels() is not None
 
@@ -63,7 +64,7 @@ def solve(a: Any, b: Any) -> Any:
 
 def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     """Return the solutions for triangular matrices, or None. The other triangle is not read."""
-    if not _is_small(a, b, fewest=1) or b.shape[-2] != a.shape[-1] or b.shape[-1] > _COLUMNS:
+    if not _is_small(a, b, alone=True) or b.shape[-2] != a.shape[-1] or b.shape[-1] > _COLUMNS:
         return None
     lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*lead, *b.shape[-2:])

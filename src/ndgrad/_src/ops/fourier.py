@@ -10,8 +10,13 @@ square root of the number of points ("root") or by that number ("full"), in both
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import importlib
+from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from ndgrad._src.arrays import threads
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -21,6 +26,33 @@ if TYPE_CHECKING:
 _FORWARD_NORMS = {"none": "backward", "root": "ortho", "full": "forward"}
 _INVERSE_NORMS = {"none": "forward", "root": "ortho", "full": "backward"}
 
+#: Number of elements from which SciPy's transforms use several threads.
+_SHARED = 1 << 16
+
+
+@functools.lru_cache(maxsize=1)
+def _scipy_fft() -> Any:
+    """Return scipy.fft, or None. It is imported with the first transform, not with this module."""
+    try:
+        return importlib.import_module("scipy.fft")
+    except ImportError:
+        return None
+
+
+def _transforms(np: Library, x: Payload) -> tuple[Any, dict[str, int]]:
+    """Return the module of transforms for an array, and settings for its functions.
+
+    SciPy's take several lines at once in vectors, which is two to ten times as fast as NumPy's line by line. They take
+    NumPy arrays of float32, float64 and the complex dtypes of both. Sizes of zero are left to NumPy and its errors.
+    """
+    if x.__class__ is not numpy.ndarray or x.dtype.char not in "fdFD" or not x.size:
+        return np.fft, {}
+    found = _scipy_fft()
+    if found is None:
+        return np.fft, {}
+    return found, {"workers": threads.max_threads if x.size >= _SHARED else 1}
+
+
 # ----- complex to complex ---------------------------------------------------------------------------------------------
 
 
@@ -28,9 +60,10 @@ def _c2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, inverse:
     if not dims:
         return x.astype(np.result_type(x.dtype, np.complex64))
     norm = (_INVERSE_NORMS if inverse else _FORWARD_NORMS)[scale]
+    fft, how = _transforms(np, x)
     if len(dims) == 1:
-        return (np.fft.ifft if inverse else np.fft.fft)(x, axis=dims[0], norm=norm)
-    return (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm)
+        return (fft.ifft if inverse else fft.fft)(x, axis=dims[0], norm=norm, **how)
+    return (fft.ifftn if inverse else fft.fftn)(x, axes=dims, norm=norm, **how)
 
 
 # The matrix is symmetric, so its adjoint is its conjugate: the transform in the other direction, with the same scale.
@@ -71,10 +104,17 @@ scale_bins = op(
 
 def _r2c(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, onesided: bool) -> Payload:
     norm = _FORWARD_NORMS[scale]
+    fft, how = _transforms(np, x)
     if onesided:
-        return np.fft.rfft(x, axis=dims[0], norm=norm) if len(dims) == 1 else np.fft.rfftn(x, axes=dims, norm=norm)
+        if len(dims) == 1:
+            return fft.rfft(x, axis=dims[0], norm=norm, **how)
+        return fft.rfftn(x, axes=dims, norm=norm, **how)
     # Half of the bins come from the transform and the rest from symmetry: twice as fast as a complex transform.
     last = dims[-1]
+    if fft is not np.fft:  # SciPy does the same inside
+        if len(dims) == 1:
+            return fft.fft(x, axis=last, norm=norm, **how)
+        return fft.fftn(x, axes=dims, norm=norm, **how)
     half = np.fft.rfft(x, axis=last, norm=norm)
     mirrored = (*(slice(None),) * last, slice((x.shape[last] - 1) // 2, 0, -1))
     out = np.concatenate([half, np.conjugate(half[mirrored])], axis=last)
@@ -110,9 +150,10 @@ fft_r2c = op(
 
 def _c2r(np: Library, x: Payload, *, dims: tuple[int, ...], scale: str, size: int) -> Payload:
     norm = _INVERSE_NORMS[scale]
+    fft, how = _transforms(np, x) if size > 0 else (np.fft, {})
     if len(dims) == 1:
-        return np.fft.irfft(x, size, axis=dims[0], norm=norm)
-    return np.fft.irfftn(x, (*(x.shape[d] for d in dims[:-1]), size), axes=dims, norm=norm)
+        return fft.irfft(x, size, axis=dims[0], norm=norm, **how)
+    return fft.irfftn(x, (*(x.shape[d] for d in dims[:-1]), size), axes=dims, norm=norm, **how)
 
 
 # Each bin k contributes Re(w_k x_k e^(2 pi i jk / n)), with w_k = 2 for the bins that represent two. So the gradient of

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.ops.extremum import first_index, pick_tangent, place_back
@@ -31,6 +33,38 @@ def _take_along(np: Library, x: Payload, places: Any, dim: int) -> Payload:
     return x[places] if x.ndim == 1 else np.take_along_axis(x, places, axis=dim)
 
 
+def _fits_keys(x: Payload, dim: int) -> bool:
+    """True if an element and its position fit into an integer of 64 bits."""
+    if x.__class__ is not numpy.ndarray or x.dtype.itemsize != 4 or x.dtype.kind not in "fiu":
+        return False
+    return x.dtype.isnative and x.shape[dim] < 1 << 31 and bool(x.size)
+
+
+def _order_by_keys(x: Any, dim: int) -> Any:
+    """Return the stable order along `dim` of elements of 32 bits.
+
+    The upper half of a key orders as the element does, the lower half is the position. So keys are distinct, and any
+    sort of them is stable. NumPy sorts integers in vectors, many times as fast as it finds the stable order of floats.
+    The bits of floats order as integers do, if all bits but the sign are inverted for negative numbers. Both zeros are
+    equal, and so are all NaN, which come last.
+    """
+    lines = numpy.ascontiguousarray(numpy.moveaxis(x, dim, -1))
+    bits = lines.view(numpy.int32)
+    if x.dtype.kind == "f":
+        keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(numpy.int64)
+        keys[bits == -(1 << 31)] = 0
+        keys[lines != lines] = 0x7FFFFFFF
+    else:
+        keys = lines.astype(numpy.int64)
+    if x.dtype.kind == "u":
+        keys -= 1 << 31
+    keys <<= 32
+    keys |= numpy.arange(x.shape[dim])
+    keys.sort(axis=-1)
+    keys &= 0xFFFFFFFF
+    return numpy.ascontiguousarray(numpy.moveaxis(keys, -1, dim))
+
+
 def _order(np: Library, x: Payload, dim: int, descending: bool, kind: str | None = "stable") -> Payload:
     """Return the indices that sort `x` along `dim`, as int64. `kind` is NumPy's; None is NumPy's default."""
     if descending:
@@ -40,6 +74,8 @@ def _order(np: Library, x: Payload, dim: int, descending: bool, kind: str | None
         return x.shape[dim] - 1 - mirrored[backwards]
     if kind != "stable":
         return as_int64(np.argsort(x, axis=dim, kind=kind))
+    if x.shape[dim] >= _LONG and _fits_keys(x, dim):
+        return _order_by_keys(x, dim)
     if x.shape[dim] >= _LONG and x.dtype.itemsize > 2:
         order = np.argsort(x, axis=dim)
         values = np.moveaxis(_take_along(np, x, order, dim), dim, -1)

@@ -12,9 +12,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from ndgrad._src.arrays.dtypes import float32, float64
+from ndgrad._src.compiler.capture.graph_break import current_tracer
 from ndgrad._src.ops import recurrent
 from ndgrad._src.tensor.functions.creation import zeros
 from ndgrad._src.tensor.functions.join import cat, stack
+from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.amp.autocast_mode import is_autocast_enabled
 from ndgrad.nn import functional as F
 from ndgrad.nn import init
 from ndgrad.nn.modules.module import Module, new_parameter
@@ -22,7 +26,7 @@ from ndgrad.nn.parameter import Parameter
 from ndgrad.nn.utils.rnn import PackedSequence
 
 if TYPE_CHECKING:
-    from ndgrad._typing import Device, Dtype, Tensor
+    from ndgrad._typing import Device, Dtype
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -105,6 +109,50 @@ def _backwards(
         state = step(g, state, *weights)
         outputs.append(state[0])
     return outputs[::-1], state
+
+
+# ----- a layer as one op ----------------------------------------------------------------------------------------------
+
+
+def _is_plain(*tensors: Tensor) -> bool:
+    """True if a layer may run as one op: plain tensors of one dtype, float32 or float64, on the CPU and not traced.
+
+    A compiled function is traced step by step, and its loop is compiled. Autocast, devices and subclasses of tensors
+    act on the products of each step.
+    """
+    if current_tracer.get() is not None or is_autocast_enabled("cpu"):
+        return False
+    dtype = tensors[0].dtype
+    if dtype not in (float32, float64):
+        return False
+    return all(type(t) in (Tensor, Parameter) and t.dtype == dtype and t.device.type == "cpu" for t in tensors)
+
+
+def _lstm_layer(
+    data: Tensor, sizes: list[int], first: State, weights: Weights, backwards: bool
+) -> tuple[Tensor, State]:
+    """Return the rows of output and the last state of an LSTM layer, from the rows of its input."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    # The gates take the sum of both biases.
+    bias = b_ih if b_hh is None else b_hh if b_ih is None else b_ih + b_hh
+    gates = F.linear(data, w_ih, bias).reshape(len(sizes), sizes[0], -1)
+    states, cells = recurrent.lstm_layer.eager(gates, *first, w_hh, reverse=backwards)
+    end = 0 if backwards else len(sizes) - 1
+    return states.reshape(-1, states.shape[-1]), (states[end], cells[end])
+
+
+def _gru_layer(
+    data: Tensor, sizes: list[int], first: State, weights: Weights, backwards: bool
+) -> tuple[Tensor, State]:
+    """Return the rows of output and the last state of a GRU layer, from the rows of its input."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    gates = F.linear(data, w_ih, b_ih).reshape(len(sizes), sizes[0], -1)
+    shift = zeros(w_hh.shape[0], dtype=w_hh.dtype) if b_hh is None else b_hh
+    states = recurrent.gru_layer.eager(gates, *first, w_hh, shift, reverse=backwards)
+    return states.reshape(-1, states.shape[-1]), (states[0 if backwards else len(sizes) - 1],)
+
+
+_LAYERS: dict[str, Callable[..., tuple[Any, State]]] = {"LSTM": _lstm_layer, "GRU": _gru_layer}
 
 
 class RNNBase(Module):
@@ -359,11 +407,17 @@ class RNNBase(Module):
             for direction in range(directions):
                 place = layer * directions + direction
                 w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(place)
+                first = tuple(s[place] for s in state)
+                if even and w_hr is None and self.mode in _LAYERS and _is_plain(data, w_ih, w_hh, *first):
+                    run = _LAYERS[self.mode]
+                    joined, last = run(data, sizes, first, (w_ih, w_hh, b_ih, b_hh), direction == 1)
+                    outputs.append(joined)
+                    lasts.append(last)
+                    continue
                 rows = F.linear(data, w_ih, b_ih)
                 if even:
                     rows = rows.reshape(len(sizes), sizes[0], -1)
                 gates = rows.unbind(0) if even else rows.split(sizes)
-                first = tuple(s[place] for s in state)
                 out, last = _run_steps(step, gates, first, (w_hh, b_hh, w_hr), backwards=direction == 1)
                 outputs.append(cat(out))
                 lasts.append(last)
