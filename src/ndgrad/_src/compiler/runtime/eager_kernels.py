@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ndgrad._src.arrays.library import is_on_device
@@ -23,9 +24,15 @@ def device_kernels() -> Any:
 
 def run_fused(function: Any, arrays: Any, settings: Any) -> Any:
     """Return the result of a body or rule by one kernel; None if it has none."""
+    return _fused_ops().run_fused(function, arrays, settings)
+
+
+@functools.cache
+def _fused_ops() -> Any:
+    """Return the module of fused ops. An import statement takes as long as a small kernel, even of a known module."""
     from ndgrad._src.compiler.runtime import fused_ops  # needs llvmlite or a device
 
-    return fused_ops.run_fused(function, arrays, settings)
+    return fused_ops
 
 
 def native_taps() -> Any:
