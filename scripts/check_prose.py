@@ -1,7 +1,6 @@
 """Check the English of docstrings, comments and error texts, as far as a program can: first words and banned words.
 
-    python scripts/check_prose.py                 check the folders that are finished
-    python scripts/check_prose.py --all           check every folder, those of PENDING too
+    python scripts/check_prose.py                 check the whole tree, pages of docs included
     python scripts/check_prose.py --count         print the number of findings for each folder
     python scripts/check_prose.py PATH ...        check files or folders
 
@@ -24,8 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("src/ndgrad", "tests", "benchmarks", "scripts", "examples", "demo", "repobook")
-#: Folders and files whose texts have not been rewritten yet. The list may only shrink.
-PENDING = tuple(f"src/ndgrad/{name}" for name in ("autograd", "implicit", "nested", "sparse"))
+#: Pages, whose sentences are checked like those of docstrings.
+PAGES = ("docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "repobook/docs")
 
 #: Words that start no sentence of a docstring or comment.
 QUESTIONS = re.compile(r"(What|Where|Who|Whose|Which|How)\b(?!.*\?$)")
@@ -54,11 +53,34 @@ NAMES = frozenset(
 def findings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield lines and complaints for a file."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        yield from _page(text)
+        return
     rows = text.splitlines()
     tree = ast.parse(text)
     for line, complaint in (*_docstrings(tree), *_texts(tree), *_comments(text)):
         if not rows[line - 1].endswith("# prose: ok"):
             yield line, complaint
+
+
+def _page(text: str) -> Iterator[tuple[int, str]]:
+    """Check the paragraphs of a page, without code, headings and tables. A question may start with a question word."""
+    is_code, before = False, ""
+    for number, row in enumerate(text.splitlines(), 1):
+        words = row.strip()
+        is_code ^= words.startswith("```")
+        if is_code or words.startswith(("```", "#", "|", "<", ">")):
+            before = ""
+            continue
+        words = re.sub(r"`[^`]*`", "`", words.removeprefix("- "))
+        starts = re.split(r"(?<=[.:])\s+", words)
+        # A line in the middle of a paragraph starts a sentence if the line before ends one.
+        for sentence in starts if not before or before.endswith((".", ":")) else starts[1:]:
+            if QUESTIONS.match(sentence):
+                yield number, f"a sentence starts with a question word: {_short(sentence)}"
+        if person := PERSONS.search(words):
+            yield number, f"a person acts: {person.group(0)!r}"
+        before = words
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -124,21 +146,29 @@ def _short(text: str) -> str:
     return repr(words if len(words) < 60 else words[:57] + "...")
 
 
-def _is_pending(path: Path) -> bool:
-    where = path.relative_to(ROOT).as_posix()
-    return any(where == folder or where.startswith(folder + "/") for folder in PENDING)
+def _texts_in(folder: Path) -> list[Path]:
+    return [*folder.rglob("*.py"), *folder.rglob("*.md")]
+
+
+def _is_generated(page: Path) -> bool:
+    """True for pages of the documentation that are written from the source."""
+    where = page.relative_to(ROOT).as_posix()
+    return where.startswith(("docs/reference/", "docs/errors/", "docs/_build/", "docs/gallery/"))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="check the folders of PENDING too")
     parser.add_argument("--count", action="store_true", help="print a count for each folder")
     parser.add_argument("paths", nargs="*", help="files and folders; all sources by default")
     options = parser.parse_args()
-    given = [Path(p).resolve() for p in options.paths] or [ROOT / folder for folder in SOURCES]
-    files = sorted({file for path in given for file in (path.rglob("*.py") if path.is_dir() else [path])})
-    if not (options.all or options.count or options.paths):
-        files = [file for file in files if not _is_pending(file)]
+    if options.paths:
+        given = [Path(p).resolve() for p in options.paths]
+        files = sorted({file for path in given for file in (_texts_in(path) if path.is_dir() else [path])})
+    else:
+        sources = {file for folder in SOURCES for file in (ROOT / folder).rglob("*.py")}
+        places = [ROOT / page for page in PAGES]
+        pages = {file for place in places for file in (_texts_in(place) if place.is_dir() else [place])}
+        files = sorted(sources | {file for file in pages if not _is_generated(file)})
     counts: Counter[str] = Counter()
     for file in files:
         name = file.relative_to(ROOT).as_posix()

@@ -447,7 +447,7 @@ def test_sums_of_nothing_are_neutral() -> None:
 # ----- NumPy's tensor class ----------------------------------------------------------------------------------------------------------
 
 
-def test_numpy_face_refuses_in_numpys_classes() -> None:
+def test_numpy_namespace_refuses_in_numpys_classes() -> None:
     x = ndgrad.numpy.array([1.0, 2.0, 3.0])
     refuse(ValueError, r"\(3,\) and \(2,\)", lambda a: a + np.ones(2), x)
     refuse(TypeError, r"dtype.*reshape", lambda a: a.view(3), x)

@@ -34,7 +34,7 @@ def test_bfloat16_is_a_float_of_half_precision():
 
 
 @pytest.mark.parametrize("name", ["float8_e3m4", "float4_e2m1fn", "int4", "bcomplex32"])
-def test_other_types_that_extend_numpy_are_refused_at_every_door(name):
+def test_other_types_that_extend_numpy_are_refused_everywhere(name):
     if not hasattr(ml_dtypes, name):
         pytest.skip("this ml_dtypes has no such type")
     array = np.ones(2, getattr(ml_dtypes, name))
@@ -68,7 +68,7 @@ def test_a_python_number_does_not_widen_bfloat16(number):
     assert ndgrad.vmap(lambda v: v * number)(x).dtype == ndgrad.bfloat16
 
 
-def test_a_python_number_does_not_widen_bfloat16_on_numpys_face():
+def test_a_python_number_does_not_widen_bfloat16_on_numpys_class():
     x = ndgrad.numpy.array(np.ones(2), dtype=BFLOAT16)
     for y in (np.maximum(x, 0.5), np.heaviside(x, 0.5), np.multiply(2.5, x), x - 1.5, np.where(x > 0, x, 0.0), np.mean(x), x @ x):
         assert y.dtype == BFLOAT16

@@ -122,7 +122,7 @@ def test_outputs_of_truth_values_are_left_alone():
     assert ndgrad.autograd.gradcheck(lambda x: (x > 0, x * 2), ndgrad.ones(2, requires_grad=True))
 
 
-def test_arrays_of_numpys_face():
+def test_arrays_of_numpys_class():
     x = ndgrad.numpy.array([[1.0, 2.0], [3.0, 4.0]]).requires_grad_()
     assert ndgrad.autograd.gradcheck(lambda x: x.T @ x, x, check_forward_ad=True)
     assert ndgrad.autograd.gradgradcheck(lambda x: x.T @ x, x, check_fwd_over_rev=True)

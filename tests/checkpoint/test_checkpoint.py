@@ -264,7 +264,7 @@ def test_a_recomputed_value_that_is_overwritten_raises_where_torch_goes_on():
         checkpoint(f, x, early_stop=False).sum().backward()
 
 
-def test_on_numpys_face_a_recomputed_value_that_is_overwritten_is_rebuilt():
+def test_on_numpys_class_a_recomputed_value_that_is_overwritten_is_rebuilt():
     def f(x):
         h = x * 1.0
         y = h.sin()
@@ -278,7 +278,7 @@ def test_on_numpys_face_a_recomputed_value_that_is_overwritten_is_rebuilt():
         assert np.allclose(np.asarray(x.grad.detach()), np.exp(np.sin(A)) * np.cos(A))
 
 
-def test_on_numpys_face_an_argument_may_be_overwritten_after_the_call():
+def test_on_numpys_class_an_argument_may_be_overwritten_after_the_call():
     x = dnp.array(A).requires_grad_()
     h = x * 1.0
     y = checkpoint(bump, h)

@@ -49,7 +49,7 @@ def check_against_numpy(run: Callable[[Any], Any], x: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_function_keeps_the_face_and_the_gradient(name: str) -> None:
+def test_function_keeps_the_class_and_the_gradient(name: str) -> None:
     assert type(check_against_numpy(CALLS[name], dnp.array(X).requires_grad_())) is dnp.Array
     assert type(check_against_numpy(CALLS[name], ndgrad.tensor(X, requires_grad=True))) is ndgrad.Tensor
 

@@ -231,7 +231,7 @@ def test_results_that_are_needed_for_backward_may_be_written_as_in_eager():
             again = tensor([X, Y], requires_grad=True)
             equal(x.grad, ndgrad.autograd.grad((again @ again.t()).exp().sum(), again)[0])
 
-    def on_numpys_face(f: Any) -> Any:
+    def on_numpys_class(f: Any) -> Any:
         x = dnp.array(X).requires_grad_()
         out = f(x)
         loss = (out * out).sum()
@@ -239,7 +239,7 @@ def test_results_that_are_needed_for_backward_may_be_written_as_in_eager():
         loss.backward()
         return x.grad
 
-    both(lambda x: dnp.exp(x), on_numpys_face)
+    both(lambda x: dnp.exp(x), on_numpys_class)
 
 
 def test_inputs_that_are_written_after_the_call():
@@ -465,7 +465,7 @@ def test_arrays_that_numpy_writes_while_tensors_share_them():
     both(local, lambda g: g(tensor()))
 
 
-def test_out_ufunc_at_and_buffers_on_numpys_face():
+def test_out_ufunc_at_and_buffers_on_numpys_class():
     def f(x: Any) -> Any:
         out = dnp.zeros(3)
         np.add(x, 1.0, out=out)

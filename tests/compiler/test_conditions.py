@@ -85,7 +85,7 @@ def test_writes_are_done_only_by_the_program_of_the_right_way() -> None:
         assert found.tolist() == expected.tolist()
 
 
-def test_numbers_that_are_true_and_answers_of_the_numpy_face() -> None:
+def test_numbers_that_are_true_and_answers_of_the_numpy_class() -> None:
     def f(x: Any) -> Any:
         return x * 2 if x[0] and not dnp.allclose(x, 3.0) and max(x[0], x[1]) > 0 else -x
 

@@ -240,7 +240,7 @@ def test_carries_of_any_dtype(dtype: str, way: str) -> None:
     same(f, start, rows, rtol=1e-5)
 
 
-def test_arrays_on_numpys_face_compiled(way: str) -> None:
+def test_arrays_on_numpys_class_compiled(way: str) -> None:
     def f(rows: Any) -> Any:
         last, ys = scan(lambda c, x: (dnp.tanh(c + x), dnp.sum(c)), dnp.zeros(3), rows)
         return dnp.sum(last) + dnp.sum(ys)

@@ -270,7 +270,7 @@ def test_every_op_of_a_trace_has_the_line_that_asked_for_it() -> None:
     assert {where for _, where in lines[53:]} == {None}  # gradients that the function does not compute itself
 
 
-def test_lines_of_bodies_transforms_custom_functions_and_the_numpy_face() -> None:
+def test_lines_of_bodies_transforms_custom_functions_and_the_numpy_class() -> None:
     def lines(f: Any, *args: Any) -> set[str | None]:
         program = ndgrad.compiler.graph(f, *args).traced.program
         bodies = [p for i in program.instructions for p in i.settings.values() if hasattr(p, "instructions")]

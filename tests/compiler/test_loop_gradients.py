@@ -149,7 +149,7 @@ def test_complex_numbers() -> None:
     assert compared(f, [normal(3) / 5]) is not None
 
 
-def test_on_numpys_face() -> None:
+def test_on_numpys_class() -> None:
     def f(w: Any) -> Any:
         x = gnp.asarray(w)
         for _ in range(ROUNDS):

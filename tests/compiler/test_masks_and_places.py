@@ -156,7 +156,7 @@ TENSORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_masks_of_parts_on_torchs_face(name: str) -> None:
+def test_masks_of_parts_on_torchs_class(name: str) -> None:
     def f(x: Any, y: Any) -> Any:
         a = x * 1
         TENSORS[name](a, y)

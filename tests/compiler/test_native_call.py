@@ -666,7 +666,7 @@ def test_views_strides_and_scalars_as_arguments():
     assert compiled(view).requires_grad
 
 
-def test_numpy_face():
+def test_numpy_namespace():
     anp = ndgrad.numpy
 
     def f(x: Any) -> Any:

@@ -82,7 +82,7 @@ def test_numbers_are_those_of_eager_code(name: str, dtype: Any, monkeypatch: pyt
             assert_same(g(x), f(x))
 
 
-def test_numbers_of_numpys_face_and_of_numpys_arrays() -> None:
+def test_numbers_of_numpys_class_and_of_numpys_arrays() -> None:
     f = lambda x: (np.sin(x) / np.sum(x).item(), np.mean(x).item())
     g = ndgrad.compile(f)
     for values in (*VALUES, VALUES[0]):

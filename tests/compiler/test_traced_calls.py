@@ -54,7 +54,7 @@ def test_values_and_gradients_are_those_of_eager_code(f: Any) -> None:
         np.testing.assert_allclose(compiled, eager, rtol=1e-12)
 
 
-def test_numbers_first_on_numpys_face_and_without_gradients() -> None:
+def test_numbers_first_on_numpys_class_and_without_gradients() -> None:
     x, w = np.array([0.3, -0.7]), np.array([0.25, 0.5])
     expected = _numbers_first(x, w)
     given = ndnp.asarray(x), ndnp.asarray(w)

@@ -90,7 +90,7 @@ def test_an_answer_of_the_wrong_kind_is_refused():
         ndgrad.zeros(2)
 
 
-def test_numpys_face_is_seen():
+def test_numpys_class_is_seen():
     with Log() as log:
         y = dnp.array(A).sin() * 2.0
     assert log.names == ["sin", "mul"]

@@ -365,7 +365,7 @@ def test_adding_to_a_grad_that_was_saved_is_noticed():
         y.backward()
 
 
-def test_on_numpys_face_a_grad_that_was_saved_survives_being_added_to():
+def test_on_numpys_class_a_grad_that_was_saved_survives_being_added_to():
     import ndgrad.numpy as anp
 
     x, w = anp.array([1.0, 2.0]), anp.array([3.0, 4.0])

@@ -131,7 +131,7 @@ def test_second_derivatives_of_overwritten_values_are_zero(write):
     np.testing.assert_allclose(np.diag(func.hessian(f)(dnp.array(X))), expected, rtol=1e-12)
 
 
-def test_tensors_of_torchs_face_too():
+def test_tensors_of_torchs_class_too():
     x = ndgrad.tensor(X, requires_grad=True)
     y = x.sqrt() * 1.0
     y.masked_fill_(x == 0, 5.0)

@@ -57,7 +57,7 @@ def test_a_saved_constant_may_be_read_in_a_double_backward():
     assert h.tolist() == [2.0, 4.0]
 
 
-def test_saved_values_survive_writes_on_numpys_face():
+def test_saved_values_survive_writes_on_numpys_class():
     x = dnp.array([1.0, 2.0]).requires_grad_()
     y = x * 1.0
     z = Square.apply(y)

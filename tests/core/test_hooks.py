@@ -585,7 +585,7 @@ def test_rule_no_gradient():
     assert x.grad is None
 
 
-def test_rule_face():
+def test_rule_tensor_class():
     import ndgrad.numpy as anp
 
     x = anp.array([1.0, 2.0])

@@ -160,7 +160,7 @@ def writes_in_place():
 
 
 @scene
-def writes_on_numpys_face():
+def writes_on_numpys_class():
     def f(x):
         u = dnp.zeros(3)
         for i in range(2):

@@ -25,7 +25,7 @@ def test_a_hidden_write_puts_back_what_was_moved_away():
     assert np.allclose(x.grad.numpy(), 2 * A)
 
 
-def test_a_hidden_write_on_numpys_face_is_hidden_too():
+def test_a_hidden_write_on_numpys_class_is_hidden_too():
     x = dnp.array(A).requires_grad_()
     h = x * 1.0
     y = h * h

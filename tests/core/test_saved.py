@@ -407,7 +407,7 @@ def test_hooks_inside_transforms_are_given_indices_as_batches(name):
             np.testing.assert_allclose(slope(rows[1]).numpy(), expected[1].numpy(), rtol=1e-10)
 
 
-def test_on_numpys_face_what_a_hook_passed_on_is_rebuilt_after_a_write():
+def test_on_numpys_class_what_a_hook_passed_on_is_rebuilt_after_a_write():
     x = dnp.array([0.3, -0.7]).requires_grad_()
     with graph.save_on_cpu():
         y = dnp.sin(x)

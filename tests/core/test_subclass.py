@@ -118,7 +118,7 @@ def test_checkpoints_of_subclasses():
     assert type(y) is Tagged
 
 
-def test_a_subclass_of_numpys_face():
+def test_a_subclass_of_numpys_class():
     class Field(dnp.Array):
         pass
 

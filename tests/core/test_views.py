@@ -181,7 +181,7 @@ def test_writing_read_only_memory_raises():
         t.mul_(2.0)
 
 
-def test_reading_and_writing_slices_of_one_buffer_on_torchs_face_raises():
+def test_reading_and_writing_slices_of_one_buffer_on_torchs_class_raises():
     w = ndgrad.tensor(2.0, requires_grad=True)
     u = ndgrad.zeros(3)
     u[0] = w

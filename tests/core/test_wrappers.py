@@ -116,7 +116,7 @@ def test_a_wrapper_is_asked_for_its_number():
         make_held().item()
 
 
-@pytest.mark.parametrize("door", ["numpy", "tolist"])
-def test_a_wrapper_has_no_values_to_hand_out(door):
-    with pytest.raises(RuntimeError, match=f"{door}.. is not supported for tensor subclasses"):
-        getattr(make_held(), door)()
+@pytest.mark.parametrize("entry", ["numpy", "tolist"])
+def test_a_wrapper_has_no_values_to_hand_out(entry):
+    with pytest.raises(RuntimeError, match=f"{entry}.. is not supported for tensor subclasses"):
+        getattr(make_held(), entry)()

@@ -137,7 +137,7 @@ def test_a_write_that_increment_version_announced_is_the_ordinary_error():
         y.backward()
 
 
-def test_saves_that_numpys_face_rebuilds_pass():
+def test_saves_that_numpys_class_rebuilds_pass():
     anp = ndgrad.numpy
     x = anp.asarray(np.array([1.0, 2.0, 3.0]))
     x.requires_grad_()
@@ -152,7 +152,7 @@ def test_saves_that_numpys_face_rebuilds_pass():
     assert x.grad.tolist() == [2.0, 8.0, 12.0]
 
 
-def test_a_write_behind_the_back_is_found_in_what_numpys_face_rebuilds():
+def test_a_write_behind_the_back_is_found_in_what_numpys_class_rebuilds():
     anp = ndgrad.numpy
     x = anp.asarray(np.array([1.0, 2.0, 3.0]))
     x.requires_grad_()

@@ -256,7 +256,7 @@ def test_a_0d_array_as_index_copies_and_an_integer_views() -> None:
     assert a.tolist() == [[0.0, 6.0, 0.0], [5.0, 0.0, 0.0]]
 
 
-def test_a_computed_index_is_a_view_on_torchs_face_too() -> None:
+def test_a_computed_index_is_a_view_on_torchs_class_too() -> None:
     def late(x: Any) -> Any:
         m = ndgrad.stack([x, 2 * x])
         r = m[m[:, 0].argmax()]

@@ -129,7 +129,7 @@ def test_answers_without_derivative_are_numpys(call: Call) -> None:
 
 
 @pytest.mark.parametrize("call", cases({**DIFFERENTIABLE, **DISCRETE}))
-def test_both_doors_are_one_implementation(call: Call) -> None:
+def test_both_namespaces_are_one_implementation(call: Call) -> None:
     through_numpy = flat_results(call.run(onp, dnp, *[dnp.array(x) for x in call.inputs]))
     directly = flat_results(call.run(dnp, dnp, *[dnp.array(x) for x in call.inputs]))
     for a, b in zip(through_numpy, directly, strict=True):

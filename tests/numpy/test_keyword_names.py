@@ -152,7 +152,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         dnp.sum(A, dimension=0)
 
 
-def test_torch_names_are_differentiable_and_keep_the_face() -> None:
+def test_torch_names_are_differentiable_and_keep_the_class() -> None:
     x = dnp.array(A).requires_grad_()
     y = x.sum(dim=1, keepdim=True)
     assert type(y) is Array

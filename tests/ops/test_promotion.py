@@ -115,7 +115,7 @@ def test_gradients_have_the_dtype_of_what_they_belong_to() -> None:
         assert ndgrad.autograd.grad(f(x).sum(), x)[0].dtype == ndgrad.float32
 
 
-def test_functions_of_whole_numbers_have_the_default_dtype_of_torchs_face() -> None:
+def test_functions_of_whole_numbers_have_the_default_dtype_of_torchs_class() -> None:
     """Results without dimensions are NumPy scalars inside, results with dimensions are arrays."""
     ndgrad.set_default_dtype(ndgrad.float32)
     scalar = ndgrad.tensor(1) + 1

@@ -71,7 +71,7 @@ class Tally:
 
 def describe(finding: Result) -> str:
     what = f": {finding.outcome.message}" if finding.mode == "any" else ""
-    return f"seed {finding.seed}: {finding.mode}, through {finding.door}: {finding.outcome.kind}{what}"
+    return f"seed {finding.seed}: {finding.mode}, through {finding.entry}: {finding.outcome.kind}{what}"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""One program in one mode at one door: right, refused, or a finding.
+"""One program in one mode at one entry: right, refused, or a finding.
 
 Right means equal to the oracle. Refused means an error that ndgrad itself raised: its message is counted, so that a
 mode which refuses too much is seen. Everything else is a finding: a wrong number, an error from somewhere inside, or a
@@ -117,8 +117,8 @@ def reference(program: Program) -> Reference | None:
         return None
 
 
-def check(known: Reference, mode: str, door: str) -> Outcome:
-    """Run the program in a mode at a door, and compare."""
+def check(known: Reference, mode: str, entry: str) -> Outcome:
+    """Run the program in a mode at an entry, and compare."""
     if mode in SECOND:
         try:
             known.expected("curvature")
@@ -128,7 +128,7 @@ def check(known: Reference, mode: str, door: str) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = MODES[mode](language.DOORS[door](known.program.source), known.point)
+            found = MODES[mode](language.ENTRIES[entry](known.program.source), known.point)
             outcome = compared(known, found)
         except Unfit:
             outcome = Outcome("unknown", "the program fails at another sample")
@@ -209,7 +209,7 @@ def closed() -> bool:
     return False
 
 
-def same_finding(program: Program, mode: str, door: str, outcome: Outcome) -> Callable[[str], bool]:
+def same_finding(program: Program, mode: str, entry: str, outcome: Outcome) -> Callable[[str], bool]:
     """Whether another source, with the same inputs, goes wrong in the same way: what `minimise` asks."""
 
     def holds(source: str) -> bool:
@@ -219,7 +219,7 @@ def same_finding(program: Program, mode: str, door: str, outcome: Outcome) -> Ca
             return False  # no longer a program
         if known is None:
             return False
-        found = check(known, mode, door)
+        found = check(known, mode, entry)
         same_message = without_numbers(found.message) == without_numbers(outcome.message)
         return found.kind == outcome.kind and (found.kind != "crashed" or same_message)
 
@@ -235,28 +235,28 @@ class Result:
 
     seed: int
     mode: str
-    door: str
+    entry: str
     outcome: Outcome
 
 
 def examine(seed: int, modes: Sequence[str], most: int) -> list[Result]:
-    """The program of a seed in some of the modes, `most` of them at the most, each at one of the doors; the seed
+    """The program of a seed in some of the modes, `most` of them at the most, each at one of the entries; the seed
     decides which."""
     known = reference(generate(seed))
     if known is None:
         return []
     draw = random.Random(seed)
     chosen = [name for name in MODES if name in set(draw.sample(list(modes), min(most, len(modes))))]
-    return [Result(seed, name, door := draw.choice(list(language.DOORS)), check(known, name, door)) for name in chosen]
+    return [Result(seed, name, entry := draw.choice(list(language.ENTRIES)), check(known, name, entry)) for name in chosen]
 
 
 def report(result: Result) -> str:
     """A finding as a program to paste: minimised, with its inputs and what was expected."""
     program = generate(result.seed)
-    source = minimise(program.source, same_finding(program, result.mode, result.door, result.outcome))
+    source = minimise(program.source, same_finding(program, result.mode, result.entry, result.outcome))
     known = reference(Program(source, program.inputs))
-    outcome = check(known, result.mode, result.door) if known else result.outcome
+    outcome = check(known, result.mode, result.entry) if known else result.outcome
     names = re.findall(r"[xyz]", source.partition(":")[0].partition("(")[2])
     inputs = "".join(f"{name} = np.array({x.tolist()})\n" for name, x in zip(names, program.inputs))
     verdict = f"{outcome.kind}: {outcome.message}".replace("\n", "\n# ")
-    return f"# seed {result.seed}: {result.mode}, through {result.door}\n{inputs}{source}# {verdict}"
+    return f"# seed {result.seed}: {result.mode}, through {result.entry}\n{inputs}{source}# {verdict}"

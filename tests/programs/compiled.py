@@ -248,7 +248,7 @@ def examine_loop(seed: int) -> list[Result]:
 def report(result: Result) -> str:
     """A finding as a program to paste; a loop's by its seed, which has no text."""
     title = f"# seed {result.seed}: {result.mode}\n"
-    if result.door == "loops":
+    if result.entry == "loops":
         return f"{title}# tests.programs.loops.transformed({result.seed})\n# {result.outcome.kind}: {result.outcome.message}"
     program = tensors.generate(result.seed)
 
@@ -282,7 +282,7 @@ def examine_any(seed: int, modes: Sequence[str], most: int) -> list[Result]:
 
 
 def report_any(finding: Result) -> str:
-    return report(finding) if finding.door in ("tensors", "loops") else numpy_programs.report(finding)
+    return report(finding) if finding.entry in ("tensors", "loops") else numpy_programs.report(finding)
 
 
 def begin_process() -> None:

@@ -175,8 +175,8 @@ def plain(source: str, tape: Tape) -> Callable[..., Any]:
     return build(source, {"np": PLAIN, **plain_words(tape)})
 
 
-#: The doors to ndgrad: each makes a function of Arrays out of a source text.
-DOORS: dict[str, Callable[[str], Callable[..., Any]]] = {
+#: The entries to ndgrad: each makes a function of Arrays out of a source text.
+ENTRIES: dict[str, Callable[[str], Callable[..., Any]]] = {
     "namespace": lambda source: build(source, {"np": ndgrad.numpy, **recorded_words()}),
     "protocols": lambda source: build(source, {"np": PROTOCOLS, **recorded_words()}),
     "lift": lambda source: ndgrad.lift(build(source, {"np": numpy, **recorded_words()})),
@@ -184,6 +184,6 @@ DOORS: dict[str, Callable[[str], Callable[..., Any]]] = {
 
 
 def frozen(source: str, tape: Tape) -> Callable[..., Any]:
-    """The program at the first door, with the values that a plain run has noted: for differences of gradients."""
+    """The program at the first entry, with the values that a plain run has noted: for differences of gradients."""
     words = recorded_words() | {"stop": lambda a: tape.pass_on(lambda: a), "unrecorded": tape.pass_on}
     return build(source, {"np": ndgrad.numpy, **words})

@@ -1,6 +1,6 @@
 """Every way to a derivative of a program, as a function that returns what the oracle can say too.
 
-A mode is given `f`, a function of Arrays at one of the doors, and a `Point`; it returns what it found by name:
+A mode is given `f`, a function of Arrays at one of the entries, and a `Point`; it returns what it found by name:
 
     value       the result
     tangent     its derivative along the direction: the Jacobian times the direction

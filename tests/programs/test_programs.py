@@ -70,9 +70,9 @@ def test_every_mode_agrees_on_a_program_that_all_of_them_can_run() -> None:
     known = reference(p)
     assert known is not None
     for mode in MODES:
-        # compiling takes time, and is the same behind every door
-        for door in ("namespace",) if "compile" in mode and mode != "backward of compile" else language.DOORS:
-            assert check(known, mode, door) == Outcome("right"), (mode, door)
+        # compiling takes time, and is the same behind every entry
+        for entry in ("namespace",) if "compile" in mode and mode != "backward of compile" else language.ENTRIES:
+            assert check(known, mode, entry) == Outcome("right"), (mode, entry)
 
 
 def test_a_wrong_rule_is_found_by_every_mode(monkeypatch: pytest.MonkeyPatch) -> None:

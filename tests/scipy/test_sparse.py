@@ -50,7 +50,7 @@ def test_scipys_matrices_are_constants_in_products(form):
     check(lambda t: w @ t, lambda t: WIDE @ t, V)
 
 
-def test_products_keep_the_face_and_the_graph():
+def test_products_keep_the_class_and_the_graph():
     a = scipys.csr_array(FULL)
     for t in (ndgrad.tensor(V, requires_grad=True), dnp.array(V).requires_grad_(), dnp.array(V)):
         made = a @ t
@@ -63,7 +63,7 @@ def test_products_keep_the_face_and_the_graph():
     np.testing.assert_allclose(plain(pushed), FULL @ X[:, 0])
     with pytest.raises(ValueError, match="mismatch"):
         a @ dnp.array(np.ones(4))
-    np.testing.assert_allclose(np.asarray(dnp.array(V)), V)  # other doors are as they were
+    np.testing.assert_allclose(np.asarray(dnp.array(V)), V)  # other entries are as they were
 
 
 # ----- differentiable arrays --------------------------------------------------------------------------------------------------------

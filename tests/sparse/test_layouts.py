@@ -165,7 +165,7 @@ def test_numpy_is_refused_in_words():
         ndgrad.ones(2, 2)[x]
 
 
-def test_numpys_face_has_no_sparse_layouts():
+def test_numpys_class_has_no_sparse_layouts():
     import ndgrad.numpy as tensor_type
 
     x = ndgrad.eye(2).to_sparse()

@@ -160,7 +160,7 @@ def test_trimming_makes_no_copy_and_padding_no_graph_of_its_own_kind():
     assert names == ["SliceBackward0", "ConstantPadNdBackward0"]
 
 
-def test_the_face_of_the_input_is_kept():
+def test_the_class_of_the_input_is_kept():
     from ndgrad.numpy import Array
 
     x = ndgrad.numpy.array(random(4))

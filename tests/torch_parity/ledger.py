@@ -48,7 +48,7 @@ GROUPS = (
             Heading("tensor subclasses", ("subclass", "wrapper_subclasses")),
             Heading("dispatch modes, overrides, trees", ("dispatch_and_overrides", "trees")),
             Heading("conjugates", ("conjugates",)),
-            Heading("texts of errors and warnings", ("messages", "doors")),
+            Heading("texts of errors and warnings", ("messages", "refusals")),
             Heading("behaviours across these", ("behaviours",)),
         ),
     ),

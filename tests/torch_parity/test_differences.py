@@ -176,8 +176,8 @@ def test_elements_that_are_picked_keep_their_gradient():
 
 
 def test_a_tangent_is_refused_where_a_gradient_would_be():
-    deliberate("tangents-at-doors")
-    doors = {
+    deliberate("tangents-at-exports")
+    entries = {
         "numpy": lambda lib, t: t.numpy(),
         "deepcopy": lambda lib, t: copy.deepcopy(t),
         "pickle": lambda lib, t: pickle.dumps(t),
@@ -185,14 +185,14 @@ def test_a_tangent_is_refused_where_a_gradient_would_be():
     }
     for lib in (torch, ndgrad):
         forward = lib.autograd.forward_ad
-        for door in doors.values():
+        for entry in entries.values():
             with forward.dual_level():
                 dual = forward.make_dual(lib.ones(2), lib.ones(2))
                 if lib is torch:
-                    door(lib, dual)
+                    entry(lib, dual)
                 else:
                     with pytest.raises((RuntimeError, BufferError), match="tangent"):
-                        door(lib, dual)
+                        entry(lib, dual)
 
 
 def test_derivatives_on_branch_cuts():

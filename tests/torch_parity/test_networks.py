@@ -1,4 +1,4 @@
-"""Parametrizations, pruning, losses of sequences, averages of weights and the rest of torch's rooms for networks, on both libraries."""
+"""Parametrizations, pruning, losses of sequences, averages of weights and the rest of torch's packages for networks, on both libraries."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_tangents_go_through_rounds() -> None:
         close(forward_ad.unpack_dual(last).tangent, tensor(8 * 0.5**7 * 2))
 
 
-def test_arrays_on_numpys_face_stay_there() -> None:
+def test_arrays_on_numpys_class_stay_there() -> None:
     rows = dnp.array(ROWS)
     last, ys = scan(lambda c, x: (c + dnp.sum(x), c * 2), 0.0, rows)
     assert isinstance(last, dnp.ndarray)

@@ -450,7 +450,7 @@ def test_values_are_written_under_no_grad_where_nothing_is_differentiated():
 # ----- Array and cuts -------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_computed_from_constants_has_numpys_face_inside():
+def test_what_is_computed_from_constants_has_numpys_class_inside():
     seen = []
 
     def f(x):

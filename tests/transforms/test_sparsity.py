@@ -299,7 +299,7 @@ def test_custom_function_counts_as_dense():
     assert pattern(Cube.apply, ndgrad.tensor([1.0, 2.0])) == [[1, 1], [1, 1]]
 
 
-def test_numpy_face():
+def test_numpy_namespace():
     nd = ndgrad.numpy
 
     def f(x):

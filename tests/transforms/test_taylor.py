@@ -284,7 +284,7 @@ def test_complex_numbers():
     assert found == pytest.approx([np.exp(0.3 + 0.4j)] * 5)
 
 
-def test_numpy_face():
+def test_numpy_namespace():
     x = ndgrad.numpy.array(X)
     _, (first, second) = jet(lambda x: x * x * x, (x,), ([1.0, 0.0],))
     assert isinstance(second, ndgrad.numpy.Array)

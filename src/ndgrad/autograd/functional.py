@@ -60,7 +60,7 @@ def vjp(
         cotangents = _vectors("vjp", v, outputs, single_output, "outputs")
         grads = _grad(outputs, args, cotangents, create_graph)
     _tell("vjp", grads, args, strict, create_graph)
-    return _result(outputs, single_output, create_graph), _result(_filled(grads, args), single_input, create_graph)
+    return _result(outputs, single_output, create_graph), _result(_fill_absent(grads, args), single_input, create_graph)
 
 
 def jvp(
@@ -93,7 +93,8 @@ def jvp(
             _tell("jvp", pulled, args, strict, False)
         found = _grad_of_products(pulled, dummies, tangents, create_graph)
     _tell_constant("jvp", found, strict, create_graph)
-    return _result(outputs, single_output, create_graph), _result(_filled(found, outputs), single_output, create_graph)
+    found = _fill_absent(found, outputs)
+    return _result(outputs, single_output, create_graph), _result(found, single_output, create_graph)
 
 
 def vhp(
@@ -122,7 +123,7 @@ def vhp(
         if live:
             found = _grad(tuple(g for g, _ in live), args, tuple(t for _, t in live), create_graph)
     _tell("vhp", found, args, strict, create_graph, second=True)
-    return _result((output,), True, create_graph), _result(_filled(found, args), single_input, create_graph)
+    return _result((output,), True, create_graph), _result(_fill_absent(found, args), single_input, create_graph)
 
 
 def hvp(
@@ -154,7 +155,7 @@ def hvp(
             pulled = _grad(tuple(g for g, _ in live), args, tuple(d for _, d in live), create_graph=True)
         _tell("hvp", pulled, args, strict, False, second=True)
         found = _grad_of_products(pulled, dummies, tangents, create_graph)
-    return _result((output,), True, create_graph), _result(_filled(found, args), single_input, create_graph)
+    return _result((output,), True, create_graph), _result(_fill_absent(found, args), single_input, create_graph)
 
 
 def _grad_of_products(pulled: Tensors, dummies: Tensors, tangents: Tensors, create_graph: bool) -> Tensors:
@@ -297,7 +298,7 @@ def hessian(
         found = _grad((scalar(*args),), args, (None,), create_graph=True)
         if strict:
             _tell("hessian", found, args, True, True, second=True)
-        filled = _filled(found, args)
+        filled = _fill_absent(found, args)
         return filled[0] if single_input else filled
 
     return jacobian(gradient, inputs, create_graph, strict, vectorize)
@@ -389,11 +390,11 @@ def _forward_jacobian(
 ) -> Tensor | tuple[Tensor | tuple[Tensor, ...], ...]:
     single_input, args = _tensors(name, inputs, "inputs")
 
-    def checked(*given: Any) -> Tensor | tuple[Tensor, ...]:
+    def run_checked(*given: Any) -> Tensor | tuple[Tensor, ...]:
         single_output, outputs = _outputs(name, func(*given), False)
         return outputs[0] if single_output else outputs
 
-    return jacfwd(checked, 0 if single_input else tuple(range(len(args))))(*(t.detach() for t in args))
+    return jacfwd(run_checked, 0 if single_input else tuple(range(len(args))))(*(t.detach() for t in args))
 
 
 # ----- torch's private names, for programs that build on them ---------------------------------------------------------
@@ -484,7 +485,7 @@ def _gradient(name: str, func: Callable[..., Any], args: Tensors, strict: bool) 
     """Return the output of a scalar function and its gradient, recorded."""
     value = func(*args)
     scalar = _scalar(name, value, strict)
-    return value, _filled(_grad((scalar,), args, (None,), create_graph=True), args)
+    return value, _fill_absent(_grad((scalar,), args, (None,), create_graph=True), args)
 
 
 def _vectors(name: str, v: object, like: Tensors, single: bool, what: str) -> Tensors:
@@ -535,7 +536,7 @@ def _zeros(t: Tensor, lead: tuple[int, ...] = ()) -> Tensor:
     return tensor_ops.clone(tensor_ops.expand(zero, shape=(*lead, *t.shape))) if lead else zero
 
 
-def _filled(found: Sequence[Tensor | None], like: Tensors) -> Tensors:
+def _fill_absent(found: Sequence[Tensor | None], like: Tensors) -> Tensors:
     return tuple(_zeros(t) if g is None else g for g, t in zip(found, like, strict=True))
 
 

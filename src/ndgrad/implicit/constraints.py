@@ -109,7 +109,7 @@ def read_bounds(name: str, bounds: BoundsLike, layout: Layout) -> Bounds:
         lower = [-np.inf if p[0] is None else p[0] for p in pairs]
         upper = [np.inf if p[1] is None else p[1] for p in pairs]
         return Bounds(_stacked(name, lower), _stacked(name, upper), True)
-    return Bounds(_spread(name, lower, layout, -np.inf), _spread(name, upper, layout, np.inf), True)
+    return Bounds(_as_vector(name, lower, layout, -np.inf), _as_vector(name, upper, layout, np.inf), True)
 
 
 def _is_pair(p: object) -> bool:
@@ -120,7 +120,7 @@ def _stacked(name: str, values: Sequence[Any]) -> NDArray[Any]:
     return np.array([float(constant(name, "a bound", v)) for v in values])
 
 
-def _spread(name: str, limit: PyTree, layout: Layout, absent: float) -> NDArray[Any]:
+def _as_vector(name: str, limit: PyTree, layout: Layout, absent: float) -> NDArray[Any]:
     """Return one limit for all unknowns, or a structure of limits, as a vector."""
     leaves, spec = tree_flatten(limit)
     if len(leaves) == 1 and not (spec == layout.spec and len(layout.shapes) == 1):
@@ -235,10 +235,10 @@ def read_constraints(name: str, constraints: ConstraintLike | Sequence[Constrain
     """Parse SciPy's dicts, LinearConstraint and NonlinearConstraint, alone or in a sequence."""
     given: Any = constraints
     found = [given] if isinstance(given, dict) or hasattr(given, "lb") else list(given or ())
-    return [_read(name, c) for c in found]
+    return [_parse_constraint(name, c) for c in found]
 
 
-def _read(name: str, c: ConstraintLike) -> Constraint:
+def _parse_constraint(name: str, c: ConstraintLike) -> Constraint:
     if isinstance(c, dict):
         kind = str(c.get("type", "")).lower()
         if kind not in ("eq", "ineq") or not callable(c.get("fun")):

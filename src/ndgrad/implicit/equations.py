@@ -60,7 +60,7 @@ class Arguments:
         self.tensors = [as_captured(self.leaves[i]) for i in self.places]
         self.tensor_types = [t.tensor_type for t in self.tensors]
 
-    def filled(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    def fill_in(self, tensors: Sequence[Tensor]) -> tuple[Any, ...]:
         leaves = list(self.leaves)
         for i, tensor_type, t in zip(self.places, self.tensor_types, tensors, strict=True):
             leaves[i] = with_tensor_type(t, tensor_type)
@@ -68,7 +68,7 @@ class Arguments:
         return found
 
     def plain(self, batch: Batch) -> tuple[Any, ...]:
-        return self.filled([batch.plain(t) for t in self.tensors])
+        return self.fill_in([batch.plain(t) for t in self.tensors])
 
 
 class Equations:
@@ -149,7 +149,7 @@ class Equations:
         given, captured = parameters[:count], parameters[count:]
         tensor_types = [t.tensor_type for t in self.watch.captured()]
         captured = [with_tensor_type(t, tensor_type) for t, tensor_type in zip(captured, tensor_types, strict=True)]
-        return self._replace(function, captured, *unknowns, *self.arguments.filled(given))
+        return self._replace(function, captured, *unknowns, *self.arguments.fill_in(given))
 
 
 def carries_derivative(t: Tensor) -> bool:

@@ -26,7 +26,7 @@ from ndgrad.implicit.batched_arrays import Batch, take_apart
 from ndgrad.implicit.integration import Adjoint, Settings, System, forward
 from ndgrad.implicit.linear import unit_vectors
 from ndgrad.implicit.packing import Layout
-from ndgrad.implicit.rules import Rule, Tensors, attach, merged
+from ndgrad.implicit.rules import Rule, Tensors, attach, replace_some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -159,7 +159,7 @@ class FlowRule(Rule):
         layout = Layout(self.settings.name, [plain[i] for i in wanted], tensor_type) if wanted else None
 
         def pulled(t: Tensor, y: Tensor) -> Callable[[Any], tuple[Any, ...]]:
-            back = vjp(lambda v, *ps: f(t, v, merged(plain, wanted, ps)), y, *(plain[i] for i in wanted))[1]
+            back = vjp(lambda v, *ps: f(t, v, replace_some(plain, wanted, ps)), y, *(plain[i] for i in wanted))[1]
 
             def both(lam: Tensor) -> tuple[Any, ...]:
                 along_y, *along_p = back(lam)
@@ -224,7 +224,7 @@ class FlowRule(Rule):
             s = tensor_ops.getitem(state, index=(slice(n, 2 * n),))
             values, directions = list(params[:count]), params[count:]
             moved = [values[i] for i in moving]
-            both = jvp(lambda v, *ps: f(t, v, merged(values, moving, ps)), (y, *moved), (s, *directions))
+            both = jvp(lambda v, *ps: f(t, v, replace_some(values, moving, ps)), (y, *moved), (s, *directions))
             return tensor_ops.cat(*both, dim=0)
 
         joined = tensor_ops.cat(y0, start / size, dim=0)
@@ -263,9 +263,8 @@ class SweepRule(Rule):
         if not places:
             return (None,) * len(needs)
         numbered = tuple(range(len(places)))
-        found = iter(
-            grad(lambda *ps: self.paired(merged(params, places, ps), tangents), numbered)(*(params[i] for i in places))
-        )
+        paired = grad(lambda *ps: self.paired(replace_some(params, places, ps), tangents), numbered)
+        found = iter(paired(*(params[i] for i in places)))
         return tuple(next(found) if need else None for need in needs)
 
     def push(self, out: Tensor, params: Tensors, tangents: Tensors) -> Tensor:
@@ -276,7 +275,7 @@ class SweepRule(Rule):
         if any(t is not None for t in inner_t):
             places = [2, *(3 + i for i in self.wanted)]
             numbered = tuple(range(len(places)))
-            start, *along = grad(lambda *ps: self.paired(merged(params, places, ps), inner_t), numbered)(
+            start, *along = grad(lambda *ps: self.paired(replace_some(params, places, ps), inner_t), numbered)(
                 *(params[i] for i in places)
             )
             layout = self._layout(params)

@@ -181,10 +181,10 @@ class Objective:
         """Return a Hessian-vector product."""
         along = self.equations.batch.tensor(np.asarray(p, self.layout.dtype), self.layout.tensor_type)
 
-        def at(v: Tensor) -> Tensor:
+        def multiply(v: Tensor) -> Tensor:
             return self.equations.run_flat(lambda v, *args: hvp(lambda u: self.scalar(u, *args), (v,), (along,)), v)
 
-        return np.array(self.equations.numeric(at)(x), np.float64)
+        return np.array(self.equations.numeric(multiply)(x), np.float64)
 
     def sparse_hessian(self, x: NDArray[Any]) -> Callable[[Any], Any]:
         """Return a function that computes SciPy's sparse Hessian, with the pattern prepared at x."""

@@ -23,7 +23,7 @@ from ndgrad.implicit.convergence import check_on_failure, not_converged, scipy_m
 from ndgrad.implicit.equations import Equations
 from ndgrad.implicit.packing import Layout, PyTree, tensor_type_of_tree, tensors_of
 from ndgrad.implicit.rewrapping import with_tensor_type
-from ndgrad.implicit.rules import Rule, Tensors, attach, merged
+from ndgrad.implicit.rules import Rule, Tensors, attach, replace_some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -194,7 +194,7 @@ class IntegralRule(Rule):
         grads: list[Any] = [None] * len(params)
         for i, (limit, sign) in enumerate(((a, -1.0), (b, 1.0))):
             if needs[i]:
-                grads[i] = sign * (g * self._at(limit, rest)).sum()
+                grads[i] = sign * (g * self._evaluate_at(limit, rest)).sum()
         wanted = [i for i, need in enumerate(needs[2:]) if need]
         if wanted:
             layout = Layout(self.settings.name, [rest[i] for i in wanted], a.tensor_type)
@@ -202,7 +202,7 @@ class IntegralRule(Rule):
 
             def pulled(x: Tensor, given: Tensors) -> Tensor:
                 values, g = list(given[:count]), given[count]
-                back = vjp(lambda *ps: self.f(x, merged(values, wanted, ps)), *(values[i] for i in wanted))[1]
+                back = vjp(lambda *ps: self.f(x, replace_some(values, wanted, ps)), *(values[i] for i in wanted))[1]
                 return layout.pack(back(g))
 
             whole = integral(pulled, a, b, (*rest, g), self.settings)
@@ -215,21 +215,20 @@ class IntegralRule(Rule):
         total = tensor_ops.zeros_like(out)
         for limit, t, sign in ((a, tangents[0], -1.0), (b, tangents[1], 1.0)):
             if t is not None:
-                total = total + sign * self._at(limit, rest) * t
+                total = total + sign * self._evaluate_at(limit, rest) * t
         moving = [i for i, t in enumerate(tangents[2:]) if t is not None]
         if moving:
             count = len(rest)
 
             def pushed(x: Tensor, given: Tensors) -> Tensor:
                 values, along = list(given[:count]), tuple(given[count:])
-                return jvp(lambda *ps: self.f(x, merged(values, moving, ps)), tuple(values[i] for i in moving), along)[
-                    1
-                ]
+                primals = tuple(values[i] for i in moving)
+                return jvp(lambda *ps: self.f(x, replace_some(values, moving, ps)), primals, along)[1]
 
             total = total + integral(pushed, a, b, (*rest, *(tangents[2 + i] for i in moving)), self.settings)
         return total
 
-    def _at(self, limit: Tensor, rest: Tensors) -> Tensor:
+    def _evaluate_at(self, limit: Tensor, rest: Tensors) -> Tensor:
         """Return the integrand at a limit; at infinity it vanishes, or the integral would not exist."""
         if np.isinf(np.asarray(take_apart(limit)[0])).any():
             raise ValueError(

@@ -21,7 +21,7 @@ from ndgrad.implicit.convergence import SolverResult, check_on_failure, not_conv
 from ndgrad.implicit.equations import Equations, Lent
 from ndgrad.implicit.linear import DENSE_LIMIT, linear_solve, solve_dense
 from ndgrad.implicit.packing import PyTree
-from ndgrad.implicit.rules import Rule, Tensors, attach, merged
+from ndgrad.implicit.rules import Rule, Tensors, attach, replace_some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,7 @@ def pull_parameters(
 ) -> Tensors:  # fmt: skip
     """Return w^T df/dp for the needed parameters."""
     wanted = [i for i, need in enumerate(needs) if need]
-    found = iter(vjp(lambda *given: f(x, merged(params, wanted, given)), *(params[i] for i in wanted))[1](w))
+    found = iter(vjp(lambda *given: f(x, replace_some(params, wanted, given)), *(params[i] for i in wanted))[1](w))
     return tuple(next(found) if need else None for need in needs)
 
 
@@ -105,7 +105,7 @@ def push_parameters(f: Callable[[Any, Tensors], Any], x: Tensor, params: Tensors
     """Return (df/dp) dp."""
     moving = [i for i, t in enumerate(tangents) if t is not None]
     given, along = tuple(params[i] for i in moving), tuple(tangents[i] for i in moving)
-    return jvp(lambda *values: f(x, merged(params, moving, values)), given, along)[1]
+    return jvp(lambda *values: f(x, replace_some(params, moving, values)), given, along)[1]
 
 
 # ----- what users call -----------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def _solve(
         x, message, success = newton(numbers, start, tol, **options)
         result = None
     else:
-        result = _outside(name, numbers, start, method, tol, options)
+        result = _run_outside_solver(name, numbers, start, method, tol, options)
         x = np.asarray(getattr(result, "x", result), numbers.equations.layout.dtype).reshape(start.shape)
         message = str(getattr(result, "message", "the given solver")).strip()
         success = bool(getattr(result, "success", True))
@@ -350,7 +350,7 @@ def _check_claim(name: str, numbers: Numbers, start: NDArray[Any], found: Found,
         not_converged(name, "the given solver's result is no root", float(r), remedy, found.x, on_failure)
 
 
-def _outside(
+def _run_outside_solver(
     name: str, numbers: Numbers, start: NDArray[Any], method: str | Solver, tol: float | None, options: dict[str, Any]
 ) -> NDArray[Any] | SolverResult:
     """Run a solver of SciPy's or of the user's."""

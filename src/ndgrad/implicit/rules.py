@@ -103,7 +103,7 @@ class BatchedRule(Rule):
         return vmap(one, dims)(out, *params_all, *(tangents[i] for i in moving))
 
 
-def merged(params: Tensors, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
+def replace_some(params: Tensors, places: Sequence[int], values: Sequence[Any]) -> list[Any]:
     """Return the parameters with some of them replaced."""
     out = list(params)
     for i, v in zip(places, values, strict=True):
@@ -116,4 +116,4 @@ def attach(solution: Tensor, params: Tensors, rule: Rule) -> Tensor:
     return implicit(solution, *params, rule=rule)
 
 
-__all__ = ["BatchedRule", "Rule", "attach", "merged"]
+__all__ = ["BatchedRule", "Rule", "attach", "replace_some"]

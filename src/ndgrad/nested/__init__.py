@@ -40,7 +40,7 @@ def _check_layout(name: str, layout: LayoutName) -> None:
         )
 
 
-def _joined(name: str, parts: list[Any]) -> NestedTensor:
+def _join(name: str, parts: list[Any]) -> NestedTensor:
     """Return a nested tensor of these components, which keeps their history."""
     if not parts:
         raise RuntimeError(f"{name}(): Cannot construct a nested tensor from an empty tensor list. [nd-nested]")
@@ -95,7 +95,7 @@ def nested_tensor(
     parts = [p.detach() if isinstance(p, ndgrad.Tensor) else ndgrad.tensor(p) for p in tensor_list]
     if dtype is not None or device is not None:
         parts = [p.to(dtype=dtype, device=device) for p in parts]
-    made: NestedTensor = _joined("nested_tensor", parts)
+    made: NestedTensor = _join("nested_tensor", parts)
     if requires_grad:
         made.requires_grad_()
     return made
@@ -138,7 +138,7 @@ def as_nested_tensor(
             f"{type(ts).__name__}. Use nested_tensor() for lists of numbers. [nd-type]"
         )
     parts = [t.to(dtype=dtype, device=device) for t in ts] if dtype is not None or device is not None else list(ts)
-    made: NestedTensor = _joined("as_nested_tensor", parts)
+    made: NestedTensor = _join("as_nested_tensor", parts)
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import ndgrad
-from ndgrad.nested.tensor import Batched, build, by_groups, described, handles, is_nested, layout_of, packed
+from ndgrad.nested.tensor import Batched, build, by_groups, described, handles, is_nested, layout_of, pack
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -45,7 +45,7 @@ def scaled_dot_product_attention(
     if place > 2:  # the ragged dimension is one of the batch
         if not all(map(is_nested, tensors)) or len({layout_of(t).size for t in tensors}) != 1:
             _mismatch(*tensors)
-        return build(function(*(packed(t)[1] for t in tensors), **options), packed(query)[0])
+        return build(function(*(pack(t)[1] for t in tensors), **options), pack(query)[0])
     if is_nested(key) != is_nested(value) or (is_nested(key) and layout_of(key).size != layout_of(value).size):
         _mismatch(*tensors)
     operands = [t if is_nested(t) else Batched(t) for t in tensors]

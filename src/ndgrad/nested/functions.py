@@ -16,7 +16,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.structured import carries, constant
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.nested.kinds import along, detached, elementwise, mismatch
+from ndgrad.nested.kinds import apply_along, detached, elementwise, mismatch
 from ndgrad.nested.shapes import is_contiguous, refuse_dim
 from ndgrad.nested.tensor import (
     HANDLERS,
@@ -30,12 +30,12 @@ from ndgrad.nested.tensor import (
     handles_op,
     is_nested,
     layout_of,
-    moved,
+    move_dim,
     on_values,
-    over,
-    packed,
+    pack,
     refuse,
     values_of,
+    wrap_payload,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def matmul(input: Tensor, other: Tensor, *, out: None = None) -> Tensor:
     if dense.ndim > nested.ndim or dense.ndim < 2 or place == (1 if left is not None else 2):
         _no_product(input, other)
     if dense.ndim == 2 and left is not None:
-        layout, values = packed(nested)
+        layout, values = pack(nested)
         return build(values @ dense, layout)
     each: Any = dense
     if dense.ndim == nested.ndim and dense.shape[0] == batch and batch != 1:
@@ -76,7 +76,7 @@ def _product_of_nested(x: Tensor, y: Tensor, left: int, right: int) -> Tensor:
     if layout_of(x).size != layout_of(y).size or x.ndim != y.ndim:
         _no_product(x, y)
     if left == right and left > 2:  # the ragged dimension is one of the batch
-        return build(packed(x)[1] @ packed(y)[1], packed(x)[0])
+        return build(pack(x)[1] @ pack(y)[1], pack(x)[0])
     if left == 1 and right == 2:  # the ragged dimension is summed over
         return by_groups("matmul", ndgrad.matmul, [x, y], None)
     _no_product(x, y)
@@ -117,7 +117,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> NestedT
     if not is_nested(input):
         refuse("linear", (input, weight), {})
     dense_last("linear", input, 1)
-    layout, values = packed(input)
+    layout, values = pack(input)
     return build(ndgrad.nn.functional.linear(values, weight, bias), layout)
 
 
@@ -130,7 +130,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> NestedTensor:
     dense_last("layer_norm", input, len(tuple(normalized_shape)))
-    layout, values = packed(input)
+    layout, values = pack(input)
     return build(ndgrad.nn.functional.layer_norm(values, normalized_shape, weight, bias, eps), layout)
 
 
@@ -139,7 +139,7 @@ def rms_norm(
     input: NestedTensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> NestedTensor:
     dense_last("rms_norm", input, len(tuple(normalized_shape)))
-    layout, values = packed(input)
+    layout, values = pack(input)
     return build(ndgrad.nn.functional.rms_norm(values, normalized_shape, weight, eps), layout)
 
 
@@ -147,13 +147,13 @@ def rms_norm(
 def embedding(input: Tensor, weight: Tensor, *args: Any, **options: Any) -> NestedTensor:
     if not is_nested(input):
         refuse("embedding", (input, weight), {})
-    layout, values = packed(input)
+    layout, values = pack(input)
     return build(ndgrad.nn.functional.embedding(values, weight, *args, **options), layout)
 
 
 @handles("one_hot")
 def one_hot(input: NestedTensor, num_classes: int = -1) -> NestedTensor:
-    layout, values = packed(input)
+    layout, values = pack(input)
     return build(ndgrad.nn.functional.one_hot(values, num_classes), layout)
 
 
@@ -171,14 +171,14 @@ def topk(input: NestedTensor, k: int, dim: int = -1, *args: Any, **options: Any)
     at = as_dim(dim, input.ndim)
     if at in (0, layout_of(input).dim):
         refuse_dim("topk", input, at)
-    return along("topk", lambda x, dims: ndgrad.topk(x, k, dims, *args, **options), (input,), at, reduces=False)
+    return apply_along("topk", lambda x, dims: ndgrad.topk(x, k, dims, *args, **options), (input,), at, reduces=False)
 
 
 @handles("equal")
 def equal(input: Tensor, other: Tensor) -> bool:
     if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
         return False
-    return bool(ndgrad.equal(packed(input)[1], packed(other)[1]))
+    return bool(ndgrad.equal(pack(input)[1], pack(other)[1]))
 
 
 @handles("allclose")
@@ -187,7 +187,7 @@ def allclose(input: Tensor, other: TensorLike, *args: Any, **options: Any) -> bo
         raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}. [nd-type]")
     if not (is_nested(input) and is_nested(other)) or tuple(input.shape) != tuple(other.shape):
         mismatch("allclose", input, other)
-    return bool(ndgrad.allclose(packed(input)[1], packed(other)[1], *args, **options))
+    return bool(ndgrad.allclose(pack(input)[1], pack(other)[1], *args, **options))
 
 
 # ----- dtypes, copies, tensors like it --------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def allclose(input: Tensor, other: TensorLike, *args: Any, **options: Any) -> bo
 @handles("clone")
 def clone(input: NestedTensor, *, memory_format: MemoryFormat = None) -> NestedTensor:
     if memory_format is devices.contiguous_format:
-        layout, values = packed(input)
+        layout, values = pack(input)
         return build(ops.clone(values), layout)
     return on_values(ops.clone, input)
 
@@ -263,7 +263,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> NestedTensor
     return adopt("copy_", self, clone(src))
 
 
-def _written(name: str) -> Callable[..., NestedTensor]:
+def _make_fill_method(name: str) -> Callable[..., NestedTensor]:
     """Return a method that fills the values anew."""
     method = getattr(Tensor, name)
 
@@ -275,7 +275,7 @@ def _written(name: str) -> Callable[..., NestedTensor]:
 
 
 for _name in "zero_ fill_ normal_ uniform_ bernoulli_ exponential_ random_".split():
-    HANDLERS[_name] = _written(_name)
+    HANDLERS[_name] = _make_fill_method(_name)
 
 
 @handles("masked_fill")
@@ -286,7 +286,7 @@ def masked_fill(input: NestedTensor, mask: NestedTensor, value: Number) -> Neste
 @handles("to_padded_tensor")
 def to_padded_tensor(self: NestedTensor, padding: float, output_size: Sequence[int] | None = None) -> Tensor:
     """Return the components in a dense tensor, padded with `padding`."""
-    layout, values = packed(self)
+    layout, values = pack(self)
     size, dim = layout.size, layout.dim
     width = size.longest
     if output_size is not None:
@@ -298,14 +298,14 @@ def to_padded_tensor(self: NestedTensor, padding: float, output_size: Sequence[i
                 "is. [nd-nested]"
             )
         width = wanted[dim]
-    rows = moved(values, dim - 1, 0)
+    rows = move_dim(values, dim - 1, 0)
     tail = tuple(rows.shape[1:])
     filler = wrap(Tensor, np.full((1, *tail), padding, np_dtype(self)))
     places = np.full((layout.batch, width), size.total, np.int64)
     inside = size.positions < width
     places[size.components[inside], size.positions[inside]] = np.flatnonzero(inside)
     found = ops.index_select(ops.cat(rows, filler, dim=0), constant(places.reshape(-1)), dim=0)
-    return moved(ops.reshape(found, shape=(layout.batch, width, *tail)), 1, dim)
+    return move_dim(ops.reshape(found, shape=(layout.batch, width, *tail)), 1, dim)
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
@@ -342,7 +342,7 @@ def item(self: NestedTensor) -> int | float | bool:
             f"a Tensor with {self.numel()} elements cannot be converted to Scalar ({described(self)}). "
             "Reduce it first. [nd-one-value]"
         )
-    return packed(self)[1].item()
+    return pack(self)[1].item()
 
 
 @handles("__bool__", "is_nonzero")
@@ -396,7 +396,7 @@ def deepcopy(self: NestedTensor, memo: dict[int, Any]) -> NestedTensor:
             f"this one ({described(self)}) was computed by {self._node}. Use clone(), or detach() it first. "
             "[nd-not-leaf]"
         )
-    memo[id(self)] = made = over(data_of(self).copy())
+    memo[id(self)] = made = wrap_payload(data_of(self).copy())
     if self._meta is not None:
         meta_of(made).requires_grad = self._meta.requires_grad
         if self._meta.grad is not None:

@@ -39,12 +39,12 @@ from ndgrad.nested.tensor import (
     described,
     is_nested,
     layout_of,
-    moved,
+    move_dim,
     on_values,
-    over,
-    packed,
+    pack,
     refuse,
     values_of,
+    wrap_payload,
 )
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ def aligned(name: str, tensors: list[Any]) -> tuple[Layout, list[Any]]:
     if name == "add" and all(layout_of(t).same_rows(lead) for t in nested) and len(nested) == len(tensors):
         return lead, [values_of(t) for t in nested]  # sums of gradients keep the contents of holes
     layout = Layout(lead.size, lead.dim) if not lead.packed else lead
-    return layout, [packed(t)[1] if is_nested(t) else _beside(name, first, t) for t in tensors]
+    return layout, [pack(t)[1] if is_nested(t) else _align_dense(name, first, t) for t in tensors]
 
 
-def _beside(name: str, x: NestedTensor, dense: Tensor) -> Tensor:
+def _align_dense(name: str, x: NestedTensor, dense: Tensor) -> Tensor:
     """Return a dense tensor in a form that combines with the packed values of a nested one: without the batch, with a
     row for each of their rows, or with one row for all.
     """
@@ -100,13 +100,13 @@ def _beside(name: str, x: NestedTensor, dense: Tensor) -> Tensor:
         if shape[0] == 1:
             return ops.reshape(dense, shape=shape[1:])
         rows = ops.reshape(dense, shape=(*shape[:dim], *shape[dim + 1 :]))
-        return moved(ops.index_select(rows, constant(size.components), dim=0), 0, dim - 1)
+        return move_dim(ops.index_select(rows, constant(size.components), dim=0), 0, dim - 1)
     if shape[dim] != size.longest or shape[0] != layout.batch:
         mismatch(name, x, given)
     # For a padded tensor, take the elements outside the padding.
-    flat = ops.reshape(moved(dense, dim, 1), shape=(-1, *shape[1:dim], *shape[dim + 1 :]))
+    flat = ops.reshape(move_dim(dense, dim, 1), shape=(-1, *shape[1:dim], *shape[dim + 1 :]))
     rows = ops.index_select(flat, constant(size.components * shape[dim] + size.positions), dim=0)
-    return moved(rows, 0, dim - 1)
+    return move_dim(rows, 0, dim - 1)
 
 
 def elementwise(
@@ -135,7 +135,7 @@ def _elementwise_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], opti
 def _to_one_number(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if not isinstance(func, Op) or not func.name.endswith("_all"):
         return NotImplemented
-    return func(*(packed(a)[1] if is_nested(a) else a for a in args), **options)
+    return func(*(pack(a)[1] if is_nested(a) else a for a in args), **options)
 
 
 #: Public functions along one dimension that keep all sizes.
@@ -174,14 +174,14 @@ def _declared_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], options
         refuse(func.__name__, args, options)
     if reduces and (dim is None or dim == ()):
         keepdim = settings.pop("keepdim")
-        found = func(packed(x)[1], **settings)
+        found = func(pack(x)[1], **settings)
         return found if not keepdim else ops.reshape(found, shape=(1,) * x.ndim)
     dims = as_dim(dim, x.ndim) if isinstance(dim, int) else tuple(as_dim(d, x.ndim) for d in dim)
 
     def call(dense: Tensor, dims: int | tuple[int, ...]) -> Any:
         return func(dense, dim=dims, **settings)
 
-    return along(func.__name__, call, (x,), dims, reduces=reduces, keepdim=settings.get("keepdim"))
+    return apply_along(func.__name__, call, (x,), dims, reduces=reduces, keepdim=settings.get("keepdim"))
 
 
 def _along_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -197,10 +197,11 @@ def _along_kind(func: Callable[..., Any] | Op, args: tuple[Any, ...], options: d
         return func(*tensors, **{**settings, key: dims})
 
     adds = func.name in ("unsqueeze", "stack")
-    return along(func.name, call, args, dims, reduces="keepdim" in settings, keepdim=settings.get("keepdim"), adds=adds)
+    keepdim = settings.get("keepdim")
+    return apply_along(func.name, call, args, dims, reduces="keepdim" in settings, keepdim=keepdim, adds=adds)
 
 
-def along(
+def apply_along(
     name: str,
     call: Callable[..., Any],
     tensors: tuple[Any, ...],
@@ -220,7 +221,7 @@ def along(
         _refuse_batch(name, first, dims, reduces)
     if ragged and 0 not in chosen:
         return _along_ragged(name, call, tensors, dims, reduces=reduces)
-    values = [packed(t) for t in tensors]
+    values = [pack(t) for t in tensors]
     layout = values[0][0]
     inner = tuple(d - 1 for d in chosen if d)
     out = call(*(v for _, v in values), dims=inner[0] if isinstance(dims, int) else inner)
@@ -289,16 +290,16 @@ def _along_ragged(
 
 def call_on_sums(name: str, call: Callable[..., Any], x: NestedTensor, dims: int | tuple[int, ...]) -> Tensor:
     """Compute a sum or mean over the ragged dimension and perhaps dense ones: rows are added to their component's."""
-    layout, values = packed(x)
+    layout, values = pack(x)
     at, size = layout.dim - 1, layout.size
-    rows = moved(values, at, 0)
+    rows = move_dim(values, at, 0)
     zeros = wrap(Tensor, np.zeros((layout.batch, *rows.shape[1:]), np_dtype(x)))
     sums = ops.index_add(zeros, constant(size.components), rows, dim=0)
     if name == "mean":
         counts = size.lengths.reshape(-1, *(1,) * (len(rows.shape) - 1)).astype(np_dtype(x).type(0).real.dtype)
         with np.errstate(divide="ignore", invalid="ignore"):  # NaN for no elements
             sums = sums / constant(counts)
-    dense = moved(ops.unsqueeze(sums, dim=1), 1, layout.dim)
+    dense = move_dim(ops.unsqueeze(sums, dim=1), 1, layout.dim)
     return call(dense, dims=dims)
 
 
@@ -318,7 +319,7 @@ def detached(x: NestedTensor) -> NestedTensor:
     data = data_of(x)
     if isinstance(data.values, Variable):
         return build(data.values.detach(), data.layout)
-    made = over(data)
+    made = wrap_payload(data)
     made._storage = storage_of(x)
     return made
 

@@ -15,7 +15,7 @@ from ndgrad._src.arrays.jagged import Layout, RaggedSize, ragged_size
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.pytree import tree_flatten, tree_unflatten
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
-from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_order, is_nested, rows_first, taken
+from ndgrad.nested.tensor import build, described, group_of_rows, groups_of, in_order, is_nested, rows_first, take_rows
 
 if TYPE_CHECKING:
     from ndgrad._typing import Tensor
@@ -53,7 +53,7 @@ def map_components(
                 at = sizes.index(operand[0].size)
                 piece.append(group_of_rows(operand, rows[at], lengths[at], which.size))
             else:
-                piece.append(t if d is None else taken(t, which, d))
+                piece.append(t if d is None else take_rows(t, which, d))
         numbers.append(which)
         results.append(tree_flatten(run(piece, which.size)))
     if not results:

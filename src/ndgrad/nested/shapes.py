@@ -20,7 +20,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.structured import carries, constant
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.nested.kinds import along
+from ndgrad.nested.kinds import apply_along
 from ndgrad.nested.tensor import (
     build,
     data_of,
@@ -30,7 +30,7 @@ from ndgrad.nested.tensor import (
     is_nested,
     layout_of,
     on_values,
-    packed,
+    pack,
     refuse,
     values_of,
 )
@@ -120,7 +120,8 @@ def view(input: NestedTensor, *shape: Any, **keyword: Any) -> NestedTensor:
             continue
         if not _fits(lead, before) or not _fits(rest, after):
             continue
-        values = ops.reshape(values_of(input), shape=(*_filled(lead, before), inner[at], *_filled(rest, after)))
+        shape = (*_infer_sizes(lead, before), inner[at], *_infer_sizes(rest, after))
+        values = ops.reshape(values_of(input), shape=shape)
         return build(values, layout.with_dim(place))
     raise RuntimeError(
         f"view(): cannot view shape {tuple(input.shape)} as {list(sizes)} ({described(input)}). The batch and the "
@@ -135,7 +136,7 @@ def _fits(sizes: tuple[Any, ...], count: int) -> bool:
     return known == count if not unknown else unknown == 1 and known > 0 and count % known == 0
 
 
-def _filled(sizes: tuple[Any, ...], count: int) -> tuple[int, ...]:
+def _infer_sizes(sizes: tuple[Any, ...], count: int) -> tuple[int, ...]:
     known = math.prod(s for s in sizes if s != -1)
     return tuple(count // max(known, 1) if s == -1 else s for s in sizes)
 
@@ -164,7 +165,7 @@ def unflatten(input: NestedTensor, dim: int, sizes: Sequence[int]) -> NestedTens
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({shape[at]!r}) in the "
             f"input tensor ({described(input)}). Divide a dense dimension. [nd-nested]"
         )
-    return view(input, (*shape[:at], *_filled(tuple(sizes), shape[at]), *shape[at + 1 :]))
+    return view(input, (*shape[:at], *_infer_sizes(tuple(sizes), shape[at]), *shape[at + 1 :]))
 
 
 @handles("expand", "broadcast_to")
@@ -210,7 +211,7 @@ def squeeze(input: NestedTensor, dim: int | tuple[int, ...] | None = None) -> Ne
 def contiguous(self: NestedTensor, memory_format: MemoryFormat = None) -> NestedTensor:
     if is_contiguous(self):
         return self
-    layout, values = packed(self)
+    layout, values = pack(self)
     return build(values.contiguous(), layout)
 
 
@@ -293,7 +294,7 @@ def select(input: NestedTensor, dim: int, index: int) -> Tensor:
         return component(input, int(index))
     if at == layout_of(input).dim:
         refuse_dim("select", input, at)
-    return along(
+    return apply_along(
         "select", lambda x, dims: ndgrad.select(x, dims, index), (input,), at, reduces=False
     )  # those of the values, one dimension further left
 
@@ -323,7 +324,7 @@ def narrow(input: NestedTensor, dim: int, start: int, length: int) -> NestedTens
     return on_values_at(lambda v, d: ndgrad.narrow(v, d, start, length), input, at)
 
 
-def _cut(
+def _split_values(
     name: str, function: Callable[..., Any], x: NestedTensor, given: int | Sequence[int], dim: int
 ) -> tuple[NestedTensor, ...]:
     at = as_dim(dim, x.ndim)
@@ -337,7 +338,7 @@ def _cut(
 
 @handles("chunk")
 def chunk(input: NestedTensor, chunks: int, dim: int = 0) -> tuple[NestedTensor, ...]:
-    return _cut("chunk", ndgrad.chunk, input, chunks, dim)
+    return _split_values("chunk", ndgrad.chunk, input, chunks, dim)
 
 
 @handles("split")
@@ -345,39 +346,39 @@ def split(
     tensor: NestedTensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, **keyword: Any
 ) -> tuple[NestedTensor, ...]:
     given = next(iter(keyword.values())) if split_size_or_sections is None else split_size_or_sections
-    return _cut("split", ndgrad.split, tensor, given, dim)
+    return _split_values("split", ndgrad.split, tensor, given, dim)
 
 
 @handles("split_with_sizes")
 def split_with_sizes(input: NestedTensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[NestedTensor, ...]:
-    return _cut("split_with_sizes", ndgrad.split_with_sizes, input, split_sizes, dim)
+    return _split_values("split_with_sizes", ndgrad.split_with_sizes, input, split_sizes, dim)
 
 
 @handles("tensor_split")
 def tensor_split(
     input: NestedTensor, indices_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[NestedTensor, ...]:
-    return _cut("tensor_split", ndgrad.tensor_split, input, indices_or_sections, dim)
+    return _split_values("tensor_split", ndgrad.tensor_split, input, indices_or_sections, dim)
 
 
-def _joined(name: str, function: Callable[..., Any], tensors: Tensors, dim: int, adds: int) -> NestedTensor:
+def _join(name: str, function: Callable[..., Any], tensors: Tensors, dim: int, adds: int) -> NestedTensor:
     first = next(t for t in tensors if is_nested(t))
     at = as_dim(dim, first.ndim + adds)
 
     def call(*parts: Any, dims: int) -> Tensor:
         return function(parts, dims)
 
-    return along(name, call, tuple(tensors), at, reduces=False, adds=bool(adds))
+    return apply_along(name, call, tuple(tensors), at, reduces=False, adds=bool(adds))
 
 
 @handles("cat", "concat", "concatenate")
 def cat(tensors: Tensors, dim: int = 0) -> NestedTensor:
-    return _joined("cat", ndgrad.cat, tensors, dim, 0)
+    return _join("cat", ndgrad.cat, tensors, dim, 0)
 
 
 @handles("stack")
 def stack(tensors: Tensors, dim: int = 0) -> NestedTensor:
-    return _joined("stack", ndgrad.stack, tensors, dim, 1)
+    return _join("stack", ndgrad.stack, tensors, dim, 1)
 
 
 @handles("__getitem__")

@@ -184,7 +184,7 @@ def rebuild(
 ) -> NestedTensor:
     """Rebuild a nested tensor from its pickle."""
     layout = make_layout("unpickling", values.shape, offsets, lengths, dim)
-    return mark_as_leaf(over(JaggedData(layout, values)), leaf)
+    return mark_as_leaf(wrap_payload(JaggedData(layout, values)), leaf)
 
 
 def make_layout(
@@ -260,7 +260,7 @@ def layout_of(t: Tensor) -> Layout:
     return data_of(t).layout
 
 
-def over(data: JaggedData) -> NestedTensor:
+def wrap_payload(data: JaggedData) -> NestedTensor:
     """Return a constant over a payload."""
     made: NestedTensor = wrap(NestedTensor, data)
     return made
@@ -281,7 +281,7 @@ def adopt(name: str, target: Tensor, result: Tensor) -> NestedTensor:
             own.values[...] = new.values  # visible through references to the values
         else:
             at = own.layout.dim - 1
-            own.values[(slice(None),) * at + (own.layout.rows,)] = packed(result)[1]._array
+            own.values[(slice(None),) * at + (own.layout.rows,)] = pack(result)[1]._array
         storage_of(target).bump(name)
         return target
     take_value(target, result)
@@ -297,7 +297,7 @@ class NestedFromValues(Function):
     @staticmethod
     def forward(ctx: FunctionCtx, values: Tensor, layout: Layout) -> NestedTensor:
         ctx.layout, ctx.rows = layout, values.shape[layout.dim - 1]
-        return over(JaggedData(layout, np.asarray(values._array)))
+        return wrap_payload(JaggedData(layout, np.asarray(values._array)))
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: NestedTensor) -> tuple[Tensor, None]:
@@ -322,7 +322,7 @@ def _values_in(g: NestedTensor, layout: Layout, rows: int) -> Tensor:
     own = layout_of(g)
     if own.same_rows(layout):
         return values_of(g)
-    _, values = packed(g)
+    _, values = pack(g)
     if layout.packed:
         return values
     at = layout.dim - 1
@@ -334,7 +334,7 @@ def _values_in(g: NestedTensor, layout: Layout, rows: int) -> Tensor:
 def build(values: Tensor, layout: Layout) -> NestedTensor:
     """Return a nested tensor over values, which keeps their history."""
     if thread.levels or process.open:
-        return over(JaggedData(layout, values))
+        return wrap_payload(JaggedData(layout, values))
     made = run_conversion(NestedFromValues, values, layout)
     made._storage = storage_of(values)  # shared memory: a write to either is visible to values saved from the other
     return made
@@ -350,7 +350,7 @@ def values_of(x: Tensor) -> Tensor:
     return share_values(run_conversion(NestedValues, x), x)
 
 
-def packed(x: Tensor) -> tuple[Layout, Any]:
+def pack(x: Tensor) -> tuple[Layout, Any]:
     """Return the layout of a nested tensor without holes, and its values in it."""
     layout, values = layout_of(x), values_of(x)
     if layout.packed:
@@ -363,7 +363,7 @@ def on_values(function: Callable[[Any], Any], x: NestedTensor) -> NestedTensor:
     return build(function(values_of(x)), layout_of(x))
 
 
-def moved(x: Tensor, source: int, target: int) -> Tensor:
+def move_dim(x: Tensor, source: int, target: int) -> Tensor:
     """Return a dense tensor with one dimension moved."""
     if source == target:
         return x
@@ -390,7 +390,7 @@ def groups_of(sizes: list[RaggedSize]) -> Iterator[tuple[Any, list[Any], tuple[i
         yield which, rows, tuple(int(n) for n in row)
 
 
-def taken(values: Tensor, rows: NDArray[Any], dim: int) -> Tensor:
+def take_rows(values: Tensor, rows: NDArray[Any], dim: int) -> Tensor:
     """Return some rows of values: a view if they are consecutive, the values themselves if they are all rows in
     order.
     """
@@ -407,16 +407,16 @@ def rows_first(x: NestedTensor) -> tuple[Layout, Any]:
     """Return the layout of a nested tensor without holes, and its values with the ragged dimension in front. This is
     the usual memory order, and NumPy's take copies the whole of an array in another order.
     """
-    layout, values = packed(x)
-    return layout, moved(values, layout.dim - 1, 0)
+    layout, values = pack(x)
+    return layout, move_dim(values, layout.dim - 1, 0)
 
 
 def group_of_rows(operand: tuple[Layout, Any], rows: NDArray[Any], n: int, count: int) -> Tensor:
     """Return the `count` components with these rows, all of length n, as one dense tensor with the batch in front."""
     layout, values = operand
-    part = taken(values, rows, 0)
+    part = take_rows(values, rows, 0)
     part = ops.reshape(part, shape=(count, n, *part.shape[1:]))
-    return moved(part, 1, layout.dim)
+    return move_dim(part, 1, layout.dim)
 
 
 def in_order(parts: list[Any], numbers: list[Any]) -> Tensor:
@@ -425,7 +425,7 @@ def in_order(parts: list[Any], numbers: list[Any]) -> Tensor:
     order = np.concatenate(numbers)
     inverse = np.empty(order.size, np.int64)
     inverse[order] = np.arange(order.size)
-    return taken(whole, inverse, 0)
+    return take_rows(whole, inverse, 0)
 
 
 def by_groups(
@@ -452,7 +452,7 @@ def by_groups(
                 number = sizes.index(found[0].size)
                 args.append(group_of_rows(found, rows[number], lengths[number], which.size))
             elif isinstance(operand, Batched):
-                args.append(taken(operand.tensor, which, 0))
+                args.append(take_rows(operand.tensor, which, 0))
             else:
                 args.append(operand)
         out = function(*args)
@@ -469,9 +469,9 @@ def by_groups(
             continue
         flat = []
         for part in parts:
-            first = moved(part, result_dim, 1)
+            first = move_dim(part, result_dim, 1)
             flat.append(ops.reshape(first, shape=(first.shape[0] * first.shape[1], *first.shape[2:])))
-        results.append(build(moved(in_order(flat, numbers), 0, result_dim - 1), Layout(size, result_dim)))
+        results.append(build(move_dim(in_order(flat, numbers), 0, result_dim - 1), Layout(size, result_dim)))
     kind = type(out)
     if isinstance(out, tuple):
         return kind(*results) if hasattr(out, "_fields") else tuple(results)

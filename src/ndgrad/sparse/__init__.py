@@ -76,7 +76,9 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Tensor:
     """
     if not (is_sparse(mat1) or is_sparse(mat2)):
         return ndgrad.mm(mat1, mat2)
-    return products.product("sparse.mm", mat1, mat2) if reduce == "sum" else products.reduced(mat1, mat2, reduce)
+    if reduce == "sum":
+        return products.product("sparse.mm", mat1, mat2)
+    return products.multiply_reduced(mat1, mat2, reduce)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1.0, alpha: Number = 1.0) -> Tensor:

@@ -26,7 +26,6 @@ from ndgrad.sparse.tensor import (
     HANDLERS,
     add,
     adopt,
-    at,
     build,
     coalesced,
     coo,
@@ -39,10 +38,11 @@ from ndgrad.sparse.tensor import (
     is_sparse,
     layout_of,
     like,
-    over,
     refuse,
+    sample_at,
     values_of,
     with_sparse_dim,
+    wrap_payload,
     zeros,
 )
 
@@ -116,7 +116,7 @@ def mul(input: TensorLike, other: TensorLike, *, out: None = None) -> SparseTens
             "[nd-sparse]"
         )
     factor = other if tuple(other.shape) == tuple(input.shape) else ops.expand(other, shape=tuple(input.shape))
-    return build(values * ops.reshape(at(factor, structure), shape=tuple(values.shape)), structure)
+    return build(values * ops.reshape(sample_at(factor, structure), shape=tuple(values.shape)), structure)
 
 
 def _expands_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -150,11 +150,11 @@ def _mul_sparse(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     where, found = y.structure.positions_of(x.structure.keys)
     mine, theirs = np.flatnonzero(found), where[found]
     structure = Coo(x.structure.coordinates[:, mine], x.structure.shape, True)
-    product = taken(values_of(x), mine) * taken(values_of(y), theirs)
+    product = take_entries(values_of(x), mine) * take_entries(values_of(y), theirs)
     return like(build(product, structure), template)
 
 
-def taken(values: Tensor, numbers: NDArray[Any]) -> Tensor:
+def take_entries(values: Tensor, numbers: NDArray[Any]) -> Tensor:
     return ops.index_select(values, constant(numbers), dim=0)
 
 
@@ -302,7 +302,7 @@ def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 @handles("clone")
 def clone(input: SparseTensor, *, memory_format: MemoryFormat = None) -> SparseTensor:
     if not followed(input):
-        return over(data_of(input).copy())
+        return wrap_payload(data_of(input).copy())
     structure, values = entries(input)
     return build(ops.clone(values), structure)
 
@@ -316,7 +316,7 @@ def _clone_op(x: SparseTensor, **settings: Any) -> SparseTensor:
 def detach(self: SparseTensor) -> SparseTensor:
     if carries(self):
         return build(values_of(self).detach(), self.structure)
-    made = over(data_of(self))
+    made = wrap_payload(data_of(self))
     made._storage = storage_of(self)
     return made
 
@@ -537,7 +537,7 @@ def deepcopy(self: SparseTensor, memo: dict[int, Any]) -> SparseTensor:
             f"this one (shape {tuple(self.shape)}) was computed by {self._node}. Use clone(), or detach() it first. "
             "[nd-not-leaf]"
         )
-    memo[id(self)] = made = over(data_of(self).copy())
+    memo[id(self)] = made = wrap_payload(data_of(self).copy())
     if self._meta is not None:
         meta_of(made).requires_grad = self._meta.requires_grad
         if self._meta.grad is not None:

@@ -34,7 +34,7 @@ def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
         else:
             places = np.indices(structure.place_shape).reshape(len(structure.place_shape), -1)
             every = Coo(places, structure.shape, True)
-            builders[i] = functools.partial(_filled, every=every, structure=structure)
+            builders[i] = functools.partial(_fill_elements, every=every, structure=structure)
             start = data_of(coo(x.detach())).to_full()
         given[i] = wrap(Tensor, start.copy()).requires_grad_(requires_grad(x))
 
@@ -46,7 +46,7 @@ def on_dense(function: Callable[..., Any], inputs: tuple[Any, ...], masked: bool
     return on_dense_inputs, tuple(given)
 
 
-def _filled(elements: Tensor, every: Coo, structure: Structure) -> SparseTensor:
+def _fill_elements(elements: Tensor, every: Coo, structure: Structure) -> SparseTensor:
     return like(build(elements, every), structure)
 
 

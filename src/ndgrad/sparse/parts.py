@@ -21,7 +21,7 @@ from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.arguments import as_dim
 from ndgrad._src.tensor.structured import constant
 from ndgrad._src.tensor.tensor_class import Tensor
-from ndgrad.sparse.functions import taken
+from ndgrad.sparse.functions import take_entries
 from ndgrad.sparse.tensor import (
     build,
     coalesced,
@@ -186,7 +186,7 @@ def selected(
 ) -> SparseTensor:
     """Return the entries with these numbers, at other coordinates."""
     structure, values = entries(x)
-    part = values if keep.size == structure.count and in_order else taken(values, keep)
+    part = values if keep.size == structure.count and in_order else take_entries(values, keep)
     return build(part, Coo(coordinates, shape, structure.coalesced and in_order))
 
 
@@ -210,7 +210,7 @@ def select(input: SparseTensor, dim: int, index: int) -> Tensor:
     keep = np.flatnonzero(structure.coordinates[dim] == index)
     rest = np.delete(structure.coordinates[:, keep], dim, axis=0)
     if not rest.shape[0]:  # no sparse dimension is left
-        return ndgrad.sum(taken(entries(x)[1], keep), dim=0)
+        return ndgrad.sum(take_entries(entries(x)[1], keep), dim=0)
     return selected(x, keep, rest, shape, True)
 
 
@@ -224,10 +224,10 @@ def narrow(input: SparseTensor, dim: int, start: int | Tensor, length: int) -> T
             f"narrow(): start ({start}) + length ({length}) exceeds dimension size ({size}) of dimension {dim} of a "
             f"tensor of shape {tuple(input.shape)}. [nd-index]"
         )
-    return _between(coo(input), dim, start, start + length)
+    return _narrow(coo(input), dim, start, start + length)
 
 
-def _between(x: SparseTensor, dim: int, start: int, stop: int) -> SparseTensor:
+def _narrow(x: SparseTensor, dim: int, start: int, stop: int) -> SparseTensor:
     if followed(x):
         x = coalesced(x)
     structure = x.structure
@@ -317,7 +317,7 @@ def _take_slice(self: Tensor, x: Any, dim: int, part: slice) -> Any:
     start, stop, step = part.indices(x.shape[dim])
     if step != 1:
         refuse("indexing with a step", (self,), {})
-    return x if (start, stop) == (0, x.shape[dim]) else _between(x, dim, start, max(stop, start))
+    return x if (start, stop) == (0, x.shape[dim]) else _narrow(x, dim, start, max(stop, start))
 
 
 def _is_whole(parts: tuple[Any, ...]) -> bool:

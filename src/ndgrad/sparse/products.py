@@ -91,7 +91,7 @@ def _times_columns(a: SparseTensor, columns: Tensor) -> Tensor:
     return sparse_product(values, columns, pattern=structure.pattern)
 
 
-def reduced(a: Tensor, columns: Tensor, reduce: str) -> Tensor:
+def multiply_reduced(a: Tensor, columns: Tensor, reduce: str) -> Tensor:
     """Multiply a csr matrix with columns, with the mean or an extreme of the terms instead of their sum; zeros for rows
     without entries.
     """

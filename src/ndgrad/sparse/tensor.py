@@ -196,7 +196,7 @@ def rebuild(
         structure = Coo(indices[0], shape, more)
     else:
         structure = Compressed(layout, indices[0], indices[1], shape, more)
-    return mark_as_leaf(over(SparseData(structure, values)), leaf)
+    return mark_as_leaf(wrap_payload(SparseData(structure, values)), leaf)
 
 
 def _by_kind(func: Callable[..., Any] | Op, name: str) -> Callable[..., Any] | None:
@@ -233,7 +233,7 @@ def data_of(t: Tensor) -> SparseData:
     return data
 
 
-def over(data: SparseData) -> SparseTensor:
+def wrap_payload(data: SparseData) -> SparseTensor:
     """Return a constant over a payload."""
     made: SparseTensor = wrap(SparseTensor, data)
     return made
@@ -276,11 +276,11 @@ class SparseTensorFromValues(Function):
     @staticmethod
     def forward(ctx: FunctionCtx, values: Tensor, structure: Structure) -> SparseTensor:
         ctx.structure = structure
-        return over(SparseData(structure, values._array if values._array.ndim else np.asarray(values._array)))
+        return wrap_payload(SparseData(structure, values._array if values._array.ndim else np.asarray(values._array)))
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: SparseTensor) -> tuple[Tensor, None]:
-        return at(g, ctx.structure), None
+        return sample_at(g, ctx.structure), None
 
 
 class Values(Function):
@@ -301,7 +301,7 @@ class Coalesce(Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, x: SparseTensor) -> SparseTensor:
-        return over(data_of(x).coalesce())
+        return wrap_payload(data_of(x).coalesce())
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: SparseTensor) -> SparseTensor:
@@ -317,7 +317,7 @@ class Add(Function):
         a, b = data_of(x), data_of(y)
         dtype = promote_types(x.dtype, y.dtype).numpy
         a, b = (d if d.dtype == dtype else d.astype(dtype) for d in (a, b))
-        return over(add_entries(a, b, merged=True))
+        return wrap_payload(add_entries(a, b, merged=True))
 
     @staticmethod
     def backward(ctx: FunctionCtx, g: SparseTensor) -> tuple[SparseTensor | None, SparseTensor | None]:
@@ -331,7 +331,7 @@ def build(values: Tensor, structure: Structure) -> SparseTensor:
     if tuple(values.shape) != structure.values_shape:
         values = ops.reshape(values, shape=structure.values_shape)
     if thread.levels or process.open:
-        return over(SparseData(structure, values))
+        return wrap_payload(SparseData(structure, values))
     made = run_conversion(SparseTensorFromValues, values, structure)
     made._storage = storage_of(values)  # shared memory: a write to either is visible to values saved from the other
     return made
@@ -385,7 +385,7 @@ def add(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     return like(build(ops.cat(values_of(x), values_of(y), dim=0), Coo(indices, template.shape)), template)
 
 
-def at(matrix: Tensor, structure: Structure) -> Tensor:
+def sample_at(matrix: Tensor, structure: Structure) -> Tensor:
     """Return the elements of a matrix, dense or sparse, at the entries of a structure, in the shape of its values."""
     if not isinstance(matrix, SparseTensor):
         if not structure.place_shape:
@@ -420,7 +420,7 @@ def restricted(matrix: Tensor, structure: Structure) -> SparseTensor:
         structure = structure.coalescing[0]
     if isinstance(matrix, SparseTensor) and matrix.structure is structure:
         return matrix
-    return build(at(matrix, structure), structure)
+    return build(sample_at(matrix, structure), structure)
 
 
 def coo(x: SparseTensor) -> SparseTensor:
@@ -506,7 +506,7 @@ def zeros(shape: tuple[int, ...], layout: str, dtype: np.dtype[Any], sparse_dim:
         outers = shape[-2] if layout in BY_ROWS else shape[-1]
         pointers, others = np.zeros((*shape[:-2], outers + 1), np.int64), np.zeros((*shape[:-2], 0), np.int64)
         structure = Compressed(layout, pointers, others, shape, (*shape[:-2], 0))
-    return over(SparseData(structure, np.zeros(structure.values_shape, dtype)))
+    return wrap_payload(SparseData(structure, np.zeros(structure.values_shape, dtype)))
 
 
 def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> SparseData | NDArray[Any]:
@@ -516,6 +516,7 @@ def sparse_ufunc(data: SparseData, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> 
     if handler is None:
         data.refuse(ufunc.__name__)
     args = [
-        over(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i for i in inputs
+        wrap_payload(i) if isinstance(i, SparseData) else wrap(Tensor, i) if isinstance(i, np.ndarray) else i
+        for i in inputs
     ]
     return handler(*args)._array

@@ -384,7 +384,6 @@ glu = composite(
     vjp={"x": _glu_x},
     jvp={"x": _glu_t},
     batch="dims",
-    moves_dims=True,
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def diags_array(
     """A matrix of given diagonals, which may carry derivatives; a diagonal of one number is constant.
 
     Args:
-        diagonals: diagonals, each as long as the matrix has room, or of one number.
+        diagonals: diagonals, each as long as it is in the matrix, or of one number.
         offsets: numbers of the diagonals, positive above the main one.
         shape: shape of the result. The default is the smallest square that holds the first diagonal.
         format: `"csr"`, `"csc"` or `"coo"`: format of the result.
@@ -115,7 +115,7 @@ def diags(
     """A matrix of given diagonals: `diags_array` with its older parameters.
 
     Args:
-        diagonals: diagonals, each as long as the matrix has room, or of one number.
+        diagonals: diagonals, each as long as it is in the matrix, or of one number.
         offsets: numbers of the diagonals, positive above the main one.
         shape: shape of the result. The default is the smallest square that holds the first diagonal.
         format: `"csr"`, `"csc"` or `"coo"`: format of the result.

@@ -493,7 +493,7 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
             np.stack(np.nonzero((full != 0).any(axis=inner) if inner else full != 0)) if count else np.zeros((0, 1))
         )
         structure: Structure = Coo(places.astype(np.int64), tuple(x.shape), True)
-        return sparse.build(sparse.at(x, structure), structure)
+        return sparse.build(sparse.sample_at(x, structure), structure)
     inner_count = dense_dim or 0
     batch = x.ndim - 2 - inner_count
     if batch < 0:
@@ -514,7 +514,7 @@ def _from_dense(x: Any, layout: str, sparse_dim: int | None, block: Any, dense_d
             mask = np.broadcast_to(mask.any(axis=tuple(range(batch)), keepdims=True), mask.shape)
     kept = Coo(np.stack(np.nonzero(mask)).astype(np.int64), tuple(x.shape), True)
     structure, source = compress(kept, layout, (height, width), batch)
-    flat = sparse.at(x, kept)
+    flat = sparse.sample_at(x, kept)
     return sparse.build(sparse.picked(flat, np.maximum(source, 0), source >= 0), structure)
 
 
@@ -717,4 +717,4 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
             f"{list(mask.shape)}. [nd-shape]"
         )
     structure = _structure(mask)
-    return sparse.build(sparse.at(self, structure), structure)
+    return sparse.build(sparse.sample_at(self, structure), structure)

@@ -1,4 +1,4 @@
-"""Doors out of the graph: bare memory and Python numbers. While a tensor requires grad and grad mode is on they raise and say what to
+"""Exports from the graph: bare memory and Python numbers. While a tensor requires grad and grad mode is on they raise and say what to
 do; detach(), text and no_grad are open. And what stands beside Arrays: subclasses, masks, objects, records,
 memory of every kind.
 """
@@ -36,7 +36,7 @@ def store(target: Any, value: Any) -> None:
 
 
 class PlainArray(onp.ndarray):
-    """NumPy's own, with the one method more that is a door."""
+    """NumPy's own, with the one method more that is an entry."""
 
     def numpy(self) -> Any:
         return onp.asarray(self)
@@ -82,32 +82,32 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
-def test_memory_is_refused_while_grad_is_required(door: Any, x: Any) -> None:
+@pytest.mark.parametrize("entry", MEMORY.values(), ids=MEMORY)
+def test_memory_is_refused_while_grad_is_required(entry: Any, x: Any) -> None:
     with pytest.raises((RuntimeError, BufferError), match=r"detach\(\)"):
-        door(x)
+        entry(x)
 
 
-@pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
-def test_memory_is_open_under_no_grad_and_for_constants(door: Any, x: Any) -> None:
+@pytest.mark.parametrize("entry", MEMORY.values(), ids=MEMORY)
+def test_memory_is_open_under_no_grad_and_for_constants(entry: Any, x: Any) -> None:
     with ndgrad.no_grad():
-        found = door(x)
-    want = door(x.detach().numpy().view(PlainArray))
-    for have in (found, door(x.detach())):
+        found = entry(x)
+    want = entry(x.detach().numpy().view(PlainArray))
+    for have in (found, entry(x.detach())):
         assert isinstance(have, type(want)) or isinstance(want, PlainArray)
         if isinstance(have, onp.ndarray):
             onp.testing.assert_array_equal(have.astype(float), want.astype(float))
 
 
-@pytest.mark.parametrize("door", NUMBERS.values(), ids=NUMBERS)
-def test_numbers_are_refused_while_grad_is_required(door: Any, number: Any) -> None:
+@pytest.mark.parametrize("entry", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_are_refused_while_grad_is_required(entry: Any, number: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
-        door(number)
+        entry(number)
     # While a debugger or a coverage tool traces, NumPy's text stays, with the refusal as its cause.
     assert "t.detach()" in str(caught.value.__cause__ or caught.value)
     with ndgrad.no_grad():
-        door(number)
-    door(number.detach())
+        entry(number)
+    entry(number.detach())
 
 
 STORES = {
@@ -176,37 +176,37 @@ def test_numbers_are_formatted_by_every_kind_of_text(mode: str) -> None:
 # ----- forward mode and transforms: nothing requires grad there, and as much is at stake -----------------------------------------
 
 
-def _inside(mode: str, door: Any, value: Any) -> None:
-    """Go through a door inside a transform."""
+def _inside(mode: str, entry: Any, value: Any) -> None:
+    """Go through an entry inside a transform."""
     if mode == "jvp":
-        func.jvp(lambda t: (door(t), t)[1], (value,), (dnp.ones_like(value),))
+        func.jvp(lambda t: (entry(t), t)[1], (value,), (dnp.ones_like(value),))
     elif mode == "jacfwd":
-        func.jacfwd(lambda t: (door(t), t)[1])(value)
+        func.jacfwd(lambda t: (entry(t), t)[1])(value)
     elif mode == "grad":
-        func.grad(lambda t: (door(t), t.sum())[1])(value)
+        func.grad(lambda t: (entry(t), t.sum())[1])(value)
     elif mode == "no_grad in jvp":
-        func.jvp(lambda t: (ndgrad.no_grad()(door)(t), t)[1], (value,), (dnp.ones_like(value),))
+        func.jvp(lambda t: (ndgrad.no_grad()(entry)(t), t)[1], (value,), (dnp.ones_like(value),))
     elif mode == "grad in jvp":
-        func.jvp(lambda t: func.grad(lambda s: (ndgrad.no_grad()(door)(s), s.sum())[1])(t), (value,), (dnp.ones_like(value),))
+        func.jvp(lambda t: func.grad(lambda s: (ndgrad.no_grad()(entry)(s), s.sum())[1])(t), (value,), (dnp.ones_like(value),))
     else:
-        func.vmap(lambda t: (door(t), t)[1])(dnp.stack([value, value]))
+        func.vmap(lambda t: (entry(t), t)[1])(dnp.stack([value, value]))
 
 
 MODES = ["jvp", "jacfwd", "grad", "no_grad in jvp", "grad in jvp", "vmap"]
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("door", MEMORY.values(), ids=MEMORY)
-def test_memory_is_refused_inside_transforms(door: Any, mode: str) -> None:
+@pytest.mark.parametrize("entry", MEMORY.values(), ids=MEMORY)
+def test_memory_is_refused_inside_transforms(entry: Any, mode: str) -> None:
     with pytest.raises((RuntimeError, BufferError, ValueError, TypeError), match="detach|vmap|setting an array element"):
-        _inside(mode, door, dnp.array([1.0, 2.0]))
+        _inside(mode, entry, dnp.array([1.0, 2.0]))
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("door", NUMBERS.values(), ids=NUMBERS)
-def test_numbers_are_refused_inside_transforms(door: Any, mode: str) -> None:
+@pytest.mark.parametrize("entry", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_are_refused_inside_transforms(entry: Any, mode: str) -> None:
     with pytest.raises((TypeError, ValueError, RuntimeError)):
-        _inside(mode, door, dnp.array(0.5))
+        _inside(mode, entry, dnp.array(0.5))
 
 
 IN_PLACE = {
@@ -275,10 +275,10 @@ def test_objects_keep_their_history_and_text_is_refused(x: Any) -> None:
     assert dnp.asarray(x, dtype=object)[1] is not None
 
 
-@pytest.mark.parametrize("door", [lambda t: t.tobytes(), lambda t: t.tofile(io.BytesIO()), lambda t: copy.deepcopy(t * 1.0)])
-def test_bytes_and_copies_without_history_are_refused(door: Any, x: Any) -> None:
+@pytest.mark.parametrize("entry", [lambda t: t.tobytes(), lambda t: t.tofile(io.BytesIO()), lambda t: copy.deepcopy(t * 1.0)])
+def test_bytes_and_copies_without_history_are_refused(entry: Any, x: Any) -> None:
     with pytest.raises(RuntimeError, match=r"detach\(\)"):
-        door(x)
+        entry(x)
 
 
 def test_a_shallow_copy_is_in_the_graph(x: Any) -> None:
@@ -312,7 +312,7 @@ def test_versions_are_shared_through_numpys_arrays() -> None:
         assert a._version == before + 1
 
 
-def test_torchs_face_gives_numbers_as_torch_does() -> None:
+def test_torchs_class_gives_numbers_as_torch_does() -> None:
     t = ndgrad.tensor(0.5, requires_grad=True)
     with pytest.warns(UserWarning, match="requires_grad"):
         assert float(t) == 0.5

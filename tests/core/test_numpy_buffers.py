@@ -237,7 +237,7 @@ RAISES_ON_TORCHS_FACE = [recurrence, gauss_seidel, kalman, overlapping_slices, s
 
 
 @pytest.mark.parametrize("program", RAISES_ON_TORCHS_FACE, ids=lambda f: f.__name__)
-def test_torchs_face_raises_on_buffer_programs(program):
+def test_torchs_class_raises_on_buffer_programs(program):
     t = ndgrad.tensor(POINT, requires_grad=True)
     value = program(ndgrad, t)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -394,7 +394,7 @@ def test_a_buffer_whose_graph_was_never_run_dies_by_reference_counting(program, 
 
 
 @pytest.mark.parametrize("make", [dnp.array, ndgrad.tensor])
-def test_a_custom_function_sees_the_face_of_its_arguments_in_backward_too(make):
+def test_a_custom_function_sees_the_class_of_its_arguments_in_backward_too(make):
     seen = []
 
     class Watched(Square):
@@ -469,7 +469,7 @@ def test_faces_of_one_memory_share_versions_and_history():
     assert x.grad.tolist() == [8.0, 8.0, 8.0]
 
 
-def test_a_save_on_torchs_face_raises_whoever_wrote():
+def test_a_save_on_torchs_class_raises_whoever_wrote():
     x = ndgrad.ones(3, requires_grad=True)
     t = x * 2.0
     kept = t * t
