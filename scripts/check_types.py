@@ -29,6 +29,8 @@ MISSPELT = TYPING / "misspelt.py"
 LEFT_OUT = frozenset(
     f"docs/{page}.md" for page in ("adding-an-op", "build-it-yourself", "changelog", "contributing", "design")
 )
+#: Folders of pages that are written by hand. Other folders of docs are generated from sources that are checked.
+WRITTEN_FOLDERS = ("docs/compile", "docs/differences", "docs/recipes", "docs/tutorials")
 
 
 class Report(NamedTuple):
@@ -66,7 +68,8 @@ def program_of(page: Path) -> str:
 def write_pages(folder: Path) -> dict[Path, Path]:
     """Write the programs of pages into a folder: program -> its page."""
     written = {}
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    pages = [page for folder in ("docs", *WRITTEN_FOLDERS) for page in sorted((ROOT / folder).glob("*.md"))]
+    for page in [ROOT / "README.md", *pages]:
         name = page.relative_to(ROOT).as_posix()
         program = program_of(page)
         if name not in LEFT_OUT and program.strip():
