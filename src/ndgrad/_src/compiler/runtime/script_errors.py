@@ -34,7 +34,8 @@ def as_script_error(error: Exception) -> Exception:
     """Return an error with the same class, text and attributes that is also a `jit.Error`."""
     if isinstance(error, (RuntimeError, *_WITH_STATE)):
         return error
-    joined = _join_class(type(error))
+    kind: Any = type(error)
+    joined = _join_class(kind)
     if joined is None:
         return error
     made: Any = joined.__new__(joined, *error.args)  # __init__ of a user's class may take other arguments
