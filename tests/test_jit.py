@@ -180,3 +180,46 @@ def test_fusion_strategy_limits_the_kinds_that_script_compiles():
 
 def test_fork_has_torchs_private_name():
     assert jit._wait(jit._fork(lambda x: x + 1, 2)) == 3
+
+
+class Raising(ndgrad.nn.Module):
+    def forward(self, x, kind):
+        if kind == "index":
+            return x[7]
+        if kind == "own":
+            raise OwnError("text", 3)
+        assert kind != "assert", "not this"
+        return x.view(5)
+
+
+class OwnError(ValueError):
+    def __init__(self, text, number):
+        super().__init__(text)
+        self.number = number
+
+
+@pytest.mark.parametrize(
+    ("kind", "classes"),
+    [("index", (IndexError,)), ("own", (OwnError, ValueError)), ("assert", (AssertionError,)), ("view", (RuntimeError,))],
+)
+@pytest.mark.parametrize(
+    "make", [lambda: ndgrad.jit.script(Raising()), lambda: ndgrad.jit.script(Raising().forward)], ids=["module", "function"]
+)
+def test_errors_of_scripted_code_are_runtime_errors_and_of_their_own_class(make, kind, classes):
+    with pytest.raises(RuntimeError) as caught:
+        make()(ndgrad.ones(3), kind)
+    assert isinstance(caught.value, classes)
+    if kind != "view":
+        assert isinstance(caught.value, ndgrad.jit.Error)
+        assert type(caught.value).__name__ == classes[0].__name__
+        assert caught.traceback[-1].name == "forward" or kind == "index"
+    if kind == "own":
+        assert (str(caught.value), caught.value.number) == ("text", 3)
+
+
+def test_a_size_may_be_a_tensor_without_dimensions():
+    mask = ndgrad.tensor([True, False, True])
+    assert ndgrad.ones(mask.sum()).tolist() == [1.0, 1.0]
+    assert ndgrad.zeros(mask.sum(), 3).shape == (2, 3)
+    with pytest.raises(TypeError, match="sizes must be ints"):
+        ndgrad.ones(ndgrad.tensor(2.0))

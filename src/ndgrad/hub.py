@@ -15,9 +15,10 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlparse
 
+from ndgrad._src.foundations.atomic_files import open_replacement
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 
-__all__ = ["get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 _CONFIG = "hubconf.py"
 #: The hash in the name of a file of weights: `net-1a2b3c4d.pth`.
@@ -150,6 +151,33 @@ def help(
     return text
 
 
+def download_url_to_file(
+    url: str, dst: str | os.PathLike[str], hash_prefix: str | None = None, progress: bool = True
+) -> None:
+    """Copy the file of a `file:` URL, or of a path, to another path. Nothing is downloaded.
+
+    Args:
+        url: path, or URL with the scheme `file`.
+        dst: path of the copy.
+        hash_prefix: first digits of the SHA-256 of the file, which is then checked.
+        progress: accepted as in torch; has no effect, because nothing is downloaded.
+
+    Raises:
+        RuntimeError: if the URL has another scheme, or the hash differs.
+    """
+    parts = urlparse(url)
+    source = Path(parts.path)
+    if parts.scheme not in ("", "file"):
+        raise RuntimeError(
+            f"hub.download_url_to_file({url!r}): nothing is downloaded. Fetch the file to {os.fspath(dst)!r}. "
+            "[nd-absent]"
+        )
+    if hash_prefix is not None:
+        _check_digits(source, hash_prefix)
+    with open_replacement(dst) as file:
+        file.write(source.read_bytes())
+
+
 def load_state_dict_from_url(
     url: str, model_dir: str | os.PathLike[str] | None = None, map_location: Any = None, progress: bool = True,
     check_hash: bool = False, file_name: str | None = None, weights_only: bool = False,
@@ -187,9 +215,12 @@ def load_state_dict_from_url(
 
 def _check_hash(path: Path) -> None:
     """Compare a file's SHA-256 with the digits at the end of its name, as in `resnet18-5c106cde.pth`."""
+    _check_digits(path, path.stem.rpartition("-")[2])
+
+
+def _check_digits(path: Path, digits: str) -> None:
     import hashlib  # rarely needed
 
-    digits = path.stem.rpartition("-")[2]
     if not hashlib.sha256(path.read_bytes()).hexdigest().startswith(digits):
         raise RuntimeError(f'invalid hash value (expected "{digits}") of {path}. Fetch it again. [nd-file-damaged]')
 

@@ -21,6 +21,7 @@ from typing import IO, Any, Final, TypeVar
 
 from ndgrad._src.compiler.runtime.entry import compile
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.script_errors import Error, as_script_error
 from ndgrad._src.compiler.runtime.warm_up import ScriptFunction, Strategy
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
@@ -56,6 +57,14 @@ class ScriptModule(Module):
     def original_name(self) -> str:
         """The name of the original class."""
         return type(self).__name__.removeprefix("Script")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            if (found := as_script_error(error)) is error:
+                raise
+            raise found from found.__cause__
 
     def save(self, f: str | os.PathLike[str], _extra_files: dict[str, Any] | None = None) -> None:
         """Write the module to a file: see `ndgrad.jit.save`.
@@ -97,10 +106,6 @@ def _as_script(module: Module, seen: dict[int, ScriptModule] | None = None) -> S
         if part is not None:
             own["_modules"][name] = _as_script(part, seen)
     return made
-
-
-class Error(RuntimeError):
-    """An error inside a compiled function. Here functions raise their own errors."""
 
 
 class TracerWarning(Warning):

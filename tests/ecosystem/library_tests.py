@@ -54,8 +54,6 @@ SUITES = {
 REASONS: dict[str, str] = {
     "einops::*test_torch_compile*": "`compile` runs a function with `functools.lru_cache` eagerly until its result is cached, "
     "and `fullgraph=True` makes that an error.",
-    "e3nn::tests/o3/cartesian_spherical_harmonics_test.py::test_module*": "The test expects a RuntimeError for a bad index in a "
-    "scripted module; ndgrad raises IndexError there, as without `jit.script`.",
     "e3nn::tests/o3/angular_spherical_harmonics_test.py::test_jit*": "`compile` with `fullgraph=True` refuses a function that "
     "reaches more than 20000 objects.",
 }

@@ -143,7 +143,8 @@ def as_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
 def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """Return a shape given as separate ints or as one sequence."""
     if len(sizes) == 1 and not isinstance(sizes[0], int) and hasattr(sizes[0], "__iter__"):
-        sizes = tuple(sizes[0])
+        if getattr(sizes[0], "ndim", 1):  # a tensor or array without dimensions is one size
+            sizes = tuple(sizes[0])
     try:
         return tuple([s if s.__class__ is int else operator.index(s) for s in sizes])
     except TypeError:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ndgrad._src.compiler.runtime.function import CompiledFunction
+from ndgrad._src.compiler.runtime.script_errors import as_script_error
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.public_path import set_module
 
@@ -46,9 +47,14 @@ class ScriptFunction(CompiledFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         kind = (*map(_kind, args), *((name, _kind(value)) for name, value in kwargs.items()))
-        if kind not in self._compiled_kinds and not self._is_due(kind):
-            return self.function(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+        try:
+            if kind not in self._compiled_kinds and not self._is_due(kind):
+                return self.function(*args, **kwargs)
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            if (found := as_script_error(error)) is error:
+                raise
+            raise found from found.__cause__
 
     def _is_due(self, kind: Any) -> bool:
         """Count an eager call. Return True if the kind is to be compiled from now on."""
