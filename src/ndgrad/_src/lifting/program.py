@@ -19,6 +19,7 @@ instances are also instances of B. An instance made outside gets a twin of class
 from __future__ import annotations
 
 import abc
+import builtins
 import collections
 import enum
 import functools
@@ -806,6 +807,10 @@ class Program:
             self._active += 1
             if self._active > 1:
                 return
+            if self.builtins["getattr"] is not vars(builtins)["getattr"]:
+                # A trace of the compiler watches these, and began or ended since the last call.
+                watched = ("getattr", "setattr", "delattr", "print")
+                self.builtins.update((name, vars(builtins)[name]) for name in watched)
             self._lasting = set(self._made)
             for number, (owner, old, new, content) in enumerate(self._cells):
                 current = _content(old)
