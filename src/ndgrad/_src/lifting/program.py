@@ -65,6 +65,7 @@ from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
+from ndgrad.scipy._without_rules import active_in
 
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
@@ -503,7 +504,7 @@ class Program:
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal lifted
             values = (*args, *kwargs.values())
-            if namespaces.active_in(values) is None and not _has_code(values):
+            if active_in(values) is None and not _has_code(values):
                 return unchanged(*args, **kwargs)
             if lifted is None:
                 space = self.globals_of(f.__globals__)
