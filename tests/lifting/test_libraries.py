@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import collections.abc
+import io
 import math
 import sys
 import types
@@ -442,3 +443,30 @@ def test_a_triangle_of_a_symmetric_matrix_has_its_own_derivative() -> None:
 
     check(f, 0.4)
     check(lambda t: np.linalg.eigh(np.array([[1.0, t], [0.0, 2.0]]), UPLO="U")[0][0], 0.4)
+
+
+# ----- compiled -------------------------------------------------------------------------------------------------------
+
+
+def test_a_lifted_function_that_looks_up_a_computed_name_is_compiled() -> None:
+    def f(t: Any) -> Any:
+        return sum(getattr(math, name)(t) for name in ("sin", "cos")) * getattr(np, "ex" + "p")(t)
+
+    compiled = ndgrad.compile(ndgrad.func.grad(ndgrad.lift(f)))
+    for x in (0.3, 0.4, 0.5):
+        expected = (f(x + 1e-6) - f(x - 1e-6)) / 2e-6
+        assert float(compiled(dnp.array(x))) == pytest.approx(expected, rel=1e-6)
+    assert not str(ndgrad.compiler.explain(compiled, dnp.array(0.3))).startswith("runs eagerly")
+    assert float(ndgrad.func.grad(ndgrad.lift(f))(dnp.array(0.5))) == pytest.approx(expected, rel=1e-6)
+
+
+STREAMS = (io.RawIOBase, io.BufferedIOBase, io.TextIOBase)
+
+
+def test_a_test_for_a_stream_does_not_keep_a_function_from_being_compiled() -> None:
+    def f(t: Any) -> Any:
+        return t * 2.0 if isinstance(t, (*STREAMS, str)) else np.sin(t) * 3.0
+
+    compiled = ndgrad.compile(ndgrad.func.grad(ndgrad.lift(f)))
+    assert float(compiled(dnp.array(0.3))) == pytest.approx(3 * math.cos(0.3))
+    assert not str(ndgrad.compiler.explain(compiled, dnp.array(0.3))).startswith("runs eagerly")

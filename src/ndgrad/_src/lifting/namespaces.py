@@ -26,7 +26,7 @@ import ndgrad.numpy as dnp
 from ndgrad._src.core.detach_checks import first_at_stake, stake_of
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.foundations.pytree import tree_map
-from ndgrad._src.lifting.numbers import SCALARS, NDArray, functions_of
+from ndgrad._src.lifting.numbers import MATH_ORIGINALS, SCALARS, NDArray, functions_of
 from ndgrad._src.lifting.solvers import plain
 from ndgrad._src.lifting.statistics import STATISTICS
 from ndgrad._src.tensor.copies import KEEPS_HISTORY
@@ -421,10 +421,10 @@ def math_objects() -> dict[int, Any]:
     import cmath
 
     return {
-        id(getattr(module, name)): function
+        id(MATH_ORIGINALS[module][name]): function
         for module in (math, cmath)
         for name, function in functions_of(module).items()
-        if callable(function) and function is not getattr(module, name)
+        if callable(function) and function is not MATH_ORIGINALS[module][name]
     }
 
 

@@ -608,12 +608,22 @@ def _is_iterator(x: object) -> bool:
 def functions_of(module: ModuleType) -> dict[str, Any]:
     """Return the names of `math` or `cmath` for lifted code: differentiable functions if possible; others take
     plain numbers."""
+    return _FUNCTIONS[module]
+
+
+def _make_functions(module: ModuleType) -> dict[str, Any]:
     known = _MATH if module is math else _CMATH
     return {
         name: _function(module, name, known[name]) if name in known else value
         for name, value in vars(module).items()
         if not name.startswith("_")
     }
+
+
+#: Functions of math and cmath in lifted code, and their originals. A trace of the compiler replaces some of the
+#: originals, so both are read once, before any trace.
+_FUNCTIONS = {module: _make_functions(module) for module in (math, cmath)}
+MATH_ORIGINALS = {module: dict(vars(module)) for module in (math, cmath)}
 
 
 def make_builtins(import_: Callable[..., Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ instances are also instances of B. An instance made outside gets a twin of class
 from __future__ import annotations
 
 import abc
+import builtins
 import collections
 import enum
 import functools
@@ -64,6 +65,7 @@ from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
 from ndgrad.numpy.coercion import as_array
 from ndgrad.numpy.functional import vectorize
+from ndgrad.scipy._without_rules import active_in
 
 _LruCache = type(functools.lru_cache(lambda: None))
 _Dispatcher = type(np.sum)
@@ -502,7 +504,7 @@ class Program:
         def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal lifted
             values = (*args, *kwargs.values())
-            if namespaces.active_in(values) is None and not _has_code(values):
+            if active_in(values) is None and not _has_code(values):
                 return unchanged(*args, **kwargs)
             if lifted is None:
                 space = self.globals_of(f.__globals__)
@@ -806,6 +808,10 @@ class Program:
             self._active += 1
             if self._active > 1:
                 return
+            if self.builtins["getattr"] is not vars(builtins)["getattr"]:
+                # A trace of the compiler watches these, and began or ended since the last call.
+                watched = ("getattr", "setattr", "delattr", "print")
+                self.builtins.update((name, vars(builtins)[name]) for name in watched)
             self._lasting = set(self._made)
             for number, (owner, old, new, content) in enumerate(self._cells):
                 current = _content(old)

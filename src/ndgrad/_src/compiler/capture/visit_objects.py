@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import io
 import random
 import sys
 import types
@@ -66,6 +67,9 @@ _IMMUTABLE_MODULES = frozenset(
 #: Modules with C classes that use memory or settings outside of the comparison.
 _HIDDEN_MODULES = frozenset("decimal _decimal ctypes _ctypes mmap _socket socket select _csv _queue sqlite3 _sqlite3 _io".split())
 
+#: Abstract classes of streams. They hold no file, and programs name them in `isinstance` tests alone.
+_ABSTRACT_STREAMS = frozenset(base for c in (io.RawIOBase, io.BufferedIOBase, io.TextIOBase) for base in c.__mro__[1:-1])
+
 #: Classes of the standard library whose state is in their attributes.
 _TRANSPARENT = frozenset(
     "argparse.Namespace types.SimpleNamespace os._Environ".split()
@@ -83,7 +87,7 @@ def visit_module(walk: ReachableObjects, what: str, module: Any, name: str | Non
 
 
 def visit_type(walk: ReachableObjects, what: str, cls: Any, name: str | None) -> None:
-    if cls.__module__ in _HIDDEN_MODULES:
+    if cls.__module__ in _HIDDEN_MODULES and cls not in _ABSTRACT_STREAMS:
         walk.opaque.note_object(what, cls, name, f"{cls.__module__}.{cls.__qualname__} may depend on or change something else")
     visit_class(walk, cls)
     if isinstance(cls, abc.ABCMeta):
