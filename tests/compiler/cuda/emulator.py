@@ -36,6 +36,7 @@ using std::copysign; using std::fabs; using std::floor; using std::exp; using st
 static float __int_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); return y; }
 static float __uint_as_float(unsigned int x) { float y; memcpy(&y, &x, 4); return y; }
 static unsigned int __float_as_uint(float x) { unsigned int y; memcpy(&y, &x, 4); return y; }
+static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
 template <typename T> T rsqrt(T x) { return T(1) / std::sqrt(x); }
 template <typename T> T normcdf(T x) { return T(0.5) * std::erfc(-x * T(0.70710678118654752440)); }
 struct alignas(16) uint4 { unsigned int x, y, z, w; };
@@ -76,6 +77,9 @@ template <typename T> T __shfl_xor_sync(unsigned int, T x, int d) {
 static void __threadfence() {}
 static void __threadfence_system() {}
 template <typename T> T atomicAdd(T* at, T x) { const T before = *at; *at += x; return before; }
+template <typename T> T atomicCAS(T* at, T seen, T x) { const T before = *at; if (before == seen) *at = x; return before; }
+template <typename T> T atomicMin(T* at, T x) { const T before = *at; if (x < before) *at = x; return before; }
+template <typename T> T atomicMax(T* at, T x) { const T before = *at; if (x > before) *at = x; return before; }
 template <typename T> T atomicExch(T* at, T x) { const T before = *at; *at = x; return before; }
 static void (*body)(const void*);
 static const void* argument;

@@ -47,6 +47,67 @@ def gru_layer(a, h, w, b, reverse=False):
 LA, LH, LC, LW = (r.standard_normal(shape) for shape in [(3, 2, 8), (2, 2), (2, 2), (8, 2)])
 GA, GH, GW, GB = (r.standard_normal(shape) for shape in [(2, 3, 2, 6), (2, 2, 2), (2, 6, 2), (2, 6)])
 
+SIZES = (3, 3, 1)
+X4, X3, X1 = (r.standard_normal((7, n * 2)) for n in (4, 3, 1))
+S, K = r.standard_normal((3, 2)), r.standard_normal((3, 2))
+W4, W3, W1 = (r.standard_normal((n * 2, 2)) for n in (4, 3, 1))
+B4, B3, B1 = (r.standard_normal(n * 2) for n in (4, 3, 1))
+KEPT_ONLY = {"values": "the reference has no kept values"}
+
+
+def layer(x, first, cell, w, b, mode, sizes, reverse):
+    """The states of all steps and the last ones, sequence by sequence."""
+    starts = np.cumsum([0, *sizes])
+    rows = np.zeros((len(x), first.shape[1]))
+    last, cells = first.copy(), None if cell is None else cell.copy()
+    for k in range(len(first)):
+        steps = [t for t, size in enumerate(sizes) if k < size]
+        for t in reversed(steps) if reverse else steps:
+            gates, hidden = x[starts[t] + k], w @ last[k] + (0 if b is None else b)
+            if mode == "LSTM":
+                last[k], cells[k] = lstm(gates, hidden, cells[k])
+            elif mode == "GRU":
+                last[k] = gru(gates, hidden, last[k])
+            else:
+                last[k] = np.tanh(gates + hidden) if mode == "RNN_TANH" else np.maximum(gates + hidden, 0)
+            rows[starts[t] + k] = last[k]
+    return rows, last, np.zeros(0) if cells is None else cells
+
+
+def take_results(*outputs):
+    return outputs[:3]
+
+
+def how(mode, reverse=False):
+    return {"mode": mode, "sizes": SIZES, "reverse": reverse}
+
+
+LAYERS = [
+    ((X4, S, K, W4, B4), how("LSTM")),
+    ((X4, S, K, W4, None), how("LSTM", True)),
+    ((X3, S, None, W3, B3), how("GRU")),
+    ((X3, S, None, W3, None), how("GRU", True)),
+    ((X1, S, None, W1, B1), how("RNN_TANH")),
+    ((X1, S, None, W1, B1), how("RNN_RELU", True)),
+]
+
+
+def layer_gradients(args, settings):
+    """Arguments of the gradients' op: gradients of the results, and the values that the layer keeps."""
+    from ndgrad._src.ops import recurrent_layer
+
+    x, first, cell, w, b = args
+    rows, last, cells, kept, before, olds = recurrent_layer._layer(np, x, first, cell, w, b, **settings)
+    return (*(r.standard_normal(a.shape) for a in (rows, last, cells)), rows, kept, before, olds, w)
+
+
+def gradients(*args, mode, sizes, reverse):
+    """The gradients through the layer's differences: of the gates, and of the first states."""
+    from ndgrad._src.ops import recurrent_layer
+
+    return recurrent_layer._gradients(np, *args, mode=mode, sizes=sizes, reverse=reverse)
+
+
 SAMPLES = {
     "lstm_layer": [
         Sample((LA, LH, LC, LW), {}, reference=lstm_layer),
@@ -58,6 +119,10 @@ SAMPLES = {
         Sample((GA, GH, GW, GB), {}, reference=gru_layer),
         Sample((GA[0], GH[0], GW[0], GB[0]), {"reverse": True}, reference=gru_layer),
         Sample((GA[0, :1, ::-1], GH[0], GW[0], GB[0, ::-1]), {}, reference=gru_layer),
+    ],
+    "recurrent_layer": [Sample(args, settings, reference=layer, invariant=take_results) for args, settings in LAYERS],
+    "recurrent_layer_gradients": [
+        Sample(layer_gradients(args, settings), settings, reference=gradients) for args, settings in LAYERS
     ],
     "lstm_cell": [
         Sample((A, B, C), {}, reference=lstm),

@@ -1,26 +1,56 @@
 """Ops on a device: ndgrad's own kernels if available, CuPy's functions otherwise.
 
 An elementwise op, and its rule, is a formula (_src.ops.formulas) compiled to one kernel; CuPy would launch one
-kernel per step. NDGRAD_DEVICE_KERNELS=0 leaves everything to CuPy.
+kernel per step. NDGRAD_DEVICE_KERNELS=0 leaves everything to CuPy. If a kernel cannot be compiled, a warning names
+the op, and CuPy computes it from then on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from numpy import dtype as as_dtype
+
+from ndgrad._src.arrays import library
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import FLOAT32, half_of, round_to
 from ndgrad._src.foundations import registry
 
 _unknown = object()
 _found: Any = _unknown
+#: Number of open blocks without kernels.
+_suppressed = 0
+
+
+class KernelError(RuntimeError):
+    """Raised if NVRTC, or the driver, rejects a kernel."""
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Leave everything to CuPy inside the block."""
+    global _suppressed
+    _suppressed += 1
+    try:
+        yield
+    finally:
+        _suppressed -= 1
+
+
+def warn_of(name: str, error: KernelError) -> None:
+    """Warn that CuPy computes an op because its kernel could not be compiled."""
+    warnings.warn(f"{name}: {error} CuPy computes it instead.", RuntimeWarning, stacklevel=3)
 
 
 def kernels() -> Any:
     """Return the kernels, or None if there are none."""
     global _found
+    if _suppressed:
+        return None
     if _found is _unknown:
         wish = os.environ.get("NDGRAD_DEVICE_KERNELS", "1")
         if wish not in ("0", "1"):
@@ -61,6 +91,25 @@ def scalar_one(like: Any, dtype: Any) -> Any:
     return None if found is None else found.scalar_one(dtype, like.data.device_id)
 
 
+def make_filled(np: Any, shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
+    """Return an array of a library, full of one number."""
+    found = kernels() if np is library.device_library else None
+    out = None
+    if found is not None and value.__class__ in (bool, int, float):
+        out = found.make_filled(tuple(shape), value, as_dtype(dtype))
+    if out is not None:
+        return out
+    is_zero = value.__class__ in (bool, int) and not value  # unlike -0.0
+    return np.zeros(shape, dtype) if is_zero else np.full(shape, value, dtype)
+
+
+def copy_array(np: Any, x: Any) -> Any:
+    """Return a contiguous copy of an array of a library."""
+    found = kernels() if is_on_device(x) else None
+    out = None if found is None else found.copy_of(x)
+    return np.array(x, order="C") if out is None else out
+
+
 def copy_to(to: Any, given: Any) -> None:
     """Assign to[...] = given."""
     found = kernels() if is_on_device(to) and is_on_device(given) else None
@@ -85,16 +134,24 @@ def add_into(to: Any, given: Any) -> None:
 def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return the forward function of an op for a device's library. `forward` is its CuPy version."""
     found = kernels()
-    own, rounds = None if found is None else found.forward_of(np, op), op.rounds_numbers
-    if own is None and not rounds:
+    if found is None and not op.rounds_numbers:
         return forward
+    own, rounds = None if found is None else found.forward_of(np, op), op.rounds_numbers
+    rejected = False
 
     def run(*arrays: Any, **settings: Any) -> Any:
-        if own is not None:
-            out = own(arrays, settings)
-            if out is not None:
-                return out
-        out = forward(*arrays, **settings)
+        nonlocal rejected
+        try:
+            if own is not None and not rejected:
+                out = own(arrays, settings)
+                if out is not None:
+                    return out
+            out = forward(*arrays, **settings)
+        except KernelError as error:
+            rejected = True
+            warn_of(op.name, error)
+            with without_kernels():
+                out = forward(*arrays, **settings)
         if rounds and out.dtype is FLOAT32:
             out = round_to(out, half_of(arrays, True))  # NumPy promotes bfloat16 with a Python number to float32
         return out

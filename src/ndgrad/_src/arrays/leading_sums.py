@@ -11,6 +11,8 @@ from typing import Any
 import numpy
 
 from ndgrad._src.arrays.blocked_sums import reduce_sum
+from ndgrad._src.arrays.device_kernels import kernels
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import is_half, round_to
 
 _REAL = (numpy.dtype(numpy.float32), numpy.dtype(numpy.float64))
@@ -39,6 +41,10 @@ def sum_leading(x: Any, count: int) -> Any:
 
 def sum_over(x: Any, axes: tuple[int, ...], keepdims: bool = True) -> Any:
     """Return the sum of an array over some dimensions. Sums of halves are computed in single precision."""
+    if x.__class__ is not numpy.ndarray and is_on_device(x) and (found := kernels()) is not None:
+        out = found.sum_over((x,), {"dim": axes, "keepdim": keepdims})
+        if out is not None:
+            return out
     if is_half(x.dtype):
         return round_to(_sum(x, axes, keepdims, numpy.float32), x.dtype)
     return _sum(x, axes, keepdims, None)

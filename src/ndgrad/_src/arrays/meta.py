@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ndgrad._src.arrays import library as libraries
+from ndgrad._src.arrays.device_kernels import make_filled
 from ndgrad._src.arrays.precision import is_inexact, result_dtype
 
 if TYPE_CHECKING:
@@ -203,7 +204,9 @@ class MetaArray(NDArrayOperatorsMixin):
 
 def zeros_on_same_device(np: Library, x: Payload, shape: tuple[int, ...], dtype: Any) -> Payload:
     """Return zeros on the device of x, without data if x has none."""
-    return MetaArray(shape, dtype) if isinstance(x, MetaArray) else np.zeros(shape, dtype)
+    if isinstance(x, MetaArray):
+        return MetaArray(shape, dtype)
+    return make_filled(np, shape, 0, dtype) if np is libraries.device_library else np.zeros(shape, dtype)
 
 
 def zeros_like_array(np: Library, x: Payload, dtype: Any) -> Payload:
@@ -211,7 +214,10 @@ def zeros_like_array(np: Library, x: Payload, dtype: Any) -> Payload:
     if isinstance(x, MetaArray):
         return MetaArray(x.shape, dtype)
     # zeros_like() is written in Python and takes ten times as long for a small array.
-    return np.zeros(x.shape, x.dtype if dtype is None else dtype) if x.flags.c_contiguous else np.zeros_like(x, dtype)
+    if not x.flags.c_contiguous:
+        return np.zeros_like(x, dtype)
+    dtype = x.dtype if dtype is None else dtype
+    return make_filled(np, x.shape, 0, dtype) if np is libraries.device_library else np.zeros(x.shape, dtype)
 
 
 def run_on_stand_ins(function: Callable[..., Any], arrays: list[Any], settings: dict[str, Any]) -> Any:

@@ -177,7 +177,18 @@ def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any],
             return None
     elif not (small or any(a.size >= SMALLEST for a in given)) or not _are_dense(given) or kernels() is None:
         return None
-    return registry.eager_kernels.run_fused(function, arrays, settings)
+    if function in _rejected:
+        return None
+    try:
+        return registry.eager_kernels.run_fused(function, arrays, settings)
+    except device_kernels.KernelError as error:
+        _rejected.add(function)
+        device_kernels.warn_of(getattr(function, "name", "a rule"), error)
+        return None
+
+
+#: Bodies and rules whose kernels a device could not compile.
+_rejected: set[Any] = set()
 
 
 def run_sampling(what: str, arrays: Sequence[Any], mode: str, padding_mode: str, align_corners: bool) -> Any:
@@ -215,6 +226,12 @@ def attention_kernels(q: Any, k: Any, v: Any, mask: Any) -> Any:
     """Return the attention kernels of a device if they take these arrays; None otherwise, and with a mask."""
     on_device = device_kernels.kernels() if mask is None and is_on_device(q) else None
     return None if on_device is None else on_device.attention_for(q, k, v)
+
+
+def recurrent_kernels(x: Any, *others: Any) -> Any:
+    """Return the device kernels for layers of recurrent networks if they take these arrays, else None."""
+    on_device = device_kernels.kernels() if is_on_device(x) else None
+    return None if on_device is None else on_device.recurrent_for(x, *others)
 
 
 def class_loss_kernels(x: Any, target: Any, weight: Any) -> Any:

@@ -9,9 +9,10 @@ All methods add in the order of the keys and are reproducible to the bit. They a
 except a large `index_add_` into a nonzero target, which adds finished sums.
 
 Note [Repeated keys on a GPU]
-A GPU writes all keys at once. So sums are added in no particular order. Operations missing in CuPy's `at` are composed
-of supported ones. A written value is first replaced by the last value for its position, so that the order of writes
-does not matter.
+A GPU writes all keys at once. So sums are added in no particular order. ndgrad's kernels check indices, and read,
+write or combine elements in one launch (ndgrad._src.compiler.cuda.indexed). Otherwise, operations missing in CuPy's
+`at` are composed of supported ones. A written value is first replaced by the last value for its position, so that the
+order of writes does not matter.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import determinism, native_kernels
-from ndgrad._src.arrays.device_kernels import check_later
+from ndgrad._src.arrays import determinism, device_faults, graph_recording, native_kernels
+from ndgrad._src.arrays.addresses import bounds
+from ndgrad._src.arrays.device_kernels import check_later, kernels
 from ndgrad._src.arrays.host_fallback import wrap_for_host
+from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.precision import is_floating
 
@@ -92,10 +97,8 @@ def no_such_index(
     return make_error
 
 
-def wrap_negative(np: Library, index: Payload, size: int, dim: int = 0, later: bool = False) -> Payload:
-    """Return the index as non-negative machine integers. Negative ones count from the end; `later` as in
-    `check_range`.
-    """
+def no_such_element(size: int, dim: int) -> Callable[[int], Exception]:
+    """Return a function that makes the error for an index outside [-size, size)."""
 
     def make_error(found: int) -> Exception:
         return IndexError(
@@ -103,6 +106,14 @@ def wrap_negative(np: Library, index: Payload, size: int, dim: int = 0, later: b
             f"Indices run from {-size} to {size - 1}. [nd-index]"
         )
 
+    return make_error
+
+
+def wrap_negative(np: Library, index: Payload, size: int, dim: int = 0, later: bool = False) -> Payload:
+    """Return the index as non-negative machine integers. Negative ones count from the end; `later` as in
+    `check_range`.
+    """
+    make_error = no_such_element(size, dim)
     if not later or not check_later(index, -size, size, make_error):
         found = find_out_of_bounds(np, index, size, wrap=True)
         if found is not None:
@@ -143,6 +154,143 @@ def keys_along(np: Library, index: Payload, shape: tuple[int, ...], dim: int) ->
             offsets = offsets + (np.arange(index.shape[d]) * stride).reshape((-1,) + (1,) * (len(shape) - d - 1))
         stride *= shape[d]
     return keys + offsets
+
+
+# ----- a device's kernels ---------------------------------------------------------------------------------------------
+
+#: Makes the exception for an index out of bounds.
+_Error = Callable[[int], Exception]
+
+
+class _Checks(threading.local):
+    """True in a thread whose writes go into the memory of a tensor, which must not change if an index is wrong."""
+
+    at_once = False
+
+
+_checks = _Checks()
+
+
+@contextmanager
+def check_at_once() -> Iterator[None]:
+    """Wait for the checks of indices before anything is written."""
+    before, _checks.at_once = _checks.at_once, True
+    try:
+        yield
+    finally:
+        _checks.at_once = before
+
+
+def _settle_checks(
+    np: Library, indices: tuple[Any, ...], lows: tuple[int, ...], highs: tuple[int, ...], errors: Any
+) -> Any:
+    """Return the errors for a kernel: None if the indices have been checked here, because a check must not wait."""
+    if errors is None or not _checks.at_once or graph_recording.active is not None:
+        return errors
+    for index, low, high, error in zip(indices, lows, highs, errors, strict=True):
+        if not check_later(index, low, high, error):
+            found = find_out_of_bounds(np, index, high, wrap=low < 0)
+            if found is not None:
+                raise error(found)
+    device_faults.settle()
+    return None
+
+
+def _moves(array: Payload) -> Any:
+    """Return the kernels for indexed elements of an array on a device; None without them."""
+    found = kernels() if is_on_device(array) else None
+    return None if found is None else found.indexed
+
+
+def _as_part(how: str, target: Payload, values: Any) -> tuple[str, Any]:
+    """Return the action and the values for a kernel: a number fills, arrays have the target's dtype."""
+    if not is_on_device(values):
+        return ("fill" if how == "write" else ""), values
+    if values.dtype != target.dtype:
+        return how, values.astype(target.dtype)
+    (first, end), (other, other_end) = bounds(values), bounds(target)
+    return how, values.copy() if first < other_end and other < end else values  # elements move in no fixed order
+
+
+def move_along(
+    how: str,
+    target: Payload,
+    index: Payload,
+    values: Any,
+    dim: int,
+    error: _Error | None = None,
+    distinct: bool = False,
+) -> bool:
+    """Write ("write") or combine (by the ufunc of that name) values at an index along `dim` on a device, in place.
+
+    Return False if there is no kernel for it, and nothing was done. With `error`, the device checks the index.
+    """
+    found = _moves(target)
+    if found is None:
+        return False
+    how, part = _as_part(how, target, values)
+    if not how or not is_on_device(index):
+        return False
+    errors = None if error is None else (error,)
+    errors = _settle_checks(library_of(target), (index,), (0,), (target.shape[dim],), errors)
+    return bool(found.move_along(how, target, part, index, dim, None if errors is None else error, distinct=distinct))
+
+
+def move_slices(
+    how: str, target: Payload, index: Payload, values: Any, dim: int, error: _Error | None = None
+) -> bool:
+    """Do the same for whole slices along `dim`, selected by a 1-d index."""
+    found = _moves(target)
+    if found is None:
+        return False
+    how, part = _as_part(how, target, values)
+    if not how or not is_on_device(index):
+        return False
+    errors = None if error is None else (error,)
+    errors = _settle_checks(library_of(target), (index,), (0,), (target.shape[dim],), errors)
+    return bool(found.of_slices(how, target, part, index, dim, None if errors is None else error))
+
+
+def move_at(how: str, target: Payload, indices: tuple[Any, ...], values: Any, checks: bool) -> bool:
+    """Do the same at index arrays into leading dimensions, whose negative numbers count from the end."""
+    found = _moves(target)
+    if found is None:
+        return False
+    how, part = _as_part(how, target, values)
+    if not how or not all(map(is_on_device, indices)):
+        return False
+    sizes = target.shape[: len(indices)]
+    errors = [no_such_element(n, d) for d, n in enumerate(sizes)] if checks else None
+    errors = _settle_checks(library_of(target), indices, tuple([-n for n in sizes]), sizes, errors)
+    return bool(found.at_arrays(how, target, part, indices, errors))
+
+
+def read_at(np: Library, x: Payload, indices: tuple[Any, ...]) -> Payload | None:
+    """Return x[indices] for index arrays on a device, which checks them; None if there is no kernel for it."""
+    found = _moves(x)
+    if found is None or not indices or not all(map(is_on_device, indices)) or len(indices) > x.ndim:
+        return None
+    lead = numpy.broadcast_shapes(*[i.shape for i in indices])
+    out = np.empty((*lead, *x.shape[len(indices) :]), x.dtype)
+    errors = [no_such_element(n, d) for d, n in enumerate(x.shape[: len(indices)])]
+    return out if found.at_arrays("read", x, out, indices, errors) else None
+
+
+def find_overwritten_along(np: Library, index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
+    """Return a mask of the elements of an index along `dim` whose position occurs again later."""
+    found = _moves(index)
+    lost = None if found is None else found.lost_along(index, shape, dim)
+    return find_overwritten(np, keys_along(np, index, shape, dim), math.prod(shape)) if lost is None else lost
+
+
+def find_overwritten_at(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Payload:
+    """Return the same for index arrays into dimensions of sizes `shape`."""
+    found = _moves(indices[0])
+    lost = None if found is None else found.lost_at_arrays(indices, shape)
+    if lost is not None:
+        return lost
+    lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
+    return find_overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
 
 
 def find_overwritten(np: Library, keys: Any, size: int) -> Payload:
@@ -204,8 +352,15 @@ def one_index_per_slice(index: Any, shape: tuple[int, ...], dim: int) -> Any:
 _WIDE = 16
 
 
-def read_along(x: Payload, index: Payload, dim: int) -> Payload | None:
-    """Return the elements of a large x at an index along `dim` by a kernel; None if there is none for these arrays."""
+def read_along(x: Payload, index: Payload, dim: int, error: _Error | None = None) -> Payload | None:
+    """Return the elements of x at an index along `dim` by a kernel; None if there is none for these arrays.
+
+    Arrays on the host are large. With `error`, a device checks the index later.
+    """
+    found = _moves(x)
+    if found is not None and is_on_device(index):
+        out = library_of(x).empty(index.shape, x.dtype)
+        return out if found.move_along("read", x, out, index, dim, error) else None
     if x.__class__ is not numpy.ndarray or index.size < native_kernels.SMALLEST:
         return None
     out = numpy.empty(index.shape, x.dtype)
@@ -223,8 +378,21 @@ def take_along(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
     return np.take_along_axis(x[within], index, axis=dim)
 
 
+def read_slices(
+    np: Library, x: Payload, index: Payload, dim: int, error: _Error | None = None
+) -> Payload | None:
+    """Return the slices of an x on a device at a 1-d index; None if there is no kernel for it. `error` as above."""
+    found = _moves(x)
+    if found is None or not is_on_device(index) or index.ndim != 1:
+        return None
+    out = np.empty((*x.shape[:dim], index.size, *x.shape[dim + 1 :]), x.dtype)
+    return out if found.of_slices("read", x, out, index, dim, error) else None
+
+
 def take_slices(np: Library, x: Payload, index: Payload, dim: int) -> Payload:
     """Return the slices of x along `dim` at a 1-d index."""
+    if np is not numpy and (there := read_slices(np, x, index, dim)) is not None:
+        return there
     is_plain = x.__class__ is numpy.ndarray and index.__class__ is numpy.ndarray and index.ndim == 1
     if is_plain and math.prod(x.shape[dim + 1 :]) < _WIDE:
         found = read_along(x, _expand_index(index, x.shape, dim), dim)
@@ -305,6 +473,8 @@ def _flip_negative(bits: Any) -> Any:
 
 def add_arrays(np: Library, target: Payload, indices: tuple[Any, ...], values: Payload) -> Payload:
     """Compute target[indices] += values in place. The arrays `indices` index leading dimensions and may repeat."""
+    if move_at("add", target, indices, values, checks=False):
+        return target
     count = len(indices)
     if np is not numpy or target.ndim == count == 1:
         add_at(np, target, indices, values)
@@ -333,6 +503,8 @@ def _broadcast(np: Library, values: Payload, shape: tuple[int, ...]) -> Payload:
 
 def add_slices(np: Library, target: Payload, index: Payload, values: Payload, dim: int) -> Payload:
     """Compute target[:, ..., index[i]] += values[:, ..., i] along `dim`, in place."""
+    if move_slices("add", target, index, values, dim):
+        return target
     if dim and index.__class__ is numpy.ndarray and index.ndim == 1:
         if _moves_natively("add", target, _expand_index(index, target.shape, dim), values, dim):
             return target
@@ -357,6 +529,8 @@ def combine_along(np: Library, name: str, target: Payload, index: Payload, value
     """Compute target[..., index, ...] = ufunc(target[..., index, ...], values) along `dim`, in place; `name` is the
     ufunc's.
     """
+    if move_along(name, target, index, values, dim):
+        return target
     single = one_index_per_slice(index, target.shape, dim) if name == "add" and dim == 0 and target.ndim > 1 else None
     if single is not None:
         return add_arrays(np, target, (single,), values)
@@ -372,10 +546,14 @@ def combine_along(np: Library, name: str, target: Payload, index: Payload, value
     return _run_contiguous(np, target, lambda whole: _combine_at(np, name, whole.reshape(-1), keys, values))
 
 
-def put_along(np: Library, target: Payload, index: Payload, values: Payload, dim: int) -> Any:
+def put_along(
+    np: Library, target: Payload, index: Payload, values: Payload, dim: int, distinct: bool = False
+) -> Any:
     """Assign target[..., index, ...] = values along `dim`, in place. If several values have one position, the last is
-    kept.
+    kept. With `distinct`, no position occurs twice.
     """
+    if move_along("write", target, index, values, dim, distinct=distinct):
+        return target
     if _moves_natively("write", target, index, values, dim):
         return target
     keys = keys_along(np, index, target.shape, dim).reshape(-1)

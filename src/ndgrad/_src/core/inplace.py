@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ndgrad._src.arrays.device_kernels import copy_to
 from ndgrad._src.arrays.library import library_of, on_second_library
 from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
+from ndgrad._src.arrays.scatter import check_at_once
 from ndgrad._src.core.batched_parts import is_picked
 from ndgrad._src.core.borrowed_memory import Lent
 from ndgrad._src.core.detach_checks import refuse_loss_in_lent, with_numbers
@@ -294,7 +296,11 @@ def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, A
     library = np if array.__class__ is np.ndarray else library_of(array)
     if op.write_kernel is not None and (library is np or not getattr(array, "is_meta", False)):
         storage.before_write(array)
-        op.write_kernel(library, array, *others, **settings)
+        if library is np:
+            op.write_kernel(library, array, *others, **settings)
+        else:
+            with check_at_once():
+                op.write_kernel(library, array, *others, **settings)
         return
     try:
         # Integers take the other path: a quotient or root may not be an integer, which only the result shows.
@@ -309,7 +315,10 @@ def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, A
         result = after_failure(op, (array, *others), settings, error)
     check_fits(op.name, array, result)
     storage.before_write(array)
-    array[...] = result
+    if library is np:
+        array[...] = result
+    else:
+        copy_to(array, result)
 
 
 def _fit_as_they_are(array: Payload, others: Sequence[Any]) -> bool:

@@ -27,6 +27,7 @@ from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
 from ndgrad._src.ops.table import op
+from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -49,8 +50,10 @@ def _swap_last(x: Payload, ops: Vocabulary) -> Payload:
 
 def _product(np: Library, a: Payload, b: Payload) -> Payload:
     """Return a @ b in tiles so small that BLAS starts no threads of its own. Rows of b are contiguous."""
+    if np is not numpy:
+        return raw_ops(np).matmul(a, b)
     (m, k), n = a.shape[-2:], b.shape[-1]
-    if m * k * n < _SMALL_PRODUCT or np is not numpy:
+    if m * k * n < _SMALL_PRODUCT:
         return np.matmul(a, b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*lead, m, n), np.result_type(a, b))

@@ -13,7 +13,7 @@ import numpy
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import INEXACT
-from ndgrad._src.arrays.scatter import combine_along, read_along
+from ndgrad._src.arrays.scatter import combine_along, move_along, read_along
 from ndgrad._src.arrays.short_rows import is_lines, line_extremum
 from ndgrad._src.ops.reduce import keep, unbatched_dims
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
@@ -34,6 +34,10 @@ def _pick_along(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload
 
 def _place_along(np: Library, x: Payload, index: Payload, *, dim: int, size: int) -> Payload:
     shape = x.shape
+    if np is not numpy and shape[dim] == 1:
+        out = zeros_on_same_device(np, x, (*shape[:dim], size, *shape[dim + 1 :]), x.dtype)
+        if move_along("write", out, index, x, dim, distinct=True):
+            return out
     before, taken, after = _volume(shape[:dim]), shape[dim], _volume(shape[dim + 1 :])
     if taken > 1:
         found = zeros_on_same_device(np, x, (*shape[:dim], size, *shape[dim + 1 :]), x.dtype)
@@ -105,7 +109,7 @@ def smallest(np: Library, x: Payload, dim: tuple[int, ...] | None, keepdim: bool
 
 def equal_or_nan(x: Payload, out: Payload, ops: Vocabulary) -> Payload:
     """Return a mask of the elements equal to the extremum. NaN counts as equal to NaN."""
-    if ops.raw and (out == out).all():
+    if ops.raw and ops.np is numpy and (out == out).all():  # on a device this would wait
         return x == out
     return ops.where(x == x, x == out, out != out)
 

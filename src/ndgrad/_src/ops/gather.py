@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.scatter import (
@@ -21,8 +22,12 @@ from ndgrad._src.arrays.scatter import (
     combine_along,
     find_overwritten_along,
     keep_last_values,
+    move_along,
+    move_at,
+    no_such_index,
     put_along,
     read_along,
+    read_at,
     take_along,
     wrap_negative,
 )
@@ -33,13 +38,19 @@ from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
 
+def _copy_contiguous(np: Library, x: Payload) -> Payload:
+    return np.array(x, order="C") if np is numpy or isinstance(x, MetaArray) else copy_array(np, x)
+
+
 # ----- gather, and its transpose --------------------------------------------------------------------------------------
 
 
 def _gather(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
     if not isinstance(x, MetaArray):
         x = np.asarray(x)
-    found = read_along(x, index, dim) if index.ndim and 0 not in index.strides else None  # checks the range itself
+    error = no_such_index("gather", x.shape[dim], dim, RuntimeError)
+    # It checks the range itself.
+    found = read_along(x, index, dim, error) if index.ndim and (np is not numpy or 0 not in index.strides) else None
     if found is not None:
         return found
     check_range(np, "gather", index, x.shape[dim], dim, RuntimeError, later=True)
@@ -63,7 +74,9 @@ def _gather_backward(
     np: Library, x: Payload, index: Payload, *, dim: int, shape: tuple[int, ...], distinct: bool
 ) -> Payload:
     out = zeros_on_same_device(np, x, shape, x.dtype)
-    return put_along(np, out, index, x, dim) if distinct else combine_along(np, "add", out, index, x, dim)
+    if distinct:
+        return put_along(np, out, index, x, dim, distinct=True)
+    return combine_along(np, "add", out, index, x, dim)
 
 
 # Zeros to which x is added at the indexed positions. With `distinct`, no position occurs twice, so assignment suffices.
@@ -97,6 +110,8 @@ wrap_index = op(
 
 
 def _scatter_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    if move_along("write", target, index, y, dim, no_such_index("scatter", target.shape[dim], dim, RuntimeError)):
+        return target
     check_range(np, "scatter", index, target.shape[dim], dim, RuntimeError)
     return put_along(np, target, index, y, dim)
 
@@ -116,7 +131,7 @@ overwritten_along = op(
 # last one is kept, and only it gets a gradient.
 scatter = op(
     "scatter", "x index y",
-    lambda np, x, index, y, *, dim: _scatter_kernel(np, np.array(x, order="C"), index, y, dim=dim),
+    lambda np, x, index, y, *, dim: _scatter_kernel(np, _copy_contiguous(np, x), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.scatter_(g, index, 0.0, dim=dim),
@@ -139,13 +154,15 @@ scatter = op(
 
 
 def _scatter_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    if move_along("add", target, index, y, dim, no_such_index("scatter_add", target.shape[dim], dim, RuntimeError)):
+        return target
     check_range(np, "scatter_add", index, target.shape[dim], dim, RuntimeError)
     return combine_along(np, "add", target, index, y, dim)
 
 
 scatter_add = op(
     "scatter_add", "x index y",
-    lambda np, x, index, y, *, dim: _scatter_add_kernel(np, np.array(x, order="C"), index, y, dim=dim),
+    lambda np, x, index, y, *, dim: _scatter_add_kernel(np, _copy_contiguous(np, x), index, y, dim=dim),
     settings={"dim": 0},
     vjp={"x": lambda g: g, "y": lambda g, index, dim, ops: ops.gather(g, index, dim=dim)},
     jvp={
@@ -297,7 +314,7 @@ def _scatter_extreme_jvp(
 scatter_extreme = op(
     "scatter_extreme", "x index y",
     lambda np, x, index, y, *, dim, largest, include_self: _scatter_extreme_kernel(
-        np, np.array(x, order="C"), index, y, dim=dim, largest=largest, include_self=include_self
+        np, _copy_contiguous(np, x), index, y, dim=dim, largest=largest, include_self=include_self
     ),
     settings={"dim": 0, "largest": True, "include_self": True},
     vjp=_scatter_extreme_vjp,
@@ -326,9 +343,16 @@ def _take_batch(x: Payload, index: Payload, batched: tuple[bool, ...], ops: Voca
     return ops.index(rows, make_range(x, size, len(index.shape)), index)
 
 
+def _take(np: Library, x: Payload, index: Payload) -> Payload:
+    if np is numpy:
+        return np.take(np.asarray(x), index)
+    found = read_at(np, x.reshape(-1), (index,)) if x.size else None
+    return np.take(x, wrap_negative(np, index, x.size, later=True)) if found is None else found
+
+
 take = op(
     "take", "x index",
-    lambda np, x, index: np.take(np.asarray(x), index if np is numpy else wrap_negative(np, index, x.size, later=True)),
+    _take,
     vjp={
         "x": lambda g, x_shape, index, ops: ops.reshape(
             ops.index_add_zeros(g, index, shape=(math.prod(x_shape),)), shape=x_shape
@@ -343,6 +367,10 @@ take = op(
 
 
 def _put_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, accumulate: bool) -> Payload:
+    if np is not numpy and target.flags.c_contiguous:
+        part = y.reshape(index.shape) if getattr(y, "ndim", 0) else y
+        if move_at("add" if accumulate else "write", target.reshape(-1), (index,), part, checks=True):
+            return target
     whole = target if target.ndim else target.reshape(1)
     places = np.unravel_index(wrap_negative(np, index, target.size).reshape(-1), whole.shape)
     y = np.asarray(y).reshape(-1)

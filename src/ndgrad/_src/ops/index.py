@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.integers import as_int64
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.arrays.meta import zeros_on_same_device
+from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.scatter import (
     add_arrays,
-    find_overwritten,
+    find_overwritten_at,
     keep_last_values,
-    keys_of_arrays,
+    move_at,
+    read_at,
     wrap_negative,
     zeros_and_add,
 )
@@ -133,9 +135,14 @@ def _check_bounds(np: Library, x: Payload, indices: tuple[Any, ...], later: bool
     return tuple(wrap_negative(np, np.asarray(i), x.shape[d], d, later) for d, i in enumerate(indices))
 
 
+def _index(np: Library, x: Payload, *indices: Any) -> Payload:
+    found = None if np is numpy else read_at(np, x, indices)
+    return np.asarray(x)[_check_bounds(np, x, indices, True)] if found is None else found
+
+
 index = op(
     "index", "x indices",
-    lambda np, x, *indices: np.asarray(x)[_check_bounds(np, x, indices, True)],
+    _index,
     vjp={"x": lambda g, x_shape, indices, ops: ops.index_add_zeros(g, *indices, shape=x_shape)},
     jvp={"x": lambda t, indices, ops: ops.index(t, *indices)},
     batch=_index_batch,
@@ -147,11 +154,16 @@ index = op(
 )  # fmt: skip
 
 
+def _rows_on_device(np: Library, x: Payload, index: Payload) -> Payload:
+    found = read_at(np, x, (index,))
+    return x.take(wrap_negative(np, index, x.shape[0], later=True), axis=0) if found is None else found
+
+
 # One index array into the first dimension. This is the most common case of `index`, and faster because it is not
 # variadic.
 rows = op(
     "rows", "x index",
-    lambda np, x, index: x.take(index if np is numpy else wrap_negative(np, index, x.shape[0], later=True), axis=0),
+    lambda np, x, index: x.take(index, axis=0) if np is numpy else _rows_on_device(np, x, index),
     vjp={"x": lambda g, x_shape, index, ops: ops.index_add_zeros(g, index, shape=x_shape)},
     jvp={"x": lambda t, index, ops: ops.rows(t, index)},
     batch=lambda x, index, batched, ops, size: _index_batch(x, (index,), batched, ops, size),
@@ -217,12 +229,19 @@ def _copies_overlaps() -> bool:
 _NUMPY_COPIES_OVERLAPS = _copies_overlaps()
 
 
+def copy_of(np: Library, x: Payload) -> Payload:
+    """Return a copy of an array, contiguous on a device."""
+    return np.array(x) if np is numpy or isinstance(x, MetaArray) else copy_array(np, x)
+
+
 def _index_put(np: Library, x: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
-    out = np.array(x)
+    out = copy_of(np, x)
     return _index_put_kernel(np, out, y, *indices, accumulate=accumulate)
 
 
 def _index_put_kernel(np: Library, target: Payload, y: Payload, *indices: Any, accumulate: bool) -> Payload:
+    if np is not numpy and move_at("add" if accumulate else "write", target, indices, y, checks=True):
+        return target
     indices = _check_bounds(np, target, indices, False)
     if accumulate:
         return add_arrays(np, target, indices, y)
@@ -261,8 +280,7 @@ def _index_put_batch(
 
 
 def _overwritten(np: Library, *indices: Any, shape: tuple[int, ...]) -> Payload:
-    lead = np.broadcast_shapes(*(np.shape(i) for i in indices))
-    return find_overwritten(np, np.broadcast_to(keys_of_arrays(np, indices, shape), lead), math.prod(shape))
+    return find_overwritten_at(np, indices, shape)
 
 
 def _overwritten_batch(
@@ -288,7 +306,7 @@ overwritten_op = op(
 
 def mask_overwritten(g: Payload, lost: Any, ops: Vocabulary) -> Payload:
     """Return the gradients of written values, with zeros for values that the same op overwrote."""
-    if ops.raw and not lost.any():
+    if ops.raw and ops.np is numpy and not lost.any():  # on a device this would wait
         return g
     return ops.where(ops.reshape(lost, shape=(*lost.shape, *(1,) * (len(g.shape) - len(lost.shape)))), 0.0, g)
 

@@ -17,12 +17,14 @@ from ndgrad._src.arrays.scatter import (
     add_slices,
     check_range,
     keep_last_values,
+    move_slices,
     no_such_index,
+    read_slices,
     take_slices,
     wrap_negative,
     zeros_and_add,
 )
-from ndgrad._src.ops.index import make_range, mask_overwritten
+from ndgrad._src.ops.index import copy_of, make_range, mask_overwritten
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ def _move_from_front(x: Payload, dim: int, ops: Vocabulary) -> Payload:
 
 
 def _index_select(np: Library, x: Payload, index: Payload, *, dim: int) -> Payload:
+    if np is not numpy:
+        found = read_slices(np, x, index, dim, no_such_index("index_select", x.shape[dim], dim))
+        if found is not None:
+            return found
     check_range(np, "index_select", index, x.shape[dim], dim, later=True)
     return take_slices(np, x, index, dim)
 
@@ -132,13 +138,15 @@ def _put_slices_batch(
 
 
 def _index_add_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    if move_slices("add", target, index, y, dim, no_such_index("index_add", target.shape[dim], dim)):
+        return target
     check_range(np, "index_add", index, target.shape[dim], dim)
     return add_slices(np, target, index, y, dim)
 
 
 index_add = op(
     "index_add", "x index y",
-    lambda np, x, index, y, *, dim: _index_add_kernel(np, np.array(x), index, y, dim=dim),
+    lambda np, x, index, y, *, dim: _index_add_kernel(np, copy_of(np, x), index, y, dim=dim),
     settings={"dim": 0},
     vjp={"x": lambda g: g, "y": lambda g, index, dim, ops: ops.index_select(g, index, dim=dim)},
     jvp={
@@ -155,6 +163,8 @@ index_add = op(
 
 
 def _index_copy_kernel(np: Library, target: Payload, index: Payload, y: Payload, *, dim: int) -> Payload:
+    if move_slices("write", target, index, y, dim, no_such_index("index_copy", target.shape[dim], dim)):
+        return target
     check_range(np, "index_copy", index, target.shape[dim], dim)
     if np is not numpy and index.ndim:
         y = np.moveaxis(
@@ -177,7 +187,7 @@ def _index_copy_y(g: Payload, x_shape: tuple[int, ...], index: Payload, dim: int
 # If several slices have one position, the last one is kept, and only it gets a gradient.
 index_copy = op(
     "index_copy", "x index y",
-    lambda np, x, index, y, *, dim: _index_copy_kernel(np, np.array(x), index, y, dim=dim),
+    lambda np, x, index, y, *, dim: _index_copy_kernel(np, copy_of(np, x), index, y, dim=dim),
     settings={"dim": 0},
     vjp={
         "x": lambda g, index, dim, ops: ops.index_fill_(g, index, 0.0, dim=dim),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import finfo, is_floating
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import normalization, padding, pooling  # noqa: F401
-from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
@@ -120,10 +121,26 @@ def _check_channels(name: str, channels: int, **given: Tensor | None) -> None:
             )
 
 
-def _update(running: Tensor | None, value: Tensor, momentum: float) -> None:
+def _update(running: Tensor | None, value: Tensor, momentum: float, factor: float = 1.0) -> None:
+    """Move a running statistic towards factor * value."""
     if running is None:
         return
-    write(copy, running, (running * (1.0 - momentum) + ops.cast(value, dtype=np_dtype(running)) * momentum,), {})
+    value = ops.reshape(value, shape=tuple(running.shape))
+    if np_dtype(value) != np_dtype(running):
+        value = ops.cast(value, dtype=np_dtype(running))
+    write(normalization.blend, running, (value,), {"keep": 1.0 - momentum, "take": factor * momentum})
+
+
+def _by_moments(input: Tensor, mean: Any, variance: Any, w: Any, b: Any, eps: float) -> Tensor | None:
+    """Return the normalised input by one kernel if all tensors are on a device and of one dtype, else None."""
+    given = [t for t in (input, mean, variance, w, b) if t is not None]
+    if not all(t.__class__ in TENSOR_TYPES and is_on_device(t._array) for t in given):
+        return None
+    if any(t.dtype != input.dtype for t in given):
+        return None
+    return normalization.standardize_by.eager(
+        input, mean, variance, 1.0 if w is None else w, 0.0 if b is None else b, eps=eps
+    )
 
 
 def batch_norm(
@@ -190,8 +207,8 @@ def batch_norm(
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
     if count and (running_mean is not None or running_var is not None):
         with no_grad():
-            _update(running_mean, ops.reshape(mean, shape=(channels,)), momentum)
-            _update(running_var, ops.reshape(variance, shape=(channels,)) * (count / (count - 1)), momentum)
+            _update(running_mean, mean, momentum)
+            _update(running_var, variance, momentum, count / (count - 1))
     return out
 
 

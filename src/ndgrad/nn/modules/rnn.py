@@ -13,8 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ndgrad._src.arrays.dtypes import float32, float64
+from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.compiler.capture.graph_break import current_tracer
-from ndgrad._src.ops import recurrent
+from ndgrad._src.core.modes import modes
+from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.ops import recurrent, recurrent_layer
 from ndgrad._src.tensor.functions.creation import zeros
 from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -153,6 +156,27 @@ def _gru_layer(
 
 
 _LAYERS: dict[str, Callable[..., tuple[Any, State]]] = {"LSTM": _lstm_layer, "GRU": _gru_layer}
+
+
+def _runs_as_one_op(rows: Tensor) -> bool:
+    """True if a layer runs as one op: on a device, outside of transforms, whose rules are those of single steps."""
+    if rows.device.type != "cuda" or np_dtype(rows).kind not in FLOATING:
+        return False
+    now = modes()
+    return not (now.levels or now.dual_levels or now.function_modes)
+
+
+def _run_on_device(
+    mode: str, rows: Tensor, first: State, w_hh: Tensor, b_hh: Tensor | None, sizes: list[int], backwards: bool
+) -> tuple[Tensor, State]:
+    """Run a layer by one op; under autocast in the dtype of the input's products, as torch does."""
+    dtype = rows.dtype
+    parts = [t if t is None or t.dtype == dtype else t.to(dtype) for t in (*first, w_hh, b_hh)]
+    state, (w, b) = parts[:-2], parts[-2:]
+    cell = state[1] if mode == "LSTM" else None
+    settings = {"mode": mode, "sizes": tuple(sizes), "reverse": backwards}
+    out, h, c, *_ = recurrent_layer.recurrent_layer.eager(rows, state[0], cell, w, b, **settings)
+    return out, (h, c) if mode == "LSTM" else (h,)
 
 
 class RNNBase(Module):
@@ -415,6 +439,12 @@ class RNNBase(Module):
                     lasts.append(last)
                     continue
                 rows = F.linear(data, w_ih, b_ih)
+                if w_hr is None and _runs_as_one_op(rows):
+                    first = tuple(s[place] for s in state)
+                    out_rows, last = _run_on_device(self.mode, rows, first, w_hh, b_hh, sizes, direction == 1)
+                    outputs.append(out_rows)
+                    lasts.append(last)
+                    continue
                 if even:
                     rows = rows.reshape(len(sizes), sizes[0], -1)
                 gates = rows.unbind(0) if even else rows.split(sizes)

@@ -138,6 +138,9 @@ _SIDE_BY_SIDE = """const Some b = *(const Some*)(a.b + at);
 _ONE = """const T b = wide(a.b[at]);
     for (int k = 0; k < WIDTH; ++k) put(x.at[k], wide(x.at[k]) + b);"""
 
+#: Lines shorter than _SHORT of which there are more than _MANY are left to CuPy.
+_SHORT, _MANY = 64, 1 << 15
+
 _SOURCES = {
     "whole": (_WHOLE, "8q"), "pieces": (_PIECES, "9q"), "joined": (_JOINED, "6q"), "channels": (_CHANNELS, "6q"), "added": (_ADDED % _SIDE_BY_SIDE, "3q2I"),
     "added_one": (_ADDED % _ONE, "3q2I"),
@@ -189,8 +192,11 @@ def channel_sum(g: Any) -> Any:
     piece = -(-samples // max(1, min(samples, _MOST_PIECES // channels)))
     pieces = -(-samples // piece)
     char, device = g.dtype.char, g.data.device_id
-    parts = launch.allocate(pieces * channels * launch.summed_in(g.dtype).itemsize)
     out = launch.new((channels,), g.dtype)
+    if pieces == 1 and char in "fd":
+        _kernel("channels", char, device)(channels, THREADS, samples, channels, inner, piece, g.data.ptr, out.data.ptr)
+        return out
+    parts = launch.allocate(pieces * channels * launch.summed_in(g.dtype).itemsize)
     words = samples, channels, inner, piece, g.data.ptr, parts.ptr
     _kernel("channels", char, device)(pieces * channels, THREADS, *words)
     places = 0, parts.ptr, 0, out.data.ptr
@@ -222,15 +228,24 @@ def add_along(x: Any, b: Any, dim: int) -> bool:
 
 
 def sum_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    """Return the sum over all dimensions except one; None if it is over others, or left to CuPy."""
+    """Return the sum over first and last dimensions; None if it is over others, or left to CuPy."""
     x, dims = operands[0], settings["dim"]
     if x.dtype.char not in COMPUTED or settings.get("dtype") is not None or not x._c_contiguous or not x.size:
         return None
-    if len(dims) != x.ndim - 1 or x.ndim < 2:
+    kept = [d for d in range(x.ndim) if d not in dims]
+    if not kept or len(kept) == x.ndim or kept[-1] - kept[0] != len(kept) - 1:
         return None
-    kept = x.ndim * (x.ndim - 1) // 2 - sum(dims)
-    if kept == x.ndim - 1:
-        out = column_sum(x)
+    shape = x.shape
+    first, last = kept[0], kept[-1] + 1
+    lead, middle, inner = prod(shape[:first]), prod(shape[first:last]), prod(shape[last:])
+    if inner == 1:
+        out = column_sums(x, None, 0, 0, middle)[1]
+    elif inner < _SHORT and middle > _MANY:
+        return None  # a block for a few elements
     else:
-        out = channel_sum(launch.shaped(x, (prod(x.shape[:kept]), x.shape[kept], prod(x.shape[kept + 1 :]))))
-    return out.reshape([n if d == kept else 1 for d, n in enumerate(x.shape)]) if settings.get("keepdim") else out
+        out = channel_sum(launch.shaped(x, (lead, middle, inner)))
+    if settings.get("keepdim"):
+        wanted = tuple([n if first <= d < last else 1 for d, n in enumerate(shape)])
+    else:
+        wanted = shape[first:last]
+    return out if wanted == (middle,) else launch.shaped(out, wanted)

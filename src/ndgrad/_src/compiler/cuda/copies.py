@@ -141,6 +141,52 @@ extern "C" __global__ void kernel(const Arguments a) {{ put(*a.out, ({COMPUTED[c
     )
 
 
+_FILL = """
+struct Arguments {{ long long n; {some}* out; unsigned long long bits; }};
+extern "C" __global__ void __launch_bounds__({threads}) kernel(const Arguments a) {{
+    const long long first = ((long long)blockIdx.x * {threads} + threadIdx.x) * {width};
+    const {some} value = *(const {some}*)&a.bits;
+    if (first + {width} <= a.n) {{
+        Pack<{some}, {width}> pack;
+        #pragma unroll
+        for (int k = 0; k < {width}; ++k) pack.at[k] = value;
+        *(Pack<{some}, {width}>*)(a.out + first) = pack;
+    }} else for (long long i = first; i < a.n; ++i) a.out[i] = value;
+}}
+"""
+
+
+@functools.lru_cache(maxsize=64)
+def _filling(item: int, device: int) -> launch.Kernel:
+    code = PRELUDE + _FILL.format(some=_OPAQUE[item], threads=THREADS, width=BYTES // item)
+    return launch.Kernel(code, "2qQ", THREADS * (BYTES // item))
+
+
+def make_filled(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a new array full of one number; None if it is left to CuPy."""
+    item = dtype.itemsize
+    if item not in _OPAQUE or dtype.hasobject:
+        return None
+    try:
+        bits = int.from_bytes(np.array(value, dtype).tobytes(), "little")
+    except OverflowError:  # CuPy raises the error, or wraps the number
+        return None
+    out = launch.new(shape, dtype)
+    count = out.size
+    if count and not bits:
+        out.data.memset_async(0, count * item)
+    elif count:
+        kernel = _filling(item, out.data.device_id)
+        kernel(-(-count // kernel.grain), THREADS, count, out.data.ptr, bits)
+    return out
+
+
+def copy_of(x: Any) -> Any:
+    """Return a contiguous copy; None if it is left to CuPy."""
+    out = launch.new(x.shape, x.dtype)
+    return out if not x.size or copy_into(out, x) else None
+
+
 # ----- ops ------------------------------------------------------------------------------------------------------------
 
 

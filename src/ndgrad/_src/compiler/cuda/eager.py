@@ -16,21 +16,25 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import library
+from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.compiler.cuda import (
     columns,
     copies,
     cublas,
     cudnn,
     cudnn_backend,
+    extrema,
     full_reductions,
+    indexed,
     launch,
     products,
     scans,
+    sorting,
 )
 from ndgrad._src.compiler.cuda.attention import attention_for
 from ndgrad._src.compiler.cuda.class_loss import class_loss_for
-from ndgrad._src.compiler.cuda.columns import add_along
-from ndgrad._src.compiler.cuda.copies import cast, copy_into, in_order, scalar_one
+from ndgrad._src.compiler.cuda.columns import add_along, sum_over
+from ndgrad._src.compiler.cuda.copies import cast, copy_into, copy_of, in_order, make_filled, scalar_one
 from ndgrad._src.compiler.cuda.elementwise import (
     BYTES,
     LARGEST,
@@ -47,6 +51,7 @@ from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, r
 from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
 from ndgrad._src.compiler.cuda.products import summed_product
 from ndgrad._src.compiler.cuda.random_draws import draw
+from ndgrad._src.compiler.cuda.recurrent import recurrent_for
 from ndgrad._src.compiler.cuda.rows import rows_for
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
@@ -54,10 +59,10 @@ from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
-    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "device_kernels", "draw", "formula_in_place",
+    "add_along", "attention_for", "cast", "check", "class_loss_for", "copy_into", "copy_of", "device_kernels", "draw", "formula_in_place",
     "formula_memory", "forward_of",
-    "has_formula", "in_order", "later_numbers", "notes", "planned", "prepare_stream", "refuse_later", "rouse", "rows", "rows_for",
-    "scalar_one",
+    "has_formula", "in_order", "indexed", "later_numbers", "make_filled", "notes", "planned", "prepare_stream", "recurrent_for", "refuse_later", "rouse", "rows", "rows_for",
+    "scalar_one", "sum_over",
     "summed_product", "targets",
     "windows_for",
 ]  # fmt: skip
@@ -95,6 +100,9 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "keep": lambda operands, settings: keep(operands, settings),
     "cumsum": scans.cumsum, "cumprod": scans.cumprod, "linear_recurrence": scans.linear_recurrence,
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
+    "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
+    "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS,
 }  # fmt: skip
 
 
@@ -286,7 +294,7 @@ class Plan:
         kernel: Any = None
         try:
             kernel = launch.Kernel(source(kind), words, THREADS * width)
-        except launch.KernelError as error:
+        except KernelError as error:
             outputs = []
             warnings.warn(f"{error} CuPy computes it instead.", RuntimeWarning, stacklevel=2)
         if len(self._kernels) >= _MOST:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ndgrad._src.compiler.cuda import launch
 from ndgrad._src.compiler.cuda.columns import ALL_SUMS
+from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.elementwise import BYTES
 from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED
 
@@ -67,7 +68,7 @@ def _total(x: Any, dtype: np.dtype[Any], divisor: float) -> Any:
 
 def _result_dtype(x: Any, dtype: Any) -> np.dtype[Any] | None:
     """Return the dtype of the result; None if it is left to CuPy."""
-    if not x._c_contiguous or not x.size or x.dtype.char not in STORED:
+    if not x.size or x.dtype.char not in STORED:
         return None
     wanted: np.dtype[Any] = x.dtype if dtype is None else np.dtype(dtype)
     return wanted if wanted.char in COMPUTED else None
@@ -76,10 +77,10 @@ def _result_dtype(x: Any, dtype: Any) -> np.dtype[Any] | None:
 def sum_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return the sum of all elements; None if it is left to CuPy."""
     dtype = _result_dtype(operands[0], settings.get("dtype"))
-    return None if dtype is None else _total(operands[0], dtype, 1.0)
+    return None if dtype is None else _total(in_order(operands[0]), dtype, 1.0)
 
 
 def mean_all(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return the mean of all elements; None if it is left to CuPy."""
     dtype = _result_dtype(operands[0], settings.get("dtype"))
-    return None if dtype is None else _total(operands[0], dtype, float(operands[0].size))
+    return None if dtype is None else _total(in_order(operands[0]), dtype, float(operands[0].size))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.compiler.cuda import launch
+from ndgrad._src.compiler.cuda.copies import in_order
 from ndgrad._src.compiler.cuda.values import PRELUDE, STORED
 
 _THREADS = 256
@@ -174,11 +175,12 @@ def _kernel(operator: str, largest: bool, char: str, threads: int, across: bool,
 
 
 def _takes(x: Any, dim: int) -> bool:
-    return x.dtype.char in _ACCUMULATED and x.ndim > dim and 0 < x.size < _LARGEST and x._c_contiguous
+    return x.dtype.char in _ACCUMULATED and x.ndim > dim and 0 < x.size < _LARGEST
 
 
 def scan(operator: str, x: Any, y: Any, dim: int, reverse: bool, largest: bool = False) -> Any:
-    """Return the running combination of a contiguous array along a dimension, and the places of extrema or None."""
+    """Return the running combination of an array along a dimension, and the places of extrema or None."""
+    x, y = in_order(x), None if y is None else in_order(y)
     shape, length = x.shape, x.shape[dim]
     inner = math.prod(shape[dim + 1 :])
     lines = x.size // length
@@ -220,7 +222,7 @@ def linear_recurrence(operands: tuple[Any, ...], settings: dict[str, Any]) -> An
     a, b = operands
     if a.__class__ is not b.__class__ or a.dtype != b.dtype or a.shape != b.shape:
         return None
-    if not _takes(b, settings["dim"]) or not a._c_contiguous:
+    if not _takes(b, settings["dim"]):
         return None
     return scan("linear", b, a, settings["dim"], settings.get("reverse", False))[0]
 

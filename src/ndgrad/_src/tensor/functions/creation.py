@@ -16,6 +16,7 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.addresses import window
+from ndgrad._src.arrays.device_kernels import make_filled
 from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad._src.core.detach_checks import as_number, at_stake
@@ -142,6 +143,8 @@ class Options:
         library = library_for(self.device)
         if value is None:
             array = library.empty(shape, dtype)
+        elif library is not np and self.device.type == "cuda":
+            array = make_filled(library, shape, value, dtype)
         elif value is False:
             array = library.zeros(shape, dtype)
         else:
@@ -735,4 +738,9 @@ def eye(n: int, m: int | None = None, **options: Unpack[FactoryOptions]) -> Tens
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, but are {n} and {m}. [nd-range]")
     dtype = given.dtype or dtypes.get_default_dtype().numpy
-    return given.tensor("eye", np.eye(n, m, dtype=dtype))
+    if given.device.type != "cuda":
+        return given.tensor("eye", np.eye(n, m, dtype=dtype))
+    columns = n if m is None else m
+    made = library_for(given.device).zeros((n, columns), dtype)  # on the device: no matrix is copied there
+    made.reshape(-1)[: min(n, columns) * (columns + 1) : columns + 1] = 1
+    return given.tensor("eye", made)
