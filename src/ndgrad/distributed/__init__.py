@@ -41,6 +41,7 @@ from ndgrad.distributed.collectives import (
 from ndgrad.distributed.device_mesh import DeviceMesh, init_device_mesh
 from ndgrad.distributed.errors import DistBackendError, DistError, DistNetworkError, DistStoreError
 from ndgrad.distributed.groups import (
+    Backend,
     GroupMember,
     ProcessGroup,
     default_pg_timeout,
@@ -69,6 +70,7 @@ from ndgrad.distributed.groups import (
     new_subgroups,
     new_subgroups_by_enumeration,
 )
+from ndgrad.distributed.groups import _get_default_group as _get_default_group
 from ndgrad.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
@@ -93,8 +95,8 @@ if TYPE_CHECKING:
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
-    "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember", "P2POp",
-    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object",
+    "Backend", "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember",
+    "P2POp", "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object",
     "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
     "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group",
     "gather", "gather_object", "get_backend", "get_default_backend_for_device", "get_global_rank", "get_group_rank",

@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from ndgrad.distributed.notices import notices
 from ndgrad.launch import tell_environment
@@ -103,6 +103,40 @@ class ProcessGroup:
         )
 
 
+class Backend(str):
+    """Name of a backend, in lower case: one of torch's names. `init_process_group` says which can be used.
+
+    Args:
+        name: name of a backend.
+
+    >>> import ndgrad
+    >>> ndgrad.distributed.Backend("MPI"), ndgrad.distributed.Backend.MPI == "mpi"
+    ('mpi', True)
+    """
+
+    UNDEFINED = "undefined"
+    GLOO = "gloo"
+    NCCL = "nccl"
+    UCC = "ucc"
+    MPI = "mpi"
+    XCCL = "xccl"
+    backend_list = (UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI)
+    #: Backend of each kind of device.
+    default_device_backend_map = {"cpu": "mpi", "cuda": "nccl"}  # noqa: RUF012  # a dict, as in torch
+
+    def __new__(cls, name: str) -> Self:
+        if not isinstance(name, str):
+            raise ValueError(
+                f"Backend name must be a string, but got: {name!r} ({type(name).__name__}). [nd-process-group]"
+            )
+        lower = name.lower()
+        if lower not in cls.backend_list:
+            raise ValueError(
+                f"Invalid backend: {name!r}. Backends are {', '.join(cls.backend_list)}. [nd-process-group]"
+            )
+        return super().__new__(cls, lower)
+
+
 class GroupMember:
     """torch's names for the group of all processes, and for a group without this process."""
 
@@ -187,6 +221,15 @@ def is_backend_available(backend: str) -> bool:
 def is_torchelastic_launched() -> bool:
     """False: MPI starts the processes."""
     return False
+
+
+def _get_default_group() -> ProcessGroup:
+    """Return the group of all processes, as torch's function of this name, which libraries call."""
+    if GroupMember.WORLD is None:
+        raise ValueError(
+            "Default process group has not been initialized. Call init_process_group() first. [nd-process-group]"
+        )
+    return GroupMember.WORLD
 
 
 def is_initialized() -> bool:

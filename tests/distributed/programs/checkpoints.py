@@ -294,3 +294,18 @@ def a_save_runs_while_the_program_changes_and_sends_tensors():
         close(state["x"].full_tensor(), values(0, 5, 2))
         assert state["step"] == i
     _remove(folder)
+
+
+@on_ranks(1, 2)
+def a_load_may_leave_out_names_that_the_checkpoint_lacks():
+    folder = _folder()
+    dcp.save({"w": ndgrad.ones(2), "n": 3}, checkpoint_id=folder, planner=dcp.DefaultSavePlanner())
+    state = {"w": ndgrad.zeros(2), "v": ndgrad.zeros(1), "n": 0, "more": {"k": 7}}
+    with pytest.raises(dcp.CheckpointException):
+        dcp.load(state, checkpoint_id=folder, planner=dcp.DefaultLoadPlanner())
+    assert state["n"] == 0
+    dcp.load(state, checkpoint_id=folder, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
+    assert (state["w"].tolist(), state["v"].tolist(), state["n"], state["more"]) == ([1, 1], [0], 3, {"k": 7})
+    with pytest.raises(NotImplementedError, match="layout"):
+        dcp.DefaultSavePlanner(flatten_state_dict=False)
+    _remove(folder)

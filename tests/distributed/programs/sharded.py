@@ -11,7 +11,7 @@ from tests.distributed.programs.training import _batch, _mean_over_ranks, _mine,
 import ndgrad
 import ndgrad.distributed as dist
 from ndgrad._src.checkpoint import checkpoint
-from ndgrad.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from ndgrad.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from ndgrad.distributed.tensor.debug import CommDebugMode
 from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
@@ -356,7 +356,7 @@ def mixed_precision_keeps_pieces_and_sums_as_they_were():
 def what_cannot_be_sharded_is_refused():
     scalar = ndgrad.nn.Module()
     scalar.p = ndgrad.nn.Parameter(ndgrad.tensor(1.0))
-    with pytest.raises(ValueError, match="scalar parameters, and 'p' is one"):
+    with pytest.raises(ValueError, match="Change p to a 1D tensor"):
         fully_shard(scalar)
     net = fully_shard(ndgrad.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="fully sharded already"):
@@ -431,3 +431,26 @@ def tensor_parallel_layers_fully_sharded():
     assert up.weight.to_local().shape == (6, 12)  # the whole is (24, 12)
     assert up.bias.to_local().shape == (6,)
     assert [str(p) for p in net.blocks[0].down.weight.placements] == ["Shard(dim=1)", "Shard(dim=0)"]
+
+
+@on_ranks(1, 2, 3)
+def a_model_on_the_meta_device_is_divided_before_it_is_allocated():
+    with ndgrad.device("meta"):
+        net = ndgrad.nn.Sequential(ndgrad.nn.Linear(4, 6), ndgrad.nn.ReLU(), ndgrad.nn.Linear(6, 1))
+    for layer in (net[0], net[2]):
+        fully_shard(layer, offload_policy=CPUOffloadPolicy())
+    fully_shard(net)
+    assert net[0].weight.is_meta
+    with pytest.raises(RuntimeError, match="materialized from meta device"):
+        net(ndgrad.ones(2, 4))
+    net.to_empty(device="cpu")
+    with ndgrad.no_grad():
+        for p in net.parameters():
+            p.fill_(0.5)
+    assert net[0].weight.to_local().shape[0] == net[0].weight.spec.local_shape()[0]
+    out = net(ndgrad.ones(2, 4))
+    assert out.tolist() == [[8.0], [8.0]]  # 6 hidden values of 2.5, times 0.5, plus 0.5
+    out.sum().backward()
+    assert net[2].bias.grad.full_tensor().tolist() == [2.0]
+    with pytest.raises(ValueError, match="do not implement forward"):
+        fully_shard(ndgrad.nn.ModuleList([ndgrad.nn.Linear(2, 2)]))

@@ -75,7 +75,7 @@ def load(
         state_dict: nested dict of tensors, plain values and objects with a `load_state_dict`. It is filled in place.
         checkpoint_id: path of the checkpoint's folder.
         storage_reader: FileSystemReader of the folder, instead of a path.
-        planner: must be None: the layout of a checkpoint is fixed.
+        planner: None, or a `DefaultLoadPlanner`, which may allow missing names.
         process_group: group whose ranks take part. The default is the world.
         no_dist: whether this process acts alone, without messages.
 
@@ -87,7 +87,7 @@ def load(
     """
     folder = folder_of("load", checkpoint_id, storage_reader, planner)
     group = ranks_of(process_group, no_dist)
-    reader = _Reader(folder)
+    reader = _Reader(folder, partial=getattr(planner, "allow_partial_load", False))
     targets = plain_state(state_dict)
     together(group, f"the checkpoint {folder} could not be loaded", lambda: reader.check(targets))
     with no_grad():
@@ -102,8 +102,10 @@ def load(
 class _Reader:
     """The state of one load."""
 
-    def __init__(self, folder: FilePath) -> None:
+    def __init__(self, folder: FilePath, partial: bool = False) -> None:
         self.folder = folder
+        #: True if names that the checkpoint does not have keep their values.
+        self.partial = partial
         self.metadata = Metadata()
         self._files: dict[str, safe_open] = {}
 
@@ -114,6 +116,8 @@ class _Reader:
         self.metadata = read_metadata(self.folder)
         checked: set[tuple[str, str]] = set()
         for path, value in leaves(targets):
+            if self.partial and path not in self.metadata.tensors and path not in self.metadata.values:
+                continue
             if not isinstance(value, Tensor):
                 if path not in self.metadata.values:
                     raise self._missing(path)
@@ -189,11 +193,14 @@ class _Reader:
         replaced.
         """
         if isinstance(value, Tensor):
-            self._fill_tensor(value, path)
+            if not self.partial or path in self.metadata.tensors:
+                self._fill_tensor(value, path)
             return value
         if path in self.metadata.values:
             saved = self.metadata.values[path]
             return tuple(saved) if isinstance(value, tuple) else saved
+        if self.partial and not isinstance(value, (dict, list, tuple)):
+            return value
         if isinstance(value, dict):
             for key in list(value):
                 value[key] = self.fill(value[key], (*path, key))

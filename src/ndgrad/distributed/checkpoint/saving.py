@@ -22,6 +22,7 @@ from ndgrad import safetensors
 from ndgrad._src.core.variable import wrap
 from ndgrad._src.foundations.atomic_files import PART, open_replacement
 from ndgrad._src.tensor.tensor_class import Tensor
+from ndgrad.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from ndgrad.distributed.checkpoint.layout import (
     METADATA,
     CheckpointException,
@@ -96,7 +97,7 @@ def save(
         state_dict: nested dict of tensors, plain values and objects with a `state_dict`.
         checkpoint_id: path of the checkpoint's folder.
         storage_writer: FileSystemWriter of the folder, instead of a path.
-        planner: must be None: the layout of a checkpoint is fixed.
+        planner: None or a `DefaultSavePlanner`: the layout of a checkpoint is fixed.
         process_group: group whose ranks take part. The default is the world.
         no_dist: whether this process acts alone, without messages.
 
@@ -145,7 +146,8 @@ def save(
 def folder_of(name: str, checkpoint_id: Any, storage: Any, planner: Any) -> FilePath:
     """Return the folder of a checkpoint, given as a path, or by a reader or writer of files."""
     path = getattr(storage, "path", None)
-    if planner is not None or (storage is not None and not isinstance(path, FilePath)):
+    default = type(planner) is (DefaultSavePlanner if name == "save" else DefaultLoadPlanner)
+    if (planner is not None and not default) or (storage is not None and not isinstance(path, FilePath)):
         raise NotImplementedError(
             f"checkpoint.{name}: checkpoints are folders of safetensors files; other storage and planners are not "
             "here. Give checkpoint_id, a path, or a FileSystemWriter or FileSystemReader. [nd-unsupported]"

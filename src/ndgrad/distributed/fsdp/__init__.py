@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.fsdp import wrap
-from ndgrad.distributed.fsdp.fully_shard import FSDPModule, MixedPrecisionPolicy, UnshardHandle, fully_shard
+from ndgrad.distributed.fsdp.fully_shard import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    UnshardHandle,
+    fully_shard,
+)
 from ndgrad.distributed.fsdp.wrapped import (
     BackwardPrefetch,
     CPUOffload,
@@ -17,9 +24,9 @@ from ndgrad.distributed.fsdp.wrapped import (
 )
 
 __all__ = [
-    "BackwardPrefetch", "CPUOffload", "FSDPModule", "FullStateDictConfig", "FullyShardedDataParallel", "MixedPrecision",
-    "MixedPrecisionPolicy", "ShardedStateDictConfig", "ShardingStrategy", "StateDictType", "UnshardHandle",
-    "fully_shard", "wrap",
+    "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullStateDictConfig",
+    "FullyShardedDataParallel", "MixedPrecision", "MixedPrecisionPolicy", "OffloadPolicy", "ShardedStateDictConfig",
+    "ShardingStrategy", "StateDictType", "UnshardHandle", "fully_shard", "wrap",
 ]  # fmt: skip
 
 _refuse_absent(__name__)

@@ -27,6 +27,7 @@ from ndgrad.distributed.fsdp.unit import Place, Sharded, Unit
 from ndgrad.distributed.groups import ProcessGroup, get_rank, twin_group
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.distributed.tensor.placements import REPLICATE, Placement, Shard, chunk_sizes
+from ndgrad.nn.modules.container import ModuleDict, ModuleList
 from ndgrad.nn.modules.module import Module
 from ndgrad.nn.parameter import Parameter, is_lazy
 
@@ -54,6 +55,32 @@ class MixedPrecisionPolicy:
     reduce_dtype: Dtype = None
     output_dtype: Dtype = None
     cast_forward_inputs: bool = True
+
+
+@dataclass
+class OffloadPolicy:
+    """Policy of `fully_shard` that moves nothing: pieces stay on the device of the mesh.
+
+    >>> from ndgrad.distributed.fsdp import OffloadPolicy, fully_shard
+    >>> OffloadPolicy()
+    OffloadPolicy()
+    """
+
+
+@dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Policy of `fully_shard` that keeps pieces, gradients and the optimizer's state on the host. On a mesh of the CPU
+    they are there already.
+
+    Args:
+        pin_memory: whether pieces lie in page-locked memory. Has no effect on a mesh of the CPU.
+
+    >>> from ndgrad.distributed.fsdp import CPUOffloadPolicy
+    >>> CPUOffloadPolicy(pin_memory=False)
+    CPUOffloadPolicy(pin_memory=False)
+    """
+
+    pin_memory: bool = True
 
 
 class UnshardHandle:
@@ -347,8 +374,8 @@ def fully_shard(
         shard_placement_fn: function of a parameter that returns the `Shard` of its division, or None for the first
             dimension.
         mp_policy: dtypes of computing and communicating.
-        offload_policy: None or an `OffloadPolicy`, which has no effect. Moving pieces to the host raises
-            NotImplementedError.
+        offload_policy: None, `OffloadPolicy()`, or on a mesh of the CPU `CPUOffloadPolicy()`: pieces stay where they
+            are.
         ignored_params: parameters that stay whole.
 
     >>> import ndgrad
@@ -374,15 +401,26 @@ def fully_shard(
         raise TypeError(f"fully_shard takes a module, but got {type(module).__name__}. [nd-type]")
     if isinstance(module, FSDPModule):
         raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already. [nd-call-order]")
-    if offload_policy is not None and type(offload_policy).__name__ != "OffloadPolicy":
-        raise NotImplementedError(
-            "fully_shard(offload_policy=...): the pieces are in the memory of the host already. [nd-unsupported]"
+    if isinstance(module, (ModuleList, ModuleDict)):
+        raise ValueError(
+            f"fully_shard does not support containers that do not implement forward: {type(module).__name__}. Call it "
+            "on their modules. [nd-type]"
         )
     over = current_mesh() if mesh is None else mesh
     if over.ndim > 2:
         raise ValueError(
-            f"fully_shard: a mesh has one dimension, or two, of which the first has replicas; not {over!r}. "
+            f"fully_shard expects a 1D or 2D DeviceMesh but got {over!r}. Of two dimensions, the first has replicas. "
             "[nd-dtensor]"
+        )
+    if isinstance(offload_policy, CPUOffloadPolicy) and over.device_type != "cpu":
+        raise NotImplementedError(
+            f"fully_shard(offload_policy=CPUOffloadPolicy()): pieces stay on the device of the mesh, {over!r}. Leave "
+            "the policy out, or use a mesh of the CPU. [nd-unsupported]"
+        )
+    if offload_policy is not None and not isinstance(offload_policy, OffloadPolicy):
+        raise TypeError(
+            f"fully_shard(offload_policy=...) takes an OffloadPolicy, but got {type(offload_policy).__name__}. "
+            "[nd-type]"
         )
     policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
     found = _parameters_of(module, over, {id(p) for p in ignored_params or ()})
@@ -438,7 +476,7 @@ def _check(name: str, p: Any, mesh: DeviceMesh) -> None:
         )
     if p.ndim == 0:
         raise ValueError(
-            f"fully_shard doesn't support scalar parameters, and {name!r} is one. Make it a tensor of shape (1,). "
+            f"fully_shard doesn't support scalar parameters. Change {name} to a 1D tensor with numel equal to 1. "
             "[nd-ndim]"
         )
     if isinstance(p, DTensor):
@@ -464,16 +502,21 @@ def _shard_parameter(
     group: ProcessGroup = mesh.get_group(mesh.ndim - 1)
     seen = p.spec if isinstance(p, DTensor) else None
     with no_grad():
-        whole = np.array((p.to_local() if isinstance(p, DTensor) else p).detach()._array)
-        for i in reversed(range(mesh.ndim)):
-            transport.broadcast(mesh.get_group(i), whole, 0).wait()
-        sizes = chunk_sizes(whole.shape[dim], group.size())
-        start = sum(sizes[: group.rank()])
-        piece = whole[(slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)].copy()
+        own: Tensor = (p.to_local() if isinstance(p, DTensor) else p).detach()
+        sizes = chunk_sizes(own.shape[dim], group.size())
+        if own.is_meta:  # `to_empty` allocates this rank's piece; no rank ever has the whole
+            local = own.new_empty((*own.shape[:dim], sizes[group.rank()], *own.shape[dim + 1 :]))
+        else:
+            whole = np.array(own._array)
+            for i in reversed(range(mesh.ndim)):
+                transport.broadcast(mesh.get_group(i), whole, 0).wait()
+            start = sum(sizes[: group.rank()])
+            index = (slice(None),) * dim + (slice(start, start + sizes[group.rank()]),)
+            local = wrap(Tensor, whole[index].copy())
         placements: list[Placement] = [*[REPLICATE] * (mesh.ndim - 1), Shard(dim)]
         if seen is not None:  # the outer mesh comes first: this divides the parts of an already spread parameter
             placements, mesh = [seen.placements[0], Shard(dim)], _both(seen.mesh, mesh)
-        value: Any = DTensor.from_local(wrap(Tensor, piece), mesh, placements, shape=tuple(p.shape))
+        value: Any = DTensor.from_local(local, mesh, placements, shape=tuple(p.shape))
     value = Parameter(value, p.requires_grad)
     made = Sharded(name, homes, value, dim, sizes, seen)
     made.put(value)

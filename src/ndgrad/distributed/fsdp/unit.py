@@ -165,6 +165,13 @@ class Unit:
         """Check the parameters before use: they may have been replaced, or have another dtype now."""
         for p in self.params:
             p.check()
+        empty = [p.name for p in self.params if p.local.is_meta]
+        if empty:
+            raise RuntimeError(
+                "FSDP parameters should be materialized from meta device before training, but the following were still "
+                f"on meta device: {empty}. Call module.to_empty(device='cpu'), then reset_parameters() on each module "
+                "to initialise values. [nd-meta]"
+            )
         if self.params[0].local._array.dtype != self.dtype:
             self.free()
             self._measure()

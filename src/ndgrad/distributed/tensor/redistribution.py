@@ -23,6 +23,7 @@ where the ranks' copies are separate values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scat
 from ndgrad.distributed.ops import all_to_all as all_to_all_op
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Shard, Spec
+from ndgrad.distributed.traffic import uncounted
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -162,18 +164,21 @@ Call = tuple[Op, dict[str, Any]]
 class Step:
     """A step from a spec to the next: at most one collective, along one dimension of a mesh."""
 
-    __slots__ = ("after", "before", "calls", "mesh_dim", "wire", "words")
+    __slots__ = ("_alone", "after", "before", "calls", "mesh_dim", "wire", "words")
 
     def __init__(self, before: Spec, after: Spec, mesh_dim: int) -> None:
         self.before, self.after, self.mesh_dim = before, after, mesh_dim
+        #: True if the mesh has one rank along the dimension: the step copies and sends nothing, so it is not counted.
+        self._alone = before.mesh.ndim > 1 and before.mesh.size(mesh_dim) == 1
         self.calls, self.words, self.wire = _how(before, after, mesh_dim)
 
     def run(self, t: Any) -> Any:
         """Return the local tensor after the step."""
         if t._array.__class__ is not np.ndarray and t.is_meta:  # there is nothing to send
             return t.new_empty(self.after.local_shape())
-        for function, settings in self.calls:
-            t = function(t, **settings)
+        with uncounted() if self._alone else nullcontext():
+            for function, settings in self.calls:
+                t = function(t, **settings)
         return t
 
     def __repr__(self) -> str:
@@ -188,8 +193,6 @@ def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[tuple[Call, ...], st
     """
     group = before.mesh.get_group(mesh_dim)
     old, new = before.placements[mesh_dim], after.placements[mesh_dim]
-    if group.size() == 1:  # all placements mean the same
-        return (), "nothing", 0
     count, first = group.size(), [0] * before.mesh.ndim
     nbytes = int(np.prod(before.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
     others = nbytes * (count - 1) // count
