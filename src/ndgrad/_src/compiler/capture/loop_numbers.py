@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +32,10 @@ class LoopNumber:
         found: bool = self.loop.decide(self)
         return found
 
-    def _refuse(self, *_: Any) -> NoReturn:
-        self.loop.refuse("a number that differs from round to round is used as a plain number")
+    def _refuse(self, *_: Any) -> Any:
+        return self.loop.refuse("a number that differs from round to round is used as a plain number")
 
-    __index__ = __int__ = __float__ = __complex__ = __hash__ = __iter__ = __len__ = __pow__ = __rpow__ = _refuse  # type: ignore[assignment]
+    __index__ = __int__ = __float__ = __complex__ = __hash__ = __iter__ = __len__ = __pow__ = __rpow__ = _refuse
     __round__ = __trunc__ = __floor__ = __ceil__ = __array__ = __divmod__ = __rdivmod__ = _refuse
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ def _binary(symbol: str, swapped: bool) -> Callable[[LoopNumber, Any], Any]:
 
 
 def _unary(symbol: str) -> Callable[[LoopNumber], Any]:
-    return lambda self: LoopNumber(self.loop, f"({symbol}{self.source})", self.has_carry)
+    return lambda self: LoopNumber(self.loop, f"({symbol}({self.source}))", self.has_carry)
 
 
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -99,9 +99,8 @@ for _name, _symbol in {"floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor
     setattr(LoopNumber, f"__r{_name}__", _plain_binary(_symbol, True))
 for _name, _symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
     setattr(LoopNumber, f"__{_name}__", _binary(_symbol, False))
-LoopNumber.__neg__ = _unary("-")  # type: ignore[attr-defined]
-LoopNumber.__pos__ = _unary("+")  # type: ignore[attr-defined]
-LoopNumber.__abs__ = lambda self: LoopNumber(self.loop, f"abs({self.source})", self.has_carry)  # type: ignore[attr-defined]
+for _name, _symbol in {"neg": "-", "pos": "+", "abs": "abs"}.items():
+    setattr(LoopNumber, f"__{_name}__", _unary(_symbol))
 
 
 class Sequences:

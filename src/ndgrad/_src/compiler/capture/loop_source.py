@@ -497,9 +497,9 @@ class _Rewriter:
         ]
         for statement in found:
             ast.copy_location(statement, s)
-            for n in ast.walk(statement):
-                if isinstance(n, (ast.expr, ast.stmt, ast.arg, ast.ExceptHandler)) and not hasattr(n, "lineno"):
-                    ast.copy_location(n, s)
+            for node in ast.walk(statement):
+                if isinstance(node, (ast.expr, ast.stmt, ast.arg, ast.ExceptHandler)) and not hasattr(node, "lineno"):
+                    ast.copy_location(node, s)
         return found
 
     def _items(self, e: ast.expr, plan: str | None) -> ast.expr:

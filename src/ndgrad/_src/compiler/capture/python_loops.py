@@ -418,7 +418,8 @@ class Loop:
         item = items[position]
         if item.step not in (None, 1):
             self.refuse("a slice whose ends differ from round to round has a step")
-        begin, end = item.start, item.stop
+        begin: Any = item.start
+        end: Any = item.stop
         if begin is None or end is None:
             self.refuse("the length of a slice differs from round to round")
         low = self.values(begin) if isinstance(begin, LoopNumber) else [begin] * self.rounds
@@ -430,8 +431,9 @@ class Loop:
         (length,) = lengths
         if not 0 < length <= _WINDOW:
             self.refuse(f"a slice of {length} rows moves from round to round")
+        first: Any = begin  # its operators are set after the class is made, so mypy does not know them
         rows = [
-            self.get(base, tuple([begin + k if p == position else item for p, item in enumerate(items)]))
+            self.get(base, tuple([first + k if p == position else item for p, item in enumerate(items)]))
             for k in range(length)
         ]
         dim = sum(not isinstance(item, (int, LoopNumber)) for item in items[:position])
