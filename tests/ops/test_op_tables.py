@@ -27,6 +27,7 @@ TABLES = {
     "_src/compiler/capture/random_draws._FORMULAS",
     "_src/compiler/cuda/eager._OWN",
     "_src/compiler/cuda/eager._POWERS",
+    "_src/compiler/cuda/extrema.OPS",
     "_src/compiler/cuda/fusion.REDUCTIONS",
     "_src/compiler/cuda/fusion._OPERATORS",
     "_src/compiler/cuda/values._FUNCTIONS",
@@ -58,7 +59,9 @@ OTHER_NAMES = {
     "_src/compiler/capture/number_placeholders._MATH_KINDS",
     "_src/compiler/capture/traced_arrays._READING",
     "_src/compiler/cuda/class_loss._REDUCTIONS",
+    "_src/compiler/cuda/indexed._COMBINATIONS",
     "_src/compiler/kernels/slices.PARAMETERS",
+    "_src/lifting/namespaces._LINALG",
     "_src/lifting/numbers._CMATH",
     "_src/lifting/numbers._DOMAINS",
     "_src/lifting/numbers._MATH",
@@ -84,6 +87,12 @@ OTHER_NAMES = {
     "numpy/ufuncs._OPS",
     "numpy/ufuncs._OTHER_MEANING",
     "numpy/ufuncs._SCIPY_NAMES",
+    "_src/tensor/list_functions.BINARY",
+    "_src/tensor/list_functions.POINTWISE",
+    "_src/tensor/list_functions.UNARY",
+    "_src/tensor/list_functions._WITH_ALPHA",
+    "_src/tensor/list_functions._WITH_TENSOR",
+    "distributed/tensor/placements.ALL_REDUCE_OPS",
 }
 
 

@@ -44,16 +44,7 @@ SINGLE = {"smooth": False, "skip": dict.fromkeys(("jvp", "vjp", "vmap"), "of dty
 V = r.uniform(0.5, 2.0, (3, 1))
 
 
-def by_moments(x, mean, variance, w, b, eps):
-    return (x - mean) / np.sqrt(variance + eps) * w + b
-
-
 SAMPLES = {
-    "standardize_by": [
-        Sample((X, C, V, D, D + 1), {"eps": 1e-3}, reference=by_moments),
-        Sample((X, C, V, 1.0, 0.0), {"eps": 0.1}, reference=by_moments),
-        Sample((X[:0], C, V, D, D), {"eps": 0.1}, reference=by_moments),
-    ],
     "blend": [Sample((P, Q), {"keep": 0.9, "take": 0.2}, reference=lambda x, y, keep, take: keep * x + take * y)],
     "native_layer_norm": [
         Sample((X, W, B), how(2), reference=layer),

@@ -276,13 +276,6 @@ def read_at(np: Library, x: Payload, indices: tuple[Any, ...]) -> Payload | None
     return out if found.at_arrays("read", x, out, indices, errors) else None
 
 
-def find_overwritten_along(np: Library, index: Payload, shape: tuple[int, ...], dim: int) -> Payload:
-    """Return a mask of the elements of an index along `dim` whose position occurs again later."""
-    found = _moves(index)
-    lost = None if found is None else found.lost_along(index, shape, dim)
-    return find_overwritten(np, keys_along(np, index, shape, dim), math.prod(shape)) if lost is None else lost
-
-
 def find_overwritten_at(np: Library, indices: tuple[Any, ...], shape: tuple[int, ...]) -> Payload:
     """Return the same for index arrays into dimensions of sizes `shape`."""
     found = _moves(indices[0])
@@ -302,8 +295,13 @@ def find_overwritten(np: Library, keys: Any, size: int) -> Payload:
 def find_overwritten_along(np: Library, index: Any, shape: tuple[int, ...], dim: int) -> Payload:
     """Return a mask of the elements of an index along `dim` of an array whose position occurs again later.
 
-    Kernels write the number of each element along `dim` at its position, and read back the last number.
+    Kernels write the number of each element along `dim` at its position, and read back the last number. On a device
+    one kernel does both.
     """
+    on_device = _moves(index)
+    lost = None if on_device is None else on_device.lost_along(index, shape, dim)
+    if lost is not None:
+        return lost
     if index.__class__ is numpy.ndarray and index.size >= native_kernels.SMALLEST and index.shape[dim] < 1 << 31:
         line = numpy.arange(index.shape[dim], dtype=numpy.int32).reshape((-1,) + (1,) * (index.ndim - dim - 1))
         number = numpy.ascontiguousarray(numpy.broadcast_to(line, index.shape))

@@ -745,33 +745,10 @@ rms_norm = composite(
 )  # fmt: skip
 
 
-# ----- by given statistics --------------------------------------------------------------------------------------------
+# ----- running statistics ---------------------------------------------------------------------------------------------
 
 
-def _by_moments(
-    x: Payload, mean: Payload, variance: Payload, w: Payload, b: Payload, eps: float, ops: Vocabulary
-) -> Payload:
-    return (x - mean) * ops.rsqrt(variance + eps) * w + b
-
-
-# (x - mean) (variance + eps)^(-1/2) w + b, by given statistics: batch normalisation after training.
-standardize_by = composite_elementwise(
-    "standardize_by",
-    _by_moments,
-    args="x mean variance w b",
-    settings={"eps": 1e-5},
-    x=lambda t, variance, w, eps, ops: t * ops.rsqrt(variance + eps) * w,
-    mean=lambda t, variance, w, eps, ops: -t * ops.rsqrt(variance + eps) * w,
-    variance=lambda t, x, mean, variance, w, eps, ops: (
-        t * (x - mean) * w * ops.rsqrt(variance + eps) / (variance + eps) * -0.5
-    ),
-    w=lambda t, x, mean, variance, eps, ops: t * (x - mean) * ops.rsqrt(variance + eps),
-    b=lambda t: t,
-    inplace=False,
-    refuses_complex=True,
-)
-
-# keep x + take y: a running statistic.
+# keep x + take y
 blend = composite_elementwise(
     "blend",
     lambda x, y, keep, take: x * keep + y * take,

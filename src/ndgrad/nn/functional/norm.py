@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import finfo, is_floating
-from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
@@ -129,18 +127,6 @@ def _update(running: Tensor | None, value: Tensor, momentum: float, factor: floa
     if np_dtype(value) != np_dtype(running):
         value = ops.cast(value, dtype=np_dtype(running))
     write(normalization.blend, running, (value,), {"keep": 1.0 - momentum, "take": factor * momentum})
-
-
-def _by_moments(input: Tensor, mean: Any, variance: Any, w: Any, b: Any, eps: float) -> Tensor | None:
-    """Return the normalised input by one kernel if all tensors are on a device and of one dtype, else None."""
-    given = [t for t in (input, mean, variance, w, b) if t is not None]
-    if not all(t.__class__ in TENSOR_TYPES and is_on_device(t._array) for t in given):
-        return None
-    if any(t.dtype != input.dtype for t in given):
-        return None
-    return normalization.standardize_by.eager(
-        input, mean, variance, 1.0 if w is None else w, 0.0 if b is None else b, eps=eps
-    )
 
 
 def batch_norm(
