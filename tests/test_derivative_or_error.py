@@ -52,7 +52,7 @@ CONSTANT_BY_NATURE = {
     "detach_copy": "the way out of the graph, by name",
 }
 
-#: Functions that take no floating argument, change a mode, or read a file.
+#: Functions that take no floating tensor (numbers, or none), change a mode, or read a file.
 NOT_CALLED = frozenset(
     """
     autocast compile fork lift load manual_seed save savetxt savez savez_compressed seed set_autocast_enabled set_default_device
@@ -61,6 +61,7 @@ NOT_CALLED = frozenset(
     set_autocast_gpu_dtype set_deterministic_debug_mode set_float32_matmul_precision set_warn_always
     use_deterministic_algorithms install_as_torch uninstall_as_torch
     set_retained_memory set_rng_state setbufsize seterr seterrcall printoptions errstate test show_config show_runtime info
+    sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
     """.split()
 )
 

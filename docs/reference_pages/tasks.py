@@ -191,12 +191,17 @@ ARRAYS = [
         "tensor/settings",
     ),
     Task(
+        "symbolic", "Sizes that may be symbolic", "torch's classes of symbolic sizes, and functions of numbers that may be symbolic there.",
+        "", "tensor/symbolic_numbers",
+    ),
+    Task(
         "mixed-precision", "Mixed precision", "Ops in lower precision, chosen automatically, and scaled losses.",
         "", "amp/autocast_mode amp/grad_scaler",
     ),
     Task(
         "subclasses", "Subclasses and dispatch", "Hooks of tensor subclasses and of `__torch_function__`.",
-        "checked_values keeps_saved made_alike own_dispatch run_op take_result take_whole DisableTorchFunction DisableTorchFunctionSubclass",
+        "checked_values constant_alike from_twin_gradient graph_twin keeps_saved made_alike own_dispatch run_op take_result take_whole to_twin_gradient "
+        "DisableTorchFunction DisableTorchFunctionSubclass",
     ),
     Task(
         "dates", "Dates and business days", "Calendars of NumPy.",

@@ -29,7 +29,11 @@ def _refuse(name: str, node: object) -> NoReturn:
 
 @set_module("ndgrad")
 class SymInt:
-    """Class of symbolic integers in torch. There are no instances here."""
+    """Class of symbolic integers in torch. There are no instances here.
+
+    Args:
+        node: torch's symbolic value. Any value raises TypeError.
+    """
 
     def __init__(self, node: Any) -> None:
         _refuse("SymInt", node)
@@ -37,7 +41,11 @@ class SymInt:
 
 @set_module("ndgrad")
 class SymFloat:
-    """Class of symbolic floats in torch. There are no instances here."""
+    """Class of symbolic floats in torch. There are no instances here.
+
+    Args:
+        node: torch's symbolic value. Any value raises TypeError.
+    """
 
     def __init__(self, node: Any) -> None:
         _refuse("SymFloat", node)
@@ -45,7 +53,11 @@ class SymFloat:
 
 @set_module("ndgrad")
 class SymBool:
-    """Class of symbolic conditions in torch. There are no instances here."""
+    """Class of symbolic conditions in torch. There are no instances here.
+
+    Args:
+        node: torch's symbolic value. Any value raises TypeError.
+    """
 
     def __init__(self, node: Any) -> None:
         _refuse("SymBool", node)

@@ -571,8 +571,8 @@ class DTensor(Tensor):
                     "first: distribute_tensor(x, mesh, placements). [nd-dtensor]"
                 )
             value = value.item()
-        put = value if isinstance(value, DTensor) else self.constant_alike(np.asarray(value, self.spec.dtype))
-        put = put.to(self.dtype)
+        constant = value if isinstance(value, DTensor) else self.constant_alike(np.asarray(value, self.spec.dtype))
+        put = constant.to(self.dtype)
         if isinstance(index, DTensor) and index.spec.dtype.kind == "b" and index.shape == self.shape:
             self._assign(tensor_ops.where(index, put, self))
             return
@@ -893,8 +893,8 @@ def _scatter(array: Any, group: Any, dim: int, sizes: tuple[int, ...], root: int
         pieces = np.zeros((len(sizes), *shape), array.dtype)
         start = 0
         for k, n in enumerate(sizes):
-            before = (slice(None),) * dim
-            pieces[(k, *before, slice(n))] = array[(*before, slice(start, start + n))]
+            whole: tuple[slice, ...] = (slice(None),) * dim
+            pieces[k][(*whole, slice(n))] = array[(*whole, slice(start, start + n))]
             start += n
     transport.scatter(group, mine, pieces, root).wait()
     return np.ascontiguousarray(mine[(*(slice(None),) * dim, slice(sizes[group.rank()]))])
