@@ -181,7 +181,7 @@ def _prelu_x(t: Payload, x: Payload, weight: Payload, ops: Vocabulary) -> Payloa
     return ops.where(x > 0, t, t * weight)
 
 
-# leaky_relu with slopes that are parameters.
+# leaky_relu with slopes that are parameters. Its pieces are products of both arguments, so they are not linear.
 prelu = composite_elementwise(
     "prelu",
     lambda x, weight, ops: ops.where(x > 0, x, x * weight),
@@ -190,7 +190,6 @@ prelu = composite_elementwise(
     x=_prelu_x,
     weight=lambda t, x, ops: ops.keep(t * x, ~(x > 0)),
     inplace=False,
-    piecewise_linear=True,
     backward_name="PreluKernelBackward0",
 )
 
