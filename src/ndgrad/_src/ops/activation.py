@@ -159,9 +159,15 @@ def _slopes(np: Library, x: Payload, *, low: float) -> Payload:
 slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
 
 
-@blockwise("leaky_relu")
 def _leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
     """Compute the body for small arrays with one comparison less, for the usual slopes."""
+    if 0 <= negative_slope <= 1 and x.size < native_kernels.SMALLEST:
+        return np.maximum(x, x * negative_slope)
+    return _large_leaky_relu(np, x, negative_slope=negative_slope)
+
+
+@blockwise("leaky_relu")
+def _large_leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
     small = x * negative_slope
     return np.maximum(x, small) if 0 <= negative_slope <= 1 else np.where(x > 0, x, small)
 

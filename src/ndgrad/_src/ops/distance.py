@@ -293,17 +293,18 @@ cdist_ord = composite(
 # constant, dc = <b, dx> / eps.
 
 
-def _lengths(x: Payload, dim: int, ops: Vocabulary) -> tuple[Payload, Payload, Payload]:
+def _lengths(x: Payload, dim: int, eps: float, ops: Vocabulary) -> tuple[Payload, Payload, Payload]:
     """Return x divided by a unit, its length in this unit, and the unit, with `dim` kept.
 
-    The unit is 1, or the largest element if squares would leave the range of the dtype.
+    The unit is 1, or the largest element if squares would leave the range of the dtype. It is at least `eps` then, so
+    that `eps` in this unit is finite. Squares that vanish in the unit `eps` belong to lengths below `eps`.
     """
     limits = finfo(getattr(x.dtype, "numpy", x.dtype))
     most = math.sqrt(float(limits.max) / (8 * max(x.shape[dim], 1)))
     least = math.sqrt(float(limits.tiny) / float(limits.eps))
     top = ops.amax(ops.abs(x), dim=(dim,), keepdim=True)
     has_range = ((top > most) & (top < math.inf)) | ((top < least) & (top > 0.0))
-    unit = ops.detach(ops.where(has_range, top, 1.0))
+    unit = ops.detach(ops.where(has_range, ops.maximum(top, eps), 1.0))
     scaled = x / unit
     square = ops.sum(scaled * scaled, dim=(dim,), keepdim=True)
     # The slope of the root at 0 is infinite; a length of 0 has derivatives that are 0.
@@ -313,7 +314,7 @@ def _lengths(x: Payload, dim: int, ops: Vocabulary) -> tuple[Payload, Payload, P
 def _cosines(x: Payload, y: Payload, dim: int, keepdim: bool, eps: float, ops: Vocabulary) -> Payload:
     if not x.shape[dim]:
         return ops.sum(x * y, dim=(dim,), keepdim=keepdim)
-    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, ops), _lengths(y, dim, ops)
+    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, eps, ops), _lengths(y, dim, eps, ops)
     product = ops.sum(x * y, dim=(dim,), keepdim=True)
     lengths = ops.maximum(x_length, eps / x_unit) * ops.maximum(y_length, eps / y_unit)
     return product / lengths if keepdim else drop_dims(product / lengths, (dim,), ops)
@@ -324,7 +325,7 @@ def _cosine_slopes(
     g: Payload, x: Payload, y: Payload, dim: int, eps: float, ops: Vocabulary
 ) -> tuple[Payload, Payload]:
     """Return the gradients in x and y. `g` has `dim` kept."""
-    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, ops), _lengths(y, dim, ops)
+    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, eps, ops), _lengths(y, dim, eps, ops)
     x_size, y_size = ops.maximum(x_length, eps / x_unit), ops.maximum(y_length, eps / y_unit)
     a, b = x / x_size, y / y_size
     cosine = ops.sum(a * b, dim=(dim,), keepdim=True)

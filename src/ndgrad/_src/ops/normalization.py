@@ -660,7 +660,6 @@ fixed_norm = composite_elementwise(
     "fixed_norm",
     lambda x, mean, variance, w, b, eps, ops: (x - mean) * (ops.rsqrt(variance + eps) * w) + b,
     args="x mean variance w b",
-    small=True,
     settings={"eps": 1e-5},
     x=_fixed_norm_x,
     mean=lambda t, variance, w, eps, ops: -(t * (ops.rsqrt(variance + eps) * w)),
