@@ -15,7 +15,8 @@ from ndgrad._src.ops.table import Op
 from ndgrad._src.transforms.transforms import jvp, vjp, vmap
 
 FAMILIES = (activation, arithmetic, error_function, exponential, rounding, selection, trigonometric)
-OPS = {op.name: op for module in FAMILIES for op in vars(module).values() if isinstance(op, Op)}
+# Other ops of these modules, such as glu, change the shape.
+OPS = {op.name: op for module in FAMILIES for op in vars(module).values() if isinstance(op, Op) and op.batch == "elementwise"}
 HOLOMORPHIC = (
     "add sub mul div neg reciprocal pow square sqrt rsqrt addcmul addcdiv exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan "
     "asin acos atan sinh cosh tanh asinh acosh atanh sinc sigmoid silu silu_slope where lerp"

@@ -69,9 +69,9 @@ FAR = np.concatenate([NEAR[:4] + 1e-7 * real(4, 60), 10 * real(60, 60)])
 LEFT, RIGHT = np.random.default_rng(8).standard_normal((2, 3, 4))
 
 
-def cosines(x, y, dim, eps):
-    lengths = (np.maximum(np.linalg.norm(a, axis=dim), eps) for a in (x, y))
-    return (x * y).sum(dim) / np.prod([*lengths], 0)
+def cosines(x, y, dim, keepdim, eps):
+    lengths = (np.maximum(np.linalg.norm(a, axis=dim, keepdims=keepdim), eps) for a in (x, y))
+    return (x * y).sum(dim, keepdims=keepdim) / np.prod([*lengths], 0)
 
 
 def with_zero_distance():
@@ -134,18 +134,20 @@ SAMPLES = {
     ]
     + [Sample((real(2, 4, 3), real(2, 4, 3)), {"dim": 2}, lambda x, y, dim: np.cross(x, y, axis=dim))],
     "cosine_similarity": [
-        Sample((x, y), {"dim": dim, "eps": eps}, reference=cosines)
-        for x, y, dim, eps in (
-            (LEFT, RIGHT, 1, 1e-8),
-            (LEFT, RIGHT, 0, 1e-8),
-            (np.stack([LEFT, RIGHT]), np.stack([RIGHT, -2 * LEFT]), 1, 1e-8),
-            (LEFT[0], RIGHT[0], 0, 1e-8),
-            (LEFT, RIGHT, 1, 10.0),  # all lengths are below eps
-            (LEFT[:0], RIGHT[:0], 1, 1e-8),
+        Sample((x, y), {"dim": dim, "keepdim": keepdim, "eps": eps}, reference=cosines)
+        for x, y, dim, keepdim, eps in (
+            (LEFT, RIGHT, 1, False, 1e-8),
+            (LEFT, RIGHT, 0, False, 1e-8),
+            (LEFT, RIGHT, 0, True, 1e-8),
+            (np.stack([LEFT, RIGHT]), np.stack([RIGHT, -2 * LEFT]), 1, False, 1e-8),
+            (np.stack([LEFT, RIGHT]), np.stack([RIGHT, -2 * LEFT]), 2, True, 1e-8),
+            (LEFT[0], RIGHT[0], 0, False, 1e-8),
+            (LEFT, RIGHT, 1, False, 10.0),  # all lengths are below eps
+            (LEFT[:0], RIGHT[:0], 1, False, 1e-8),
         )
     ] + [
         # Squares of these numbers overflow and underflow.
-        Sample((LEFT * 1e200, RIGHT * 1e-200), {"dim": 1, "eps": 1e-300}, lambda x, y, dim, eps: cosines(LEFT, RIGHT, dim, eps),
+        Sample((LEFT * 1e200, RIGHT * 1e-200), {"dim": 1, "eps": 1e-300}, lambda x, y, dim, eps: cosines(LEFT, RIGHT, dim, False, eps),
                smooth=False, skip={"jvp": "steps vanish beside the numbers", "vjp": "steps vanish beside the numbers"}),
     ],
     "cdist_ord": [

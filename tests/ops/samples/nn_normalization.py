@@ -45,7 +45,10 @@ V = r.uniform(0.5, 2.0, (3, 1))
 
 
 SAMPLES = {
-    "blend": [Sample((P, Q), {"keep": 0.9, "take": 0.2}, reference=lambda x, y, keep, take: keep * x + take * y)],
+    "blend": [
+        Sample((P, Q, old, new, factor), reference=lambda x, y, old, new, factor: old * x + new * factor * y)
+        for old, new, factor in ((np.array(0.9), np.array(0.1), np.array(1.5)), (Q, P, P + Q))
+    ],
     "native_layer_norm": [
         Sample((X, W, B), how(2), reference=layer),
         Sample((X, None, None), how(2, eps=0.1), reference=layer),

@@ -159,9 +159,15 @@ def _slopes(np: Library, x: Payload, *, low: float) -> Payload:
 slopes = elementwise("slopes", _slopes, settings={"low": 0.0}, inplace=False)
 
 
-@blockwise("leaky_relu")
 def _leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
     """Compute the body for small arrays with one comparison less, for the usual slopes."""
+    if 0 <= negative_slope <= 1 and x.size < native_kernels.SMALLEST:
+        return np.maximum(x, x * negative_slope)
+    return _large_leaky_relu(np, x, negative_slope=negative_slope)
+
+
+@blockwise("leaky_relu")
+def _large_leaky_relu(np: Library, x: Payload, *, negative_slope: float) -> Payload:
     small = x * negative_slope
     return np.maximum(x, small) if 0 <= negative_slope <= 1 else np.where(x > 0, x, small)
 
@@ -181,7 +187,7 @@ def _prelu_x(t: Payload, x: Payload, weight: Payload, ops: Vocabulary) -> Payloa
     return ops.where(x > 0, t, t * weight)
 
 
-# leaky_relu with slopes that are parameters.
+# leaky_relu with slopes that are parameters. Its pieces are products of both arguments, so they are not linear.
 prelu = composite_elementwise(
     "prelu",
     lambda x, weight, ops: ops.where(x > 0, x, x * weight),
@@ -190,7 +196,6 @@ prelu = composite_elementwise(
     x=_prelu_x,
     weight=lambda t, x, ops: ops.keep(t * x, ~(x > 0)),
     inplace=False,
-    piecewise_linear=True,
     backward_name="PreluKernelBackward0",
 )
 

@@ -148,17 +148,14 @@ def _prefer_fused(
     return forward
 
 
-def _broadcast_in_kernel(body: Body, otherwise: Callable[..., Any], small: bool) -> Callable[..., Any]:
-    """Return a forward function that runs an elementwise body on arrays of several shapes as one kernel.
-
-    Without `small`, only large arrays are computed so.
-    """
+def _broadcast_in_kernel(body: Body, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a forward function that runs an elementwise body on large arrays of several shapes as one kernel."""
 
     @functools.wraps(otherwise)
     def forward(np: Library, x: Any, *others: Any, **settings: Any) -> Any:
-        if x.__class__ is numpy.ndarray and (small or x.size >= native_kernels.SMALLEST):
+        if x.__class__ is numpy.ndarray and x.size >= native_kernels.SMALLEST:
             arrays = [numpy.asarray(y, x.dtype) if y.__class__ in (float, int) else y for y in others]
-            out = native_kernels.run_fused(body, (x, *arrays), settings, small)
+            out = native_kernels.run_fused(body, (x, *arrays), settings)
             if out is not None:
                 return out
         return otherwise(np, x, *others, **settings)
@@ -222,19 +219,17 @@ def composite_elementwise(
     refuses_complex: bool = False,
     divides_by_zero: bool = False,
     inplace: bool = True,
-    small: bool = False,
     **partials_and_facts: Any,
 ) -> Op:
     """Define an elementwise op by its body and its partial derivatives (see `elementwise`).
 
-    Large arrays are computed by one native kernel made from the body, without temporaries. With `small`, which suits
-    long bodies, so are small arrays.
+    Large arrays are computed by one native kernel made from the body, without temporaries.
     """
     made = Body(name, body, args.split(), settings)
     if kernel is None:
         plain = made.on_arrays(refuses_complex, divides_by_zero)
         is_unary = len(args.split()) == 1
-        kernel = blockwise(name)(plain) if is_unary else with_kernel(name)(_broadcast_in_kernel(made, plain, small))
+        kernel = blockwise(name)(plain) if is_unary else with_kernel(name)(_broadcast_in_kernel(made, plain))
     defined = elementwise(
         name, kernel, args=args, settings=settings, vjp=vjp, jvp=jvp, inplace=inplace, **partials_and_facts
     )

@@ -293,30 +293,31 @@ cdist_ord = composite(
 # constant, dc = <b, dx> / eps.
 
 
-def _lengths(x: Payload, dim: int, ops: Vocabulary) -> tuple[Payload, Payload, Payload]:
+def _lengths(x: Payload, dim: int, eps: float, ops: Vocabulary) -> tuple[Payload, Payload, Payload]:
     """Return x divided by a unit, its length in this unit, and the unit, with `dim` kept.
 
-    The unit is 1, or the largest element if squares would leave the range of the dtype.
+    The unit is 1, or the largest element if squares would leave the range of the dtype. It is at least `eps` then, so
+    that `eps` in this unit is finite. Squares that vanish in the unit `eps` belong to lengths below `eps`.
     """
     limits = finfo(getattr(x.dtype, "numpy", x.dtype))
     most = math.sqrt(float(limits.max) / (8 * max(x.shape[dim], 1)))
     least = math.sqrt(float(limits.tiny) / float(limits.eps))
     top = ops.amax(ops.abs(x), dim=(dim,), keepdim=True)
     has_range = ((top > most) & (top < math.inf)) | ((top < least) & (top > 0.0))
-    unit = ops.detach(ops.where(has_range, top, 1.0))
+    unit = ops.detach(ops.where(has_range, ops.maximum(top, eps), 1.0))
     scaled = x / unit
     square = ops.sum(scaled * scaled, dim=(dim,), keepdim=True)
     # The slope of the root at 0 is infinite; a length of 0 has derivatives that are 0.
     return scaled, ops.where(square == 0.0, 0.0, ops.sqrt(ops.where(square == 0.0, 1.0, square))), unit
 
 
-def _cosines(x: Payload, y: Payload, dim: int, eps: float, ops: Vocabulary) -> Payload:
+def _cosines(x: Payload, y: Payload, dim: int, keepdim: bool, eps: float, ops: Vocabulary) -> Payload:
     if not x.shape[dim]:
-        return ops.sum(x * y, dim=(dim,), keepdim=False)
-    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, ops), _lengths(y, dim, ops)
+        return ops.sum(x * y, dim=(dim,), keepdim=keepdim)
+    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, eps, ops), _lengths(y, dim, eps, ops)
     product = ops.sum(x * y, dim=(dim,), keepdim=True)
     lengths = ops.maximum(x_length, eps / x_unit) * ops.maximum(y_length, eps / y_unit)
-    return drop_dims(product / lengths, (dim,), ops)
+    return product / lengths if keepdim else drop_dims(product / lengths, (dim,), ops)
 
 
 @fused_rule("g x y", small=True)
@@ -324,7 +325,7 @@ def _cosine_slopes(
     g: Payload, x: Payload, y: Payload, dim: int, eps: float, ops: Vocabulary
 ) -> tuple[Payload, Payload]:
     """Return the gradients in x and y. `g` has `dim` kept."""
-    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, ops), _lengths(y, dim, ops)
+    (x, x_length, x_unit), (y, y_length, y_unit) = _lengths(x, dim, eps, ops), _lengths(y, dim, eps, ops)
     x_size, y_size = ops.maximum(x_length, eps / x_unit), ops.maximum(y_length, eps / y_unit)
     a, b = x / x_size, y / y_size
     cosine = ops.sum(a * b, dim=(dim,), keepdim=True)
@@ -335,21 +336,21 @@ def _cosine_slopes(
 
 
 def _cosine_vjp(
-    g: Payload, x: Payload, y: Payload, dim: int, eps: float, needs: tuple[bool, ...], ops: Vocabulary
+    g: Payload, x: Payload, y: Payload, dim: int, keepdim: bool, eps: float, needs: tuple[bool, ...], ops: Vocabulary
 ) -> tuple[Any, ...]:
     if not x.shape[dim]:
         return ops.zeros_like(x), ops.zeros_like(y)
-    gx, gy = _cosine_slopes(keep(g, tuple(x.shape), (dim,), False, ops), x, y, dim, eps, ops)
+    gx, gy = _cosine_slopes(keep(g, tuple(x.shape), (dim,), keepdim, ops), x, y, dim, eps, ops)
     return gx if needs[0] else None, gy if needs[1] else None
 
 
 def _cosine_jvp(
-    x: Payload, y: Payload, x_t: Payload, y_t: Payload, dim: int, eps: float, ops: Vocabulary
+    x: Payload, y: Payload, x_t: Payload, y_t: Payload, dim: int, keepdim: bool, eps: float, ops: Vocabulary
 ) -> Payload:
     """Return the sum of products of tangents and slopes."""
     ones = ops.zeros_like(ops.sum(x, dim=(dim,), keepdim=True)) + 1.0
     slopes = _cosine_slopes(ones, x, y, dim, eps, ops) if x.shape[dim] else (x, y)
-    terms = [ops.sum(t * slope, dim=(dim,), keepdim=False) for t, slope in zip((x_t, y_t), slopes) if t is not None]
+    terms = [ops.sum(t * slope, dim=(dim,), keepdim=keepdim) for t, slope in zip((x_t, y_t), slopes) if t is not None]
     return terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
 
@@ -360,7 +361,7 @@ cosine_similarity = composite(
     fused=True,
     small=True,
     refuses_complex=True,
-    settings={"dim": 0, "eps": 1e-8},
+    settings={"dim": 0, "keepdim": False, "eps": 1e-8},
     vjp=_cosine_vjp,
     jvp=_cosine_jvp,
     batch="dims",

@@ -660,7 +660,6 @@ fixed_norm = composite_elementwise(
     "fixed_norm",
     lambda x, mean, variance, w, b, eps, ops: (x - mean) * (ops.rsqrt(variance + eps) * w) + b,
     args="x mean variance w b",
-    small=True,
     settings={"eps": 1e-5},
     x=_fixed_norm_x,
     mean=lambda t, variance, w, eps, ops: -(t * (ops.rsqrt(variance + eps) * w)),
@@ -748,12 +747,14 @@ rms_norm = composite(
 # ----- running statistics ---------------------------------------------------------------------------------------------
 
 
-# keep x + take y
+# old_share x + new_share (factor y). The factors are operands (numbers or tensors), because a program may compute them.
 blend = composite_elementwise(
     "blend",
-    lambda x, y, keep, take: x * keep + y * take,
-    args="x y",
-    settings={"keep": 1.0, "take": 1.0},
-    x=lambda t, keep: t * keep,
-    y=lambda t, take: t * take,
+    lambda x, y, old_share, new_share, factor: x * old_share + y * factor * new_share,
+    args="x y old_share new_share factor",
+    x=lambda t, old_share: t * old_share,
+    y=lambda t, new_share, factor: t * new_share * factor,
+    old_share=lambda t, x: t * x,
+    new_share=lambda t, y, factor: t * (y * factor),
+    factor=lambda t, y, new_share: t * new_share * y,
 )

@@ -93,23 +93,23 @@ def _layer(
 
 
 def _gradients(
-    np: Library, g0: Payload, g1: Payload, g2: Payload, rows: Payload, kept: Payload, before: Payload, cells: Payload,
-    w: Payload, *, mode: str, sizes: tuple[int, ...], reverse: bool,
+    np: Library, g_out: Payload, g_last: Payload, g_cell: Payload, rows: Payload, kept: Payload, before: Payload,
+    cells: Payload, w: Payload, *, mode: str, sizes: tuple[int, ...], reverse: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    kernels = native_kernels.recurrent_kernels(g0, g1, rows, kept, before, w)
+    kernels = native_kernels.recurrent_kernels(g_out, g_last, rows, kept, before, w)
     if kernels is not None:
         steps = tuple(each_step(sizes, not reverse))
-        found: tuple[Any, ...] = kernels.gradients(mode, g0, g1, g2, rows, kept, before, cells, w, steps)
+        found: tuple[Any, ...] = kernels.gradients(mode, g_out, g_last, g_cell, rows, kept, before, cells, w, steps)
         return found
     (count, size), gates = rows.shape, GATES[mode]
     gx = np.empty((count, gates * size), rows.dtype)
     gs = np.empty((count, gates * size) if mode == "GRU" else (0,), rows.dtype)
-    gh, gc = np.array(g1), np.array(g2)
+    gh, gc = np.array(g_last), np.array(g_cell)
     if getattr(rows, "is_meta", False):
         return gx, gs, gh, gc
     for start, now in each_step(sizes, not reverse):
         part = slice(start, start + now)
-        g = gh[:now] + g0[part]
+        g = gh[:now] + g_out[part]
         if mode == "LSTM":
             i, f, n, o = np.split(kept[part], 4, axis=1)
             old = cells[part]
@@ -308,14 +308,14 @@ def _batch(
 
 
 def _gradients_batch(
-    g0: Payload, g1: Payload, g2: Payload, rows: Payload, kept: Payload, before: Payload, cells: Payload, w: Payload,
-    mode: str, sizes: tuple[int, ...], reverse: bool, ops: Vocabulary,
+    g_out: Payload, g_last: Payload, g_cell: Payload, rows: Payload, kept: Payload, before: Payload, cells: Payload,
+    w: Payload, mode: str, sizes: tuple[int, ...], reverse: bool, ops: Vocabulary,
 ) -> tuple[Any, ...]:  # fmt: skip
-    gh, gc = g1, g2
+    gh, gc = g_last, g_cell
     of_input: list[tuple[int, Any]] = []
     of_state: list[tuple[int, Any]] = []
     for start, count in each_step(sizes, not reverse):
-        g = _steps_of(gh, 0, count, ops) + _steps_of(g0, start, count, ops)
+        g = _steps_of(gh, 0, count, ops) + _steps_of(g_out, start, count, ops)
         rest = None
         if mode == "LSTM":
             i, f, n, o = _parts(_steps_of(kept, start, count, ops), 4, ops)
@@ -360,7 +360,7 @@ recurrent_layer = op(
 
 # The gradients of the gates from the input and (for GRU, where they differ) from the state, and of the first states.
 recurrent_layer_gradients = op(
-    "recurrent_layer_gradients", "g0 g1 g2 rows kept before cells w",
+    "recurrent_layer_gradients", "g_out g_last g_cell rows kept before cells w",
     _gradients,
     settings={"mode": "LSTM", "sizes": (), "reverse": False},
     vjp=NOT_DIFFERENTIABLE,

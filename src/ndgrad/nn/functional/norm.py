@@ -126,7 +126,7 @@ def _update(running: Tensor | None, value: Tensor, momentum: float, factor: floa
     value = ops.reshape(value, shape=tuple(running.shape))
     if np_dtype(value) != np_dtype(running):
         value = ops.cast(value, dtype=np_dtype(running))
-    write(normalization.blend, running, (value,), {"keep": 1.0 - momentum, "take": factor * momentum})
+    write(normalization.blend, running, (value, 1.0 - momentum, momentum, factor), {})
 
 
 def batch_norm(

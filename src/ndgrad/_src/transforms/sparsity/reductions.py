@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.transforms.sparsity.rules import Call, Operand, everything, rule
-from ndgrad._src.transforms.sparsity.sets import Ids, IndexSets
+from ndgrad._src.transforms.sparsity.sets import DISCRETE, Ids, IndexSets
 
 
 def _dims(call: Call) -> tuple[int, ...]:
@@ -21,8 +21,15 @@ def _dims(call: Call) -> tuple[int, ...]:
 
 @rule(where=lambda op: op.batch == "dims" and op.movement is None)
 def union_over_dims(call: Call) -> Any:
-    """Make every element of the result depend on its whole line."""
-    total = call.sets.union_along(call.operands[0].ids, _dims(call), keepdim=True)
+    """Make every element of the result depend on its whole line in each argument."""
+    sets, dims = call.sets, _dims(call)
+    if len({o.ids.ndim for o in call.data}) > 1:
+        return everything(call)
+    total = np.zeros((), np.int64)
+    for o in call.data:
+        total = sets.union(total, sets.union_along(o.ids, dims, keepdim=True))
+    if call.choice_depends:
+        total = np.maximum(total, DISCRETE)
     return [_fit_shape(total, out.shape) for out in call.outs]
 
 
