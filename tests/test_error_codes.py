@@ -34,7 +34,7 @@ PACKAGE = Path(ndgrad.__path__[0])
 CODE = re.compile(r"(?:^|\s)\[(nd-[a-z-]+)\]$")
 #: Classes that are caught by their name somewhere in ndgrad, and never reach a user.
 INSIDE = {
-    "Disagreement", "FloatFlags", "Mispredicted", "NoFormula", "NoRule", "TooLong", "Unhashable", "Unreached",
+    "Disagreement", "FloatFlags", "LoopRefused", "Mispredicted", "NoFormula", "NoRule", "TooLong", "Unhashable", "Unreached",
     "Unreadable", "Unrecorded", "UsersError",
 }  # fmt: skip
 #: Messages that come whole from elsewhere: a number that may only shrink.

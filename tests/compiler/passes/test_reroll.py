@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ndgrad
+from ndgrad._src.compiler.capture import python_loops
 from ndgrad._src.compiler.passes import roll_loops, simplify_program
 from ndgrad._src.compiler.passes.periods import periods, runs
 from ndgrad._src.compiler.passes.reroll import find_loops
@@ -16,6 +17,12 @@ from ndgrad._src.compiler.passes.schedule import move_views
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.text import parse_program
 from tests.compiler.traced import arrays_for, assert_same, becomes, traced
+
+
+@pytest.fixture(autouse=True)
+def trace_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace loops round by round. Otherwise these loops would be rolled up before there is a trace to search."""
+    monkeypatch.setattr(python_loops, "LEAST", 10**9)
 
 
 def loops(program: Program) -> list[tuple[int, int]]:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._src.compiler.capture.replaced_code import code_of
+
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 #: Classes that are compared by value.
@@ -178,7 +180,9 @@ def refill_set(items: set[Any], values: list[Any]) -> None:
 
 def set_function(f: Any, parts: list[Any]) -> None:
     """Restore the code and defaults of a function."""
-    f.__code__, f.__defaults__, f.__kwdefaults__ = parts
+    code, f.__defaults__, f.__kwdefaults__ = parts
+    if code_of(f) is not code:  # the trace of another thread may have replaced it for now
+        f.__code__ = code
 
 
 def set_identity(value: Any, parts: list[Any]) -> None:

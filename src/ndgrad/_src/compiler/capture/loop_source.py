@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from ndgrad._src.compiler.capture.looked_up_names import codes_in
+from ndgrad._src.compiler.capture.replaced_code import CodeOrigin
 from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.foundations.locks import make_lock
 
@@ -71,6 +72,12 @@ _REFUSED: dict[type[ast.AST], str] = {
 }
 
 
+#: Names by which a function can see its own variables or code. Rewritten code has more variables.
+_LOOKS_AT_FRAMES = frozenset([
+    "locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "inspect", "f_locals", "f_code", "__code__",
+])  # fmt: skip
+
+
 class Unbound:
     """Marks a variable without a value."""
 
@@ -86,9 +93,11 @@ UNBOUND = Unbound()
 class RewrittenCode:
     """Code and its form with rolled loops."""
 
-    def __init__(self, old: types.CodeType, new: types.CodeType) -> None:
+    def __init__(self, old: types.CodeType, new: types.CodeType, loops: Any) -> None:
         self.old = old
         self.new = new
+        #: Object that the new code calls.
+        self.loops = loops
         #: Number of traces that use it now.
         self.uses = 0
 
@@ -102,6 +111,25 @@ class LoopLog:
         self.rolled: dict[str, int] = {}
         #: Code of the functions with loops.
         self.codes: Sequence[RewrittenCode] = ()
+        #: Loops that this trace has begun to roll up; and those whose rounds run now, the innermost last.
+        self.begun: list[str] = []
+        self.running: list[str] = []
+        #: Reason why no loop is rolled up; None if they are.
+        self.is_off: str | None = None
+
+    def begin(self, codes: Sequence[RewrittenCode]) -> None:
+        """Note that a trace begins in which functions have this code."""
+        self.codes = codes
+        self.begun, self.running = [], []
+        self.rolled = {}
+
+    def blame(self, reason: str) -> bool:
+        """Refuse the loops that may have caused a graph break, so that another trace decides without them. Return
+        False if this trace has rolled up none.
+        """
+        for where in self.running[-1:] or self.begun:
+            self.refused.setdefault(where, reason)
+        return bool(self.begun)
 
 
 #: Code by identity, with its new form; None if it has no loops, or if its source is not known.
@@ -118,7 +146,7 @@ def rewrite_code(code: types.CodeType, make_loops: Callable[[list[LoopNote]], An
             new = _rewrite(code, make_loops)
         except (OSError, SyntaxError, ValueError, TypeError, RecursionError, IndexError):
             new = None
-        known = _known[id(code)] = code, None if new is None else RewrittenCode(code, new)
+        known = _known[id(code)] = code, new
     return known[1]
 
 
@@ -148,20 +176,31 @@ def installing(
         return
     for made in codes:
         own.update({id(part): part for part in codes_in(made.new)})
-    with _lock:
-        for made in codes:
-            made.uses += 1
-        _replace({id(made.old): made.new for made in codes}, [made.old for made in codes], reached)
+    used: list[RewrittenCode] = []
     try:
+        with _lock:
+            for made in codes:
+                used.append(made)
+                made.uses += 1
+            _replace({id(made.old): made.new for made in codes}, [made.old for made in codes], reached)
         yield
     finally:
         with _lock:
             done = []
-            for made in codes:
+            while used:
+                made = used.pop()
                 made.uses -= 1
                 if not made.uses:
                     done.append(made)
-            _replace({id(made.new): made.old for made in done}, [made.new for made in done], reached)
+            try:
+                _restore(done, reached)
+            except BaseException:  # such as a KeyboardInterrupt at this point
+                _restore(done, reached)
+                raise
+
+
+def _restore(codes: Sequence[RewrittenCode], reached: Iterable[Any]) -> None:
+    _replace({id(made.new): made.old for made in codes}, [made.new for made in codes], reached)
 
 
 def _replace(by: dict[int, types.CodeType], codes: Sequence[types.CodeType], reached: Iterable[Any]) -> None:
@@ -178,7 +217,9 @@ def _replace(by: dict[int, types.CodeType], codes: Sequence[types.CodeType], rea
 # ----- compiling ------------------------------------------------------------------------------------------------------
 
 
-def _rewrite(code: types.CodeType, make_loops: Callable[[list[LoopNote]], Any]) -> types.CodeType | None:
+def _rewrite(code: types.CodeType, make_loops: Callable[[list[LoopNote]], Any]) -> RewrittenCode | None:
+    if any(_LOOKS_AT_FRAMES.intersection(part.co_names) for part in codes_in(code)):
+        return None
     module = _module_around(code)
     if module is None:
         return None
@@ -195,7 +236,8 @@ def _rewrite(code: types.CodeType, make_loops: Callable[[list[LoopNote]], Any]) 
     new = _find_code(_compile(module, code), code)
     if new is None or new.co_freevars != code.co_freevars or new.co_flags != code.co_flags:
         return None
-    return _fill(new, make_loops(rewriter.notes))
+    loops = make_loops(rewriter.notes)
+    return RewrittenCode(code, _fill(new, loops, CodeOrigin(code)), loops)
 
 
 def _module_around(code: types.CodeType) -> ast.Module | None:
@@ -262,16 +304,16 @@ def _is_same(made: types.CodeType, code: types.CodeType) -> bool:
     return True
 
 
-def _fill(code: types.CodeType, loops: Any) -> types.CodeType:
-    """Return code in which an object replaces the mark."""
+def _fill(code: types.CodeType, loops: Any, origin: CodeOrigin) -> types.CodeType:
+    """Return code in which an object replaces the mark, and which names its origin."""
     constants: list[Any] = []
     for c in code.co_consts:
         if isinstance(c, types.CodeType):
-            c = _fill(c, loops)
+            c = _fill(c, loops, origin)
         elif isinstance(c, str) and c == _MARK:
             c = loops
         constants.append(c)
-    return code.replace(co_consts=tuple(constants))
+    return code.replace(co_consts=(*constants, origin))
 
 
 # ----- rewriting ------------------------------------------------------------------------------------------------------
@@ -436,6 +478,9 @@ class _Rewriter:
     def _loop(self, s: ast.For, plan: str | None) -> list[ast.stmt]:
         reason = _refuse(s)
         names = _stored_names(s)
+        shared = [n for n in names if n in _names_of_other_scopes(self.function, s)]
+        if reason is None and shared:
+            reason = f"it assigns {shared[0]}, which functions around or inside use as well"
         used = _names_outside(self.function, s)
         if self._depth:  # another execution of the loop may read them
             used |= {n for n in names if not _is_temporary(s, n)}
@@ -622,6 +667,21 @@ def _is_temporary(loop: ast.For, name: str) -> bool:
             targets = [n for t in s.targets for n in ast.walk(t)] if isinstance(s, ast.Assign) else []
             return not reads and any(isinstance(n, ast.Name) and n.id == name for n in targets)
     return False
+
+
+def _names_of_other_scopes(function: ast.FunctionDef, loop: ast.For) -> set[str]:
+    """Return the names that functions around a function, or inside it but outside of a loop, may read at any time. A
+    body of one round has variables of its own, which those functions would not see.
+    """
+    inside = {id(n) for n in ast.walk(loop)}
+    scopes = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.GeneratorExp)
+    found: set[str] = set()
+    for n in ast.walk(function):
+        if isinstance(n, (ast.Global, ast.Nonlocal)):
+            found.update(n.names)
+        elif isinstance(n, scopes) and n is not function and id(n) not in inside:
+            found.update(m.id for m in ast.walk(n) if isinstance(m, ast.Name))
+    return found
 
 
 def _names_outside(function: ast.FunctionDef, loop: ast.For) -> set[str]:

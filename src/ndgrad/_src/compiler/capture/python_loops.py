@@ -30,6 +30,7 @@ import builtins
 import math
 import operator
 import threading
+import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -48,6 +49,7 @@ from ndgrad._src.compiler.capture.loop_source import (
     rewrite_code,
 )
 from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
+from ndgrad._src.compiler.capture.replaced_code import code_of, original_code
 from ndgrad._src.compiler.capture.subprograms import BodyTracer
 from ndgrad._src.compiler.capture.traced_arrays import TracedArray
 from ndgrad._src.control_flow.loops import is_traced
@@ -70,9 +72,11 @@ def rewrite_loops(reached: ReachableObjects) -> list[RewrittenCode]:
     """Return the code of reached functions that have loops, with its form for traces. Source files are read, so this
     comes before a trace.
     """
-    caches = [getattr(cache.__wrapped__, "__code__", None) for cache in reached.caches]
+    caches = [code_of(c.__wrapped__) for c in reached.caches if isinstance(c.__wrapped__, types.FunctionType)]
     found = []
     for number, code in [*reached.codes.items()]:
+        if original_code(code) is not code:  # rewritten for an earlier trace
+            continue
         if number in reached.opaque.refused or any(code is c for c in caches) or not may_have_loops(code):
             continue
         made = rewrite_code(code, Loops)
@@ -105,11 +109,13 @@ class Loops:
         if log is None or _length(items) < LEAST:
             return None
         note = self._notes[number]
-        if note.where in log.refused or not is_traced():
+        if note.where in log.refused or not is_traced() or not any(made.loops is self for made in log.codes):
+            return None  # the trace of another thread may have rewritten a function that this one leaves as it is
+        off = log.is_off or ("too many other loops of the function are not rolled up" if len(log.refused) >= _REFUSALS else None)
+        if off is not None:
+            log.refused.setdefault(note.where, off)
             return None
-        if len(log.refused) >= _REFUSALS:
-            log.refused.setdefault(note.where, "too many other loops of the function are not rolled up")
-            return None
+        log.begun.append(note.where)
         return Loop(log, note, items)
 
     def items(self, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -164,10 +170,11 @@ class _Restart(BaseException):
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
+        loop.has_restarted = True
 
 
 class LoopRefused(GraphBreak):
-    """A loop is not regular. Another trace runs it round by round."""
+    """A loop is not regular. Another trace runs it round by round, so users never see this."""
 
     is_cured = True
 
@@ -257,7 +264,8 @@ class Loop:
         self._stacks: dict[int, Any] = {}
         self._frame: _Frame | None = None
         self._plain: list[Any] | None = None
-        self._tracer = current_tracer.get()
+        #: True if a probe has ended early, also if the body has caught the exception.
+        self.has_restarted = False
 
     # ----- calls of the body ------------------------------------------------------------------------------------------
 
@@ -461,6 +469,17 @@ class Loop:
 
     def run(self, body: Callable[..., Any], start: tuple[Any, ...]) -> tuple[Any, ...]:
         """Run all rounds from these values of the loop's variables. Return the last values."""
+        self.log.running.append(self.note_.where)
+        try:
+            made = self._run(body, start)
+        except GraphBreak:
+            raise  # `LoopLog.blame` finds the loop that was running
+        except Exception as error:  # a trace without this loop decides whether the function raises
+            self.refuse(f"{type(error).__name__} while it was rolled up: {str(error)[:200]}")
+        self.log.running.pop()
+        return made
+
+    def _run(self, body: Callable[..., Any], start: tuple[Any, ...]) -> tuple[Any, ...]:
         values = dict(zip(self.note_.names, start, strict=True))
         parts = 0
         while self.start < self.count:
@@ -499,11 +518,15 @@ class Loop:
                 roles = _Roles(self.period)
             frame = _Frame(self, roles, values)
             before = roles.state()
+            self.has_restarted = False
             try:
                 made = frame.probe(body)
             except _Restart as restart:
                 if restart.loop is not self:
+                    self.log.running.remove(self.note_.where)
                     raise
+                continue
+            if self.has_restarted:
                 continue
             if not frame.note_results(made):
                 return None
@@ -517,7 +540,12 @@ class Loop:
         plan = _ScanPlan(self, roles, values)
 
         def step(carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-            return plan.step(body, carry, rows)
+            self.has_restarted = False
+            try:
+                return plan.step(body, carry, rows)
+            finally:
+                if self.has_restarted:
+                    self.refuse("rounds differ")
 
         carry, stacks = run_scan(step, plan.carry, plan.rows, self.rounds, False)
         plan.finish(values, carry, stacks)
@@ -777,7 +805,7 @@ class _Frame:
         others += [_payload(v) for n, v in self.values.items() if n in roles.carried and n not in roles.moves and isinstance(v, Variable)]
         arrays = {id(w.array): w.array for w in roles.writes.values()}
         others += [_payload(r.array) for r in roles.reads.values() if id(r.array) not in arrays]
-        payloads = [_payload(a) for a in arrays.values()]
+        payloads = [*[_payload(self.values[n]) for n in roles.moves], *[_payload(a) for a in arrays.values()]]
         if any(_shares(a, b) for i, a in enumerate(payloads) for b in payloads[:i]):
             self.loop.refuse("two arrays that it writes share memory")
         for a in written:

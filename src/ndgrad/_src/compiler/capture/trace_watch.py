@@ -37,6 +37,7 @@ from ndgrad._src.compiler.capture.code_origin import is_foreign
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached
 from ndgrad._src.compiler.capture.known_calls import is_setter, refuse_c_function, refuse_python_code
 from ndgrad._src.compiler.capture.reachable_objects import ReachableObjects
+from ndgrad._src.compiler.capture.replaced_code import original_code
 from ndgrad._src.compiler.native import profile_filter
 from ndgrad._src.core.variable import Variable
 
@@ -226,12 +227,12 @@ class TraceWatch:
 
     def _check_user_code(self, frame: types.FrameType) -> None:
         code = frame.f_code
-        if not self._reached.has_code(code):
+        if not self._reached.has_code(code) and not self._reached.has_code(original_code(code)):
             if code.co_name == "<module>":
                 raise GraphBreak("the function imports a module for the first time")
             found = [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code]
             raise Unreached(f"{code.co_qualname} is called, which was not found by its name", [(f.__qualname__, f) for f in found])
-        reason = self._reached.opaque.refuse_code(code)
+        reason = self._reached.opaque.refuse_code(original_code(code)) or self._reached.opaque.refuse_code(code)
         if reason is not None:
             raise GraphBreak(reason)
         self._checked.add(id(code))

@@ -14,6 +14,7 @@ from ndgrad._src.compiler.capture.code_origin import is_foreign
 from ndgrad._src.compiler.capture.known_calls import refuse_c_function
 from ndgrad._src.compiler.capture.looked_up_names import attribute_chains, changed_attributes, codes_in, names_of
 from ndgrad._src.compiler.capture.opaque_names import parameters_of
+from ndgrad._src.compiler.capture.replaced_code import code_of
 from ndgrad._src.compiler.capture.visit_objects import Visitor
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def visit_function(walk: ReachableObjects, what: str, f: Any, name: str | None) -> None:
-    for code in codes_in(f.__code__):
+    for code in codes_in(code_of(f)):
         walk.codes[id(code)] = code
     home = f.__globals__.get("__name__") or f.__module__ or ""  # generated code has no name there
     if is_foreign(home) and is_foreign(f.__module__) and _is_public(f):
@@ -34,20 +35,20 @@ def visit_function(walk: ReachableObjects, what: str, f: Any, name: str | None) 
         CapturedSlots(
             label,
             parts,
-            lambda: [f.__code__, f.__defaults__, f.__kwdefaults__],
+            lambda: [code_of(f), f.__defaults__, f.__kwdefaults__],
             functools.partial(set_function, f),
             ("function", f),
         ),
-        parameters_of(f.__code__),
+        parameters_of(code_of(f)),
     )
     if f.__closure__:
-        _capture_cells(walk, label, f.__code__.co_freevars, f.__closure__)
+        _capture_cells(walk, label, code_of(f).co_freevars, f.__closure__)
     if is_foreign(home):
         if f.__dict__:
             walk.capture_attributes(label, f.__dict__)
         return
     walk.capture_attributes(label, f.__dict__)
-    names = names_of(f.__code__)
+    names = names_of(code_of(f))
     walk.names.used |= names
     space = f.__globals__
     if names & {"attrgetter", "methodcaller"}:
@@ -62,13 +63,13 @@ def follow_chains(walk: ReachableObjects, f: Any) -> None:
     """Capture the names that a function reads from modules of libraries: `np.linalg.norm` reads `linalg` of one
     module and `norm` of another.
     """
-    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-    for name, chains in attribute_chains(f.__code__).items():
+    cells = dict(zip(code_of(f).co_freevars, f.__closure__ or (), strict=True))
+    for name, chains in attribute_chains(code_of(f)).items():
         module = read_cell(cells[name]) if name in cells else f.__globals__.get(name)
         if not isinstance(module, types.ModuleType):
             continue
         if not is_foreign(module.__name__):
-            asked = names_of(f.__code__) if chains is None else {chain[0] for chain in chains if chain}
+            asked = names_of(code_of(f)) if chains is None else {chain[0] for chain in chains if chain}
             walk.names.asked_of_modules.setdefault(id(module), set()).update(asked)
             continue
         if chains is None:
@@ -87,7 +88,7 @@ def _follow_changes(walk: ReachableObjects, f: Any, cells: dict[str, Any]) -> No
     """Capture the attributes of modules that a function sets, and refuse its code if it changes a class of a
     library.
     """
-    for code in codes_in(f.__code__):
+    for code in codes_in(code_of(f)):
         for name, path, change in changed_attributes(code):
             walk.names.changed.add(change)
             holder: Any = read_cell(cells[name]) if name in cells else f.__globals__.get(name)
@@ -161,7 +162,7 @@ def visit_cache(walk: ReachableObjects, what: str, value: Any, name: str | None)
     """
     walk.caches.append(value)
     if isinstance(value.__wrapped__, types.FunctionType):
-        walk.opaque.remember(value.__wrapped__.__code__)
+        walk.opaque.remember(code_of(value.__wrapped__))
     walk.pending.append((what, value.__wrapped__, name))
     if value.__dict__:
         walk.capture_attributes(what, value.__dict__)

@@ -17,12 +17,13 @@ from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.captured_tensors import payload_of, use_proxies
 from ndgrad._src.compiler.capture.deferred_calls import deferring
 from ndgrad._src.compiler.capture.environment import Environment
-from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
+from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
+from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.patched_functions import patching
-from ndgrad._src.compiler.capture.python_loops import rewrite_loops
+from ndgrad._src.compiler.capture.python_loops import LoopRefused, rewrite_loops
 from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import original_of
 from ndgrad._src.compiler.capture.tensor_facts import get_facts
@@ -53,13 +54,28 @@ def trace_function(
     """Trace a function with these tensors as arguments. Return the facts that its calls need, and its ops. `strict` is
     True if the program will run on NumPy.
     """
-    for _ in range(MOST_TRACES + len(traced.slots.slots)):
+    loops = traced.environment.loops
+    left = MOST_TRACES + len(traced.slots.slots)
+    refusals = 0
+    while True:
+        known = len(loops.refused)
         try:
             return _trace_once(traced, arguments, strict)
+        except LoopRefused as refused:
+            refusals += 1
+            if refusals > MOST_TRACES or len(loops.refused) == known:
+                loops.is_off = refused.reason
         except GraphBreak as broken:
-            if not broken.is_cured:
+            if not broken.is_cured or not left:
                 raise
-    return _trace_once(traced, arguments, strict)
+            left -= 1
+
+
+def _may_be_caused_by_loops(broken: GraphBreak, loops: LoopLog) -> bool:
+    """True if loops that were rolled up may have caused a graph break. The next trace takes them round by round."""
+    if isinstance(broken, Unreached) or broken.is_passing or broken.is_cured:
+        return isinstance(broken, LoopRefused)  # another environment, call or trace avoids the others
+    return loops.blame(broken.reason)
 
 
 def _trace_once(traced: TracedFunction, arguments: Sequence[Any], strict: bool) -> tuple[TraceResult, TracedProgram]:
@@ -74,10 +90,12 @@ def _trace_once(traced: TracedFunction, arguments: Sequence[Any], strict: bool) 
     tracer.note_attribute = sources.note_attribute  # type: ignore[method-assign]
     tracer.watch = environment.watch
     tracer.loops = environment.loops
-    environment.loops.codes = rewrite_loops(environment.reached)
+    environment.loops.begin(rewrite_loops(environment.reached))
     try:
         found, program = _run(traced, tracer, arguments, sources.found, strict)
     except GraphBreak as broken:
+        if _may_be_caused_by_loops(broken, environment.loops):
+            raise LoopRefused(broken.reason, broken.where) from None
         traced.note_break(tape, broken)
         raise
     finally:
