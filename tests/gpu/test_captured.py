@@ -149,3 +149,18 @@ def test_what_cannot_be_recorded_runs_as_before(monkeypatch):
         for a, b in zip(compiled(x, y, scale), function(x, y, scale), strict=True):
             np.testing.assert_allclose(host(a), host(b), rtol=1e-5, atol=1e-6)
     assert "not permitted" in program_of(compiled).capturing.problem
+
+
+def test_the_spectra_of_many_rows_stay_inside_of_their_memory():
+    def loss(x, kernel):
+        product = ndgrad.fft.rfft(x, 32_768) * ndgrad.fft.rfft(kernel, 32_768)
+        return ndgrad.fft.irfft(product, 32_768)[:, :16_384].square().mean()
+
+    x, kernel = draw(64, 16_384, seed=0), draw(16_384, seed=1)
+    compiled = ndgrad.compile(ndgrad.func.grad(loss, argnums=1), fullgraph=True)
+    assert np.array_equal(compiled(x, kernel).cpu().numpy(), ndgrad.func.grad(loss, argnums=1)(x, kernel).cpu().numpy())
+    groups = program_of(compiled).plan.groups
+    for place in groups.places.values():
+        low = place.offset + sum((n - 1) * min(s, 0) for n, s in zip(place.shape, place.strides, strict=True))
+        last = place.offset + sum((n - 1) * max(s, 0) for n, s in zip(place.shape, place.strides, strict=True))
+        assert 0 <= low <= last < max(place.root.size, 1), place

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.arrays.precision import finfo, is_floating
+from ndgrad._src.arrays.precision import finfo, is_floating, is_half
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import normalization, padding, pooling  # noqa: F401
+from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
 
 if TYPE_CHECKING:
@@ -124,8 +125,13 @@ def _update(running: Tensor | None, value: Tensor, momentum: float, factor: floa
     if running is None:
         return
     value = ops.reshape(value, shape=tuple(running.shape))
-    if np_dtype(value) != np_dtype(running):
-        value = ops.cast(value, dtype=np_dtype(running))
+    dtype = np_dtype(running)
+    if not running.is_cuda and (is_half(dtype) or np_dtype(value) != dtype):  # each step rounds
+        value = ops.cast(value if factor == 1.0 else value * factor, dtype=dtype)
+        write(copy, running, (running * (1.0 - momentum) + value * momentum,), {})
+        return
+    if np_dtype(value) != dtype:
+        value = ops.cast(value, dtype=dtype)
     write(normalization.blend, running, (value, 1.0 - momentum, momentum, factor), {})
 
 

@@ -30,7 +30,7 @@ from ndgrad._src.compiler.capture.traced_arrays import Memory, Step, TracedArray
 from ndgrad._src.compiler.capture.traced_calls import CHECKS, run_traced
 from ndgrad._src.compiler.capture.user_lines import is_in_rule, where
 from ndgrad._src.compiler.kernels.precompile import note_op
-from ndgrad._src.compiler.lower.memory_places import reshaped_view
+from ndgrad._src.compiler.lower.memory_places import is_view_of, reshaped_view
 from ndgrad._src.compiler.passes.cse import SMALL_CONSTANT
 from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.inference import infer
@@ -672,7 +672,7 @@ def _view_strides(source: TracedArray, op: Any, settings: dict[str, Any], number
         return None if shown is None else tuple(shown.strides)
     shown = op.forward_for(np)(stand_in, **settings)
     shown = shown if op.outputs == 1 else shown[number]
-    return tuple(shown.strides) if np.may_share_memory(shown, stand_in) else None
+    return tuple(shown.strides) if is_view_of(shown, stand_in) else None
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -64,7 +64,9 @@ class Place:
         op, settings = instruction.op, instruction.settings
         if op.name in ("reshape", "unsafe_view"):
             return self.reshaped(settings["shape"])
-        if op.name in ("detach", "alias") or (op.name == "conj" and self.root.dtype.kind != "c"):
+        if op.name == "conj":  # it computes complex results
+            return None if self.root.dtype.kind == "c" else self
+        if op.name in ("detach", "alias"):
             return self
         if instruction.results[number].dtype != self.root.dtype:
             return None
@@ -104,8 +106,10 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return offset, shape and strides of `show` applied to an array like the place; None if it would copy. No memory
-    is touched.
+    """Return offset, shape and strides of `show` applied to an array like the place; None if it would copy.
+
+    The array has the strides of the place and the memory of one element, so `show` must not read it. Other arrays may
+    have addresses in its range: only the chain of bases tells views from copies.
     """
     size = np.dtype(dtype).itemsize
     stand_in = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), place.shape, tuple(s * size for s in place.strides))
@@ -113,10 +117,17 @@ def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], 
     if not stand_in.size:
         return None
     shown = show(stand_in)
-    if shown is None or not np.may_share_memory(shown, stand_in):
+    if shown is None or not is_view_of(shown, stand_in):
         return None
     moved = shown.__array_interface__["data"][0] - start
     return place.offset + moved // size, tuple(shown.shape), tuple(s // size for s in shown.strides)
+
+
+def is_view_of(shown: Any, array: Any) -> bool:
+    """True if an array is a view of another one, or that array."""
+    while shown is not None and shown is not array:
+        shown = getattr(shown, "base", None)
+    return shown is array
 
 
 def reshaped_view(array: Any, shape: tuple[int, ...]) -> Any:
