@@ -20,10 +20,10 @@ def view(name, dtype, shape, settings):
 
 
 def test_an_array_with_addresses_inside_of_a_place_is_no_view_of_it():
-    def copied(a):
+    def copies_memory(a):
         return np.lib.stride_tricks.as_strided(np.zeros(1, a.dtype), a.shape, a.strides)
 
-    assert whole(Value(SHAPE, np.dtype("F"))).apply_view(copied) is None
+    assert whole(Value(SHAPE, np.dtype("F"))).apply_view(copies_memory) is None
 
 
 def test_a_complex_conjugate_is_computed_and_a_real_one_is_the_value(monkeypatch):
