@@ -374,11 +374,6 @@ def _horner(x: Real, coefficients: Sequence[float]) -> Real:
     return total
 
 
-def sign_of(x: Real) -> Bits:
-    """Return the sign bit alone."""
-    return x.bits() & x.w.bits_of(-0.0)
-
-
 def with_sign(x: Real, sign: Bits) -> Real:
     """Return x with its sign flipped where the bit is set."""
     return (x.bits() ^ sign).real()
