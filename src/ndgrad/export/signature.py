@@ -160,17 +160,17 @@ class ExportGraphSignature:
 
     @property
     def buffers_to_mutate(self) -> dict[str, str]:
-        """Outputs of the graph -> buffers that take them."""
+        """The buffer that each output of the graph changes, by names."""
         return self._mutated(OutputKind.BUFFER_MUTATION)
 
     @property
     def parameters_to_mutate(self) -> dict[str, str]:
-        """Outputs of the graph -> parameters that take them."""
+        """The parameter that each output of the graph changes, by names."""
         return self._mutated(OutputKind.PARAMETER_MUTATION)
 
     @property
     def user_inputs_to_mutate(self) -> dict[str, str]:
-        """Outputs of the graph -> arguments that take them."""
+        """The argument that each output of the graph changes, by names."""
         return self._mutated(OutputKind.USER_INPUT_MUTATION)
 
     @property

@@ -175,7 +175,7 @@ class Mask(_Value):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a mask is true in some lanes and false in others: use `choose` in the place of a branch [nd-compiler]"
+            "a mask is true in some lanes and false in others: use `choose` instead of a branch [nd-compiler]"
         )
 
     @overload
