@@ -352,3 +352,58 @@ def assert_close_compares_placements_and_parts():
         ndgrad.testing.assert_close(x, ndgrad.tensor(values(0, 4)))
     with pytest.raises(AssertionError, match="not close"):
         ndgrad.testing.assert_close(x, x + 1)
+
+
+def _second_derivatives(f, *arrays, place=None):
+    """Return f, its gradients, and the gradients of the sum of their squares. `place` spreads the leaves."""
+    leaves = [ndgrad.tensor(a, dtype=ndgrad.float64, requires_grad=True) for a in arrays]
+    if place is not None:
+        leaves = [distribute_tensor(t, p[0], p[1]) for t, p in zip(leaves, place, strict=True)]
+    out = f(*leaves)
+    first = ndgrad.autograd.grad(out, leaves, create_graph=True)
+    second = ndgrad.autograd.grad(sum((g * g).sum() for g in first), leaves)
+    return [t.full_tensor().detach() if isinstance(t, DTensor) else t.detach() for t in (out, *first, *second)]
+
+
+@on_ranks(1, 2, 3, 4)
+def second_derivatives_of_divided_work_are_those_of_one_process():
+    n, mesh = dist.get_world_size(), line()
+    x, u, v = (np.random.default_rng(k).standard_normal(s) for k, s in ((0, (2 * n, 3)), (1, (3, n + 1)), (2, (n + 1, 2))))
+
+    def layers(x, u, v):
+        hidden = (x @ u).tanh()
+        return ((hidden @ v) ** 3).mean() + (hidden.exp().sum(0) ** 2).sum() + (x.amax(1) * hidden.mean(1)).sum()
+
+    want = _second_derivatives(layers, x, u, v)
+    choices = ([Replicate()], [Shard(0)], [Shard(1)])
+    for chosen in itertools.product(choices, repeat=3):
+        found = _second_derivatives(layers, x, u, v, place=[(mesh, p) for p in chosen])
+        for a, b in zip(found, want, strict=True):
+            close(a, b.numpy(), 1e-9)
+
+
+@on_ranks(1, 2, 3)
+def second_derivatives_of_terms_are_those_of_their_reduction():
+    n, mesh = dist.get_world_size(), line()
+    terms = everybody(2, n + 1)
+    for name, reduce in (("sum", lambda t: t.sum(0)), ("avg", lambda t: t.mean(0)), ("max", lambda t: t.amax(0))):
+        whole = ndgrad.tensor(terms, requires_grad=True)
+        (first,) = ndgrad.autograd.grad((reduce(whole) ** 3).sum(), [whole], create_graph=True)
+        (second,) = ndgrad.autograd.grad((first * first).sum(), [whole])
+        for target in (Replicate(), Shard(1)):
+            local = mine(2, n + 1, requires_grad=True)
+            d = DTensor.from_local(local, mesh, [Partial(name)]).redistribute(placements=[target])
+            (first,) = ndgrad.autograd.grad((d**3).sum(), [local], create_graph=True)
+            (own,) = ndgrad.autograd.grad((first * first).sum(), [local])
+            close(own, second[dist.get_rank()].numpy())
+    for kept in ("sum", "avg"):  # a whole tensor as terms, which work is divided on
+        x = ndgrad.tensor(terms[0], requires_grad=True)
+        d = distribute_tensor(x.detach().requires_grad_(), mesh, [Replicate()])
+        (want,) = ndgrad.autograd.grad((x**3).sum(), [x], create_graph=True)
+        (want,) = ndgrad.autograd.grad((want**2).sum(), [x])
+        (first,) = ndgrad.autograd.grad(
+            (d.redistribute(placements=[Partial(kept)]).redistribute(placements=[Shard(1)]) ** 3).sum(), [d],
+            create_graph=True,
+        )  # fmt: skip
+        (second,) = ndgrad.autograd.grad((first**2).sum(), [d])
+        close(second.full_tensor(), want.numpy())

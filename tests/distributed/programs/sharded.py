@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from tests.distributed.on_ranks import close, on_ranks, values
@@ -454,3 +456,29 @@ def a_model_on_the_meta_device_is_divided_before_it_is_allocated():
     assert net[2].bias.grad.full_tensor().tolist() == [2.0]
     with pytest.raises(ValueError, match="do not implement forward"):
         fully_shard(ndgrad.nn.ModuleList([ndgrad.nn.Linear(2, 2)]))
+
+
+@on_ranks(2, 3)
+def micro_batches_are_summed_in_the_dtype_of_the_reduction():
+    ndgrad.manual_seed(0)
+    net, alone = (ndgrad.nn.Linear(8, 4, bias=False) for _ in range(2))
+    alone.load_state_dict(net.state_dict())
+    half = copy.deepcopy(alone).half()
+    fully_shard(net, mp_policy=MixedPrecisionPolicy(param_dtype=ndgrad.float16, reduce_dtype=ndgrad.float32))
+    total = np.zeros((4, 8), np.float32)
+    x = ndgrad.tensor(values(0, 5, 6, 8), dtype=ndgrad.float16)  # the same on all ranks
+    for i, batch in enumerate(x):
+        net.set_requires_gradient_sync(i == 4)
+        net(batch).sum().backward()
+        half.zero_grad()
+        half(batch).sum().backward()
+        total += half.weight.grad.numpy().astype(np.float32)
+    np.testing.assert_allclose(_whole(net.weight.grad), total, rtol=1e-6)  # float16 has 5e-4
+
+
+@on_ranks(2, 4)
+def averages_in_float16_do_not_overflow():
+    net = ndgrad.nn.Linear(4, 2, bias=False)
+    fully_shard(net, mp_policy=MixedPrecisionPolicy(param_dtype=ndgrad.float16, reduce_dtype=ndgrad.float16))
+    (net(ndgrad.ones(1, 4, dtype=ndgrad.float16)) * 50000.0).sum().backward()
+    close(_whole(net.weight.grad), np.full((2, 4), 50000.0), 1e-3)

@@ -90,7 +90,7 @@ def backward(
     if any(_has_twin(t) for t in roots):
         grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
         roots = [_take_twin(t) for t in roots]
-    wanted = None if inputs is None else _wanted_inputs([_take_twin(t) for t in _as_list(inputs)])
+    wanted = None if inputs is None else _wanted_inputs([_take_twin(t, as_input=True) for t in _as_list(inputs)])
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
@@ -211,7 +211,8 @@ def grad(
     if any(_has_twin(t) for t in (*roots, *wanted)):
         grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
-        found_twins = grad([_take_twin(t) for t in roots], [_take_twin(t) for t in wanted], grads, *options)
+        twins = [_take_twin(t, as_input=True) for t in wanted]
+        found_twins = grad([_take_twin(t) for t in roots], twins, grads, *options)
         return tuple(
             g if g is None or not _has_twin(t) else t.from_twin_gradient(g)
             for t, g in zip(wanted, found_twins, strict=True)
@@ -246,8 +247,8 @@ def _has_twin(t: Any) -> bool:
     return isinstance(t, Variable) and t.graph_twin is not None
 
 
-def _take_twin(t: Any) -> Any:
-    return t.graph_twin() if _has_twin(t) else t
+def _take_twin(t: Any, as_input: bool = False) -> Any:
+    return t.graph_twin(as_input) if _has_twin(t) else t
 
 
 def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:

@@ -60,12 +60,15 @@ class DTensor(Tensor):
     >>> ndgrad.distributed.destroy_process_group()
     """
 
-    __slots__ = ("_local", "shared_forms", "spec")
+    __slots__ = ("_local", "gathered", "shared_forms", "spec")
 
     _local: Tensor
     spec: Spec
     #: Forms of the local tensor for ranks that divide its use, by dimensions of the mesh.
     shared_forms: dict[Any, Any]
+    #: The local tensor before the step that gathered it, and the step, if the gradient of its shared forms may go
+    #: directly to the piece (see `gather_for_module`). Else None.
+    gathered: tuple[Tensor, Any] | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         raise TypeError(
@@ -214,6 +217,35 @@ class DTensor(Tensor):
             local = step.run(local)
         return _wrap(local, self.spec.with_placements(target))
 
+    def gather_for_module(self, target: tuple[Placement, ...]) -> DTensor:
+        """Return the tensor with other placements as an input of a module whose ranks divide the work.
+
+        The gradient of a gathered input goes to its pieces by one reduce_scatter, past the result of this method. So
+        the result has no gradient of its own once a module has used it.
+
+        Args:
+            target: placements.
+        """
+        found = steps(self.spec, target)
+        if not found or not found[-1].gathers or not self._local.requires_grad:
+            return self._redistribute_to(target)
+        local: Any = self._local
+        for step in found[:-1]:
+            local = step.run(local)
+        made = _wrap(found[-1].run(local), self.spec.with_placements(target))
+        made.gathered = local, found[-1]
+        return made
+
+    def _check_own_gradient(self) -> None:
+        """Keep the gradient of the tensor complete from here on, or raise if a module has used it already."""
+        if self.gathered is not None and self.shared_forms:
+            raise RuntimeError(
+                "the gradient of a gathered input of a parallel module: the module's gradient went to the pieces "
+                "before they were gathered. Ask for the gradient of the module's argument, or register the hook before "
+                "the module uses the tensor. [nd-dtensor]"
+            )
+        self.gathered = None
+
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return the whole tensor on every rank, as a plain tensor; differentiable. `grad_placements` says how the
         gradients of the result are placed, by default replicated (see `to_local`).
@@ -324,12 +356,18 @@ class DTensor(Tensor):
         """
         given = self.to_twin_gradient(gradient)
         chosen = (
-            None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
+            None if inputs is None else [_input_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
         )
         self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
 
-    def graph_twin(self) -> Tensor:
-        """Return the local tensor, whose graph is that of this tensor."""
+    def graph_twin(self, as_input: bool = False) -> Tensor:
+        """Return the local tensor, whose graph is that of this tensor.
+
+        Args:
+            as_input: whether its gradient is asked for.
+        """
+        if as_input:
+            self._check_own_gradient()
         return self._local
 
     def to_twin_gradient(self, gradient: Any) -> Tensor:
@@ -365,6 +403,7 @@ class DTensor(Tensor):
         Args:
             hook: function of the gradient.
         """
+        self._check_own_gradient()
         spec = self._gradient_spec()
 
         def on_local(gradient: Tensor) -> Any:
@@ -383,6 +422,7 @@ class DTensor(Tensor):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this result in `.grad`."""
+        self._check_own_gradient()
         self._local.retain_grad()
 
     def detach(self) -> Self:
@@ -404,7 +444,7 @@ class DTensor(Tensor):
         moved = value._redistribute_to(self.spec.placements)
         self._local.data = moved._local
         if moved.spec is not self.spec:  # the dtype or shape has changed
-            self.spec, self._array, self.shared_forms = moved.spec, moved.spec.payload, {}
+            self.spec, self._array, self.shared_forms, self.gathered = moved.spec, moved.spec.payload, {}, None
 
     @property
     def device(self) -> Any:
@@ -502,7 +542,7 @@ class DTensor(Tensor):
                 value = value.expand(self.shape)
             value = value._redistribute_to(self.spec.placements)._local
         self._local.copy_(value)
-        self.shared_forms = {}
+        self.shared_forms, self.gathered = {}, None
         return self
 
     def take_result(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
@@ -543,6 +583,7 @@ class DTensor(Tensor):
     def zero_(self) -> Self:
         """Set all elements to zero."""
         self._local.zero_()
+        self.shared_forms, self.gathered = {}, None
         return self
 
     def fill_(self, value: Any) -> Self:
@@ -559,7 +600,7 @@ class DTensor(Tensor):
         if any(p.is_partial("product") for _, p in terms):
             raise RuntimeError("fill_: of a DTensor whose ranks hold factors. Redistribute it first. [nd-dtensor]")
         self._local.fill_(0 if any(p.is_partial("sum") and at[i] for i, p in terms) else value)
-        self.shared_forms = {}
+        self.shared_forms, self.gathered = {}, None
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -723,7 +764,7 @@ KNOWN.add(DTensor)  # functions need not check for it: its ops dispatch themselv
 def _wrap(local: Any, spec: Spec) -> DTensor:
     made: Any = new(DTensor)
     made._array, made._node, made._storage, made._meta = spec.payload, None, None, None
-    made._local, made.spec, made.shared_forms = local, spec, {}
+    made._local, made.spec, made.shared_forms, made.gathered = local, spec, {}, None
     return made
 
 
@@ -793,8 +834,8 @@ def _detach_view(t: Any) -> Any:
     return t if t.requires_grad else t.detach()
 
 
-def _local_of(t: Any) -> Any:
-    return t._local if isinstance(t, DTensor) else t
+def _input_of(t: Any) -> Any:
+    return t.graph_twin(as_input=True) if isinstance(t, DTensor) else t
 
 
 # ----- making them ----------------------------------------------------------------------------------------------------
