@@ -263,7 +263,7 @@ def test_kernels_on_numpy_are_ops(small_machine: Any, monkeypatch: pytest.Monkey
     assert "mul (NumPy)" in str(found)
 
 
-def test_flops_of_a_program_are_its_arithmetic() -> None:
+def test_least_work_counts_inputs_outputs_and_arithmetic() -> None:
     program = parse_program(
         """
         program p(%0: float32[4,5], %1: float32[5,3], %2: float32[7])
@@ -272,7 +272,9 @@ def test_flops_of_a_program_are_its_arithmetic() -> None:
           return %4
         """
     )
-    assert accounting.program_flops(program) == 2 * 4 * 5 * 3 + 12 * 12
+    work = accounting.least_work(program)
+    assert (work.read, work.written, work.dtype) == (4 * (20 + 15), 4 * 12, "float32")
+    assert work.flops == 2 * 4 * 5 * 3 + 12 * 12
 
 
 # ----- the machine -----------------------------------------------------------------------------------------------------------

@@ -145,17 +145,17 @@ class ExportGraphSignature:
 
     @property
     def inputs_to_parameters(self) -> dict[str, str]:
-        """Inputs of the graph -> names of parameters."""
+        """The parameter behind each input of the graph, by names."""
         return self._by_name(InputKind.PARAMETER)
 
     @property
     def inputs_to_buffers(self) -> dict[str, str]:
-        """Inputs of the graph -> names of buffers."""
+        """The buffer behind each input of the graph, by names."""
         return self._by_name(InputKind.BUFFER)
 
     @property
     def inputs_to_lifted_tensor_constants(self) -> dict[str, str]:
-        """Inputs of the graph -> names of constants."""
+        """The constant behind each input of the graph, by names."""
         return self._by_name(InputKind.CONSTANT_TENSOR)
 
     @property

@@ -60,6 +60,11 @@ def parts_of(step: Any, defined: Definitions) -> list[tuple[str, str | None]]:
     return found or [(type(step).__name__.lower(), None)]
 
 
+def ops_of(step: Any, defined: Definitions) -> list[str]:
+    """Return the names of the ops of a step, in order."""
+    return [name for name, _ in parts_of(step, defined)]
+
+
 def op_name(instruction: Instruction) -> str:
     """Return the name of the op that an instruction represents."""
     return str(instruction.settings["op"] if instruction.op is interleaved else instruction.op.name)
@@ -214,3 +219,15 @@ def instruction_flops(instruction: Instruction) -> int:
 def program_flops(program: Program) -> int:
     """Return the floating-point operations of a program."""
     return sum(instruction_flops(instruction) for instruction in program.instructions)
+
+
+def least_work(program: Program) -> Work:
+    """Return a lower bound on the work of a program.
+
+    It reads every used input once, writes every output once, and does its arithmetic.
+    """
+    used = {v for i in program.instructions for v in i.values()} | set(program.outputs)
+    read = sum(v.nbytes for v in program.inputs if v in used)
+    written = sum(v.nbytes for v in dict.fromkeys(program.outputs) if v not in program.inputs)
+    flops = program_flops(program)
+    return Work(read, written, flops, _dtype([*program.inputs, *program.outputs, *[Value((), np.dtype(np.float64))]]))
