@@ -378,7 +378,7 @@ class _State:
 
 
 class _Packing(saved_tensors_hooks):
-    """Saved-tensor hooks: gathered parameters are packed as places, other tensors by the surrounding hooks."""
+    """Saved-tensor hooks that save a gathered parameter as its place in its unit. Surrounding hooks save the rest."""
 
     def __init__(self, units: list[Unit], passes: Passes) -> None:
         self.units, self.passes = units, passes
