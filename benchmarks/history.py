@@ -128,7 +128,7 @@ def _draw_dots(
     for number, (name, ratios) in enumerate(rows.items()):
         y = top + step * (number + 0.5)
         parts.append(f'<text text-anchor="end" x="{left - 12:g}" y="{y + 4:.1f}">{escape(name)}</text>')
-        for colour, found in reversed(list(enumerate(ratios))):
+        for colour, found in enumerate(ratios):  # the smaller dots of the others stay visible on ndgrad's
             if found:
                 radius = 6 if colour == 0 else 4.5
                 parts.append(f'<circle class="nd-c{colour}" cx="{locate(found):.1f}" cy="{y:.1f}" r="{radius}"/>')
