@@ -13,12 +13,12 @@ import secrets
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from ndgrad._src.arrays.generator import Generator
 from ndgrad.utils.data.collate import default_collate, default_convert
@@ -101,7 +101,8 @@ class DataLoader(Generic[T_co]):
         _check_numbers(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_order(self.is_stream, shuffle, sampler, batch_sampler, batch_size, drop_last)
         if sampler is None and not self.is_stream:
-            sampler = RandomSampler(self.dataset, generator=generator) if shuffle else SequentialSampler(self.dataset)
+            sized = cast("Sized", dataset)
+            sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None and not self.is_stream:
