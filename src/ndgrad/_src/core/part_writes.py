@@ -6,7 +6,7 @@ that fills a buffer spends most of its time there. A direct write has the same e
 keeps the index, from which the node of `copy` and the path are made when other code asks for them. It has these
 conditions:
 
-  * no mode is in force;
+  * no mode is in force, or one grad transform over plain arrays, to whose graph the target belongs already;
   * the target is a dense NumPy array that is neither a leaf nor a view, has no hooks, and owns its memory;
   * the value is a tensor of the same class and dtype, or a Python number;
   * the index consists of ints and slices, and selects a part, not the whole.
@@ -22,7 +22,7 @@ import numpy as np
 
 from ndgrad._src.core.exact_zeros import takes_exact_zeros
 from ndgrad._src.core.generate import TENSOR_TYPES
-from ndgrad._src.core.modes import process
+from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.node import GENERAL, RULE, Edge, make_node, sizes
 from ndgrad._src.core.record import node_of
 from ndgrad._src.core.saved_errors import freed_error
@@ -34,9 +34,10 @@ from ndgrad._src.ops.index import getitem
 
 if TYPE_CHECKING:
     from ndgrad._src.core.node import Node
-    from ndgrad._src.core.variable import Variable
+    from ndgrad._src.core.variable import Meta, Variable
     from ndgrad._typing import Payload, Vocabulary
 
+_BIRTH = frozenset(("made_in",))
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -89,7 +90,12 @@ class PartWrite(CopySlices):
 def write_part(target: Variable, index: Any, value: Any) -> bool:
     """Set `target[index] = value` if the conditions of Note [Direct part writes] hold; else return False without an
     effect."""
-    if process.busy or process.dispatching or target._meta is not None:
+    level = 0
+    if process.busy:
+        level = _open_level()
+        if not level or target._node is None or target._node.level != level:
+            return False
+    if process.dispatching or (target._meta is not None and not (level and _is_bare(target._meta))):
         return False
     array = target._array
     if array.__class__ is not np.ndarray or array.dtype not in _FLOATS or not array.flags.carray or array.size < 2:
@@ -111,12 +117,14 @@ def write_part(target: Variable, index: Any, value: Any) -> bool:
             e_value = value._node
         elif _is_own_part(value, target, items):
             return True
+        elif value._meta.batch_level or value._meta.tangents or value._meta.level not in (0, level):
+            return False
         else:
             e_value = edge(value)
-        if e_value is not None and (e_value.__class__ is Edge or e_value.level):
+        if e_value is not None and (e_value.__class__ is Edge or e_value.level != level):
             return False
     e_base = target._node
-    if e_base is not None and e_base.level:
+    if e_base is not None and e_base.level != level:
         return False
     if storage.keeps and storage.is_held():
         storage.before_write(array, items)
@@ -129,10 +137,29 @@ def write_part(target: Variable, index: Any, value: Any) -> bool:
         return True
     node = make_node(PartWrite, (e_base, e_value), array.shape, array.dtype)
     node.index = items
-    node.level = 0
+    node.level = level
     node.route = GENERAL if array.size >= sizes.small_read or takes_exact_zeros(e_base) else RULE
     target._node = node
     return True
+
+
+def _open_level() -> int:
+    """Return the number of the only open transform, if it is a grad level over plain arrays and no other mode is in
+    force; else 0."""
+    state = modes()
+    if len(process.open) != 1 or len(state.levels) != 1 or not state.only_transforms():
+        return 0
+    level = state.levels[0]
+    if level.kind != "grad" or not (level.pure and level.grad_enabled_before and state.grad_enabled):
+        return 0
+    return 0 if state.dual_levels or state.captures is not None else level.number
+
+
+def _is_bare(meta: Meta) -> bool:
+    """True if metadata says no more than where a tensor was made."""
+    if meta.view is not None or meta.batch_level or meta.tangents or meta.requires_grad or meta.output_nr:
+        return False
+    return meta.__dict__.keys() <= _BIRTH
 
 
 def _is_part(items: tuple[Any, ...], ndim: int) -> bool:
