@@ -1,9 +1,9 @@
 """Writes of a part of an array, `x[index] = value`, in one step: the commonest write of a NumPy program.
 
 Note [Direct part writes]
-`write` in `inplace` makes a node of `copy` for the part, a path of view ops to it, and a `CopySlices` around both. A loop
-that fills a buffer spends most of its time there. A direct write has the same effects and the same results; its node
-keeps the index, from which the node of `copy` and the path are made when other code asks for them. It has these
+`write` in `inplace` makes a node of `copy` for the part, a path of view ops to it, and a `CopySlices` around both. A
+loop that fills a buffer spends most of its time there. A direct write has the same effects and the same results. Its
+node keeps the index, from which the node of `copy` and the path are made when other code asks for them. It has these
 conditions:
 
   * no mode is in force, or one grad transform over plain arrays, to whose graph the target belongs already;
@@ -106,7 +106,8 @@ def write_part(target: Variable, index: Any, value: Any) -> bool:
     items = index if index.__class__ is tuple else (index,)
     if storage.__class__ is not Storage or not _is_part(items, array.ndim):
         return False
-    kind, e_value = value.__class__, None
+    kind = value.__class__
+    e_value: Any = None
     if kind is float or kind is int:
         source = value
     else:
@@ -149,10 +150,11 @@ def _open_level() -> int:
     state = modes()
     if len(process.open) != 1 or len(state.levels) != 1 or not state.only_transforms():
         return 0
-    level = state.levels[0]
+    level: Any = state.levels[0]
     if level.kind != "grad" or not (level.pure and level.grad_enabled_before and state.grad_enabled):
         return 0
-    return 0 if state.dual_levels or state.captures is not None else level.number
+    number: int = level.number
+    return 0 if state.dual_levels or state.captures is not None else number
 
 
 def _is_bare(meta: Meta) -> bool:
