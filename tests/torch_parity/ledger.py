@@ -34,7 +34,7 @@ GROUPS = (
         "autograd",
         300,
         (
-            Heading("hooks", ("tensor_hooks", "hooks")),
+            Heading("hooks", ("hooks",)),
             Heading("saved tensors", ("saved_tensors",)),
             Heading("custom functions", ("function", "custom_function_arguments", "custom_functions")),
             Heading("the engine", ("engine", "engine_edges", "accumulation", "nested_passes")),
