@@ -236,6 +236,13 @@ class FunctionTemplate:
         self.leave = f"return slow(OP, {self.given}, {self.settings})"
         self.numbers = records and has_number_form(op) and not reflected
         self.promoted = {op.args[i] for i in op.promotes}
+        #: the array whose dtype the other promoted arguments must share: the first one, or that of another argument if
+        #: the first takes no part (the condition of `where`), which may be a number
+        self.leading = self._leading()
+
+    def _leading(self) -> str:
+        read = sorted(self.names.items(), key=lambda pair: pair[1] != self.first)
+        return next((f"a_{arg}" for arg, _ in read if arg in self.promoted), self.first_array)
 
     def source(self) -> str:
         """Return the source of the function."""
@@ -307,18 +314,18 @@ class FunctionTemplate:
             number += [f"u = {UNARY}"]
         # NumPy returns float32 for bfloat16 and a Python float; NumPy 2.0 also for bfloat16 and a Python integer.
         rounding = "E" if op.rounds_numbers and not self.on_device else ""
-        leaving = ""
-        if arg in self.promoted and not self.level:  # torch's tensor class only (see ndgrad._src.core.promotion)
-            first, leaving = self.first_array, EXACT
-            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"
-            take += [
-                f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
-                f"    {self.leave}",
-            ]
+        leaving, leading = "", self.leading
+        is_led = f"a_{arg}" != leading
+        if arg in self.promoted and is_led and not self.level:
+            # torch's tensor class only (see ndgrad._src.core.promotion)
+            leaving = EXACT
+            take += [f"if c is Tensor and {self.promotes_beside(f'a_{arg}')}:", f"    {self.leave}"]
         refused = [f"dt.char in {rounding!r}"] if rounding else []
         refused += [f"d is float and dt.char in {leaving!r}"] if leaving else []
-        if refused:
-            rare = ("made is None and " if self.level else "") + _has_rare_dtype(self.first_array)
+        if refused and is_led:
+            rare = ("made is None and " if self.level else "") + _has_rare_dtype(leading)
+            if leading != self.first_array:  # two numbers, or a payload without a dtype
+                number += [f"if {leading}.__class__ is not ndarray:", f"    {self.leave}"]
             number += [f"if {rare} and ({' or '.join(refused)}):", f"    {self.leave}"]
         body = [f"d = {name}.__class__", "if d is c or TENSOR_TYPES.get(d) is c:", *indent(take)]
         if op.elementwise:
@@ -326,6 +333,22 @@ class FunctionTemplate:
         elif arg in op.optional_args:
             body += ["elif d is NoneType:", *indent(number)]
         return [*body, "else:", f"    {self.leave}"]
+
+    def promotes_beside(self, array: str) -> str:
+        """Return a condition that is false if the leading array alone gives the dtype of the result.
+
+        A bool array beside a common floating-point one does not change it.
+        """
+        first, leading = self.first_array, self.leading
+        if leading == first:
+            quick_to_tell = f"({first}.__class__ is ndarray or {array}.__class__ is not {first}.__class__)"
+            differs = f"{quick_to_tell} and {array}.dtype is not {first}.dtype"
+            if not self.op.elementwise:
+                return differs
+            return f"{differs} and ({array}.dtype.char != '?' or {_has_rare_dtype(first)})"
+        is_number = f"{leading}.__class__ is float or {leading}.__class__ is int"
+        beside_number = f"not ({is_number}) or {_has_rare_dtype(array)}"
+        return f"({array}.dtype is not {leading}.dtype if {leading}.__class__ is ndarray else {beside_number})"
 
     def take(self, arg: str, name: str) -> list[str]:
         """Return lines that split a tensor."""
