@@ -202,7 +202,7 @@ def arguments_and_results_are_placed():
     net = parallelize_module(net, mesh, PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(1)))
     out = net(ndgrad.ones(1, 4) + rank)
     close(out, [[2, 2], [4, 4]])
-    with pytest.raises(ValueError, match="got 2 arguments, but there are 1 layouts"):
+    with pytest.raises(ValueError, match="got 2 arguments, and there are 1 layouts"):
         net(ndgrad.ones(1, 4), 3)
     with pytest.warns(UserWarning, match=r"key 'b' could not be resolved.*There are 0"):
         parallelize_module(nn.Sequential(nn.Linear(2, 2)), mesh, {"b": ColwiseParallel()})

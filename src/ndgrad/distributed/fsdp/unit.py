@@ -138,6 +138,11 @@ class Unit:
         self._dtypes = dtypes
         self.reshard_after_forward = self.reshard_after_backward = self.sync = True
         self._measure()
+        #: Units to start gathering when this one is used, if not those that follow by themselves.
+        self.next_in_forward: list[Unit] = []
+        self.next_in_backward: list[Unit] = []
+        #: Divisor of sums of gradients, if it is not the number of ranks.
+        self.divide_factor: float | None = None
         self.block: Any = None
         self._stamps: tuple[tuple[Any, int], ...] = ()
         self._gathering: tuple[Pending, Any] | None = None
@@ -347,9 +352,10 @@ class Unit:
     def _divisors(self) -> tuple[int, float]:
         """Return the divisors of an average before and after its sum.
 
-        Sums in float16 overflow at 65504. A part of the division comes before them, so that neither step loses much.
+        Sums in float16 overflow at 65504, and quotients underflow. About the root of the divisor comes before the sum.
         """
-        count = self.scatters.size() * (1 if self.replicas is None else self.replicas.size())
+        count: float = self.scatters.size() * (1 if self.replicas is None else self.replicas.size())
+        count = count if self.divide_factor is None else self.divide_factor
         before = 1
         while self.reduce_dtype == np.float16 and before * before < count:
             before *= 2

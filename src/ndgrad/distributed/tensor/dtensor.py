@@ -10,6 +10,7 @@ gathered only if a plan says so: `explain` prints it.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -48,7 +49,8 @@ class DTensor(Tensor):
     `DTensor.from_local` or the factories in this package.
 
     Args:
-        args, kwargs: not used: the constructor raises TypeError.
+        args, kwargs: this rank's part, the spec of the whole (`_dtensor_spec.DTensorSpec`), and `requires_grad`. This
+            is torch's internal way to make a DTensor. Other arguments raise TypeError.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -71,6 +73,8 @@ class DTensor(Tensor):
     gathered: tuple[Tensor, Any] | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if args and isinstance(args[0], Tensor):
+            return _construct(*args, **kwargs)  # type: ignore[return-value]
         raise TypeError(
             "a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements). "
             "[nd-dtensor]"
@@ -675,6 +679,10 @@ class DTensor(Tensor):
         if replicates_plain():
             args = _replicate_plain(args)
         plan = plan_for(op, args, settings, DTensor)
+        if plan is None:  # a plain tensor of one element
+            args = _replicate_plain(args)
+            plan = plan_for(op, args, settings, DTensor)
+            assert plan is not None
         locals_ = [a._local if a.__class__ is DTensor else a for a in args]
         out = plan.run(args, locals_, settings)
         if out.__class__ is tuple or out.__class__ is list:
@@ -766,6 +774,22 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
     made._array, made._node, made._storage, made._meta = spec.payload, None, None, None
     made._local, made.spec, made.shared_forms, made.gathered = local, spec, {}, None
     return made
+
+
+def _construct(local_tensor: Tensor, spec: Any, *, requires_grad: bool) -> DTensor:
+    """Return the DTensor of a local tensor and a spec, without checks between ranks."""
+    found: Spec = spec if isinstance(spec, Spec) else spec.to_spec()
+    if local_tensor.requires_grad and not requires_grad:
+        warnings.warn(
+            "To construct a DTensor from a tensor that requires grad, use DTensor.from_local, which is differentiable.",
+            stacklevel=3,
+        )
+    if found.local_shape() != tuple(local_tensor.shape):
+        raise ValueError(
+            f"DTensor: the local tensor is of shape {tuple(local_tensor.shape)}, and this rank's part of {found!r} is "
+            f"of shape {found.local_shape()}. Give the spec of the whole. [nd-dtensor]"
+        )
+    return _wrap(local_tensor.detach(), found).requires_grad_(requires_grad)
 
 
 def _replicate_plain(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -869,17 +893,18 @@ def distribute_tensor(
     given = normalize_placements(placements, mesh, tensor.ndim, "distribute_tensor")
     if isinstance(tensor, DTensor):
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
+            what = "device mesh" if tensor.spec.mesh != mesh else "placements"
             raise ValueError(
-                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)} over "
-                f"{tensor.spec.mesh!r}. Use redistribute(placements=...). [nd-dtensor]"
+                f"Cannot distribute a DTensor to a different {what}: the tensor is spread already, as "
+                f"{list(tensor.placements)} over {tensor.spec.mesh!r}. Use redistribute(placements=...). [nd-dtensor]"
             )
         return tensor
     if any(p.is_partial("product") for p in given):
         raise ValueError(f"distribute_tensor: {list(given)}. No factors of a tensor are known. [nd-dtensor]")
     if not tensor.is_leaf:
         raise RuntimeError(
-            "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. "
-            "Use "
+            "distribute_tensor should be used to distribute leaf tensors: this tensor was computed from others that "
+            "require grad, and the copy would not know. Use "
             "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable. "
             "[nd-dtensor]"
         )
@@ -1012,7 +1037,8 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> str:
     before = DTensor.run_op
 
     def watch(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        seen.append((op, args, plan_for(op, args, settings, DTensor)))
+        if (plan := plan_for(op, args, settings, DTensor)) is not None:
+            seen.append((op, args, plan))
         return before(op, args, settings)
 
     DTensor.run_op = staticmethod(watch)  # type: ignore[method-assign]

@@ -221,8 +221,8 @@ def _check_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
     for s in given[1:]:
         if s.mesh is not mesh and s.mesh != mesh:
             raise RuntimeError(
-                f"{op.name}: the arguments lie on different meshes, {mesh!r} and {s.mesh!r}. Put them on one: "
-                "DTensor.from_local(x.to_local(), mesh, placements). [nd-dtensor]"
+                f"Sharding propagation failed for {op.name}: the arguments lie on different meshes, {mesh!r} and "
+                f"{s.mesh!r}. Put them on one: DTensor.from_local(x.to_local(), mesh, placements). [nd-dtensor]"
             )
     return given[0]
 
@@ -364,12 +364,16 @@ def _no_rule(op: Op, specs: Sequence[Spec | None]) -> str:
 _plans: dict[Any, Plan] = {}
 
 
-def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type[Any]) -> Plan:
-    """Return the plan of a call, from the cache or new."""
+def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type[Any]) -> Plan | None:
+    """Return the plan of a call, from the cache or new. None if a plain tensor of one element is beside DTensors: it
+    counts as replicated, as numbers do.
+    """
     key: list[Any] = [op]
     for a in args:
         if a.__class__ is spread:
             key.append(a.spec)
+        elif isinstance(a, Variable) and a.ndim and a.numel() == 1 and not a.requires_grad:
+            return None
         else:
             key.append(None if a is None else a.__class__ if not isinstance(a, Variable) else _refuse_plain(op, a))
     if settings:
@@ -390,6 +394,12 @@ def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type
             # Plans under the old keys are not found again.
             _ignored_numbers[op] = left
     return found
+
+
+
+def forget_plans() -> None:
+    """Empty the cache of plans."""
+    _plans.clear()
 
 
 #: Numbers that no plan of an op has read. They are left out of the keys of its plans.

@@ -278,8 +278,9 @@ class PrepareModuleInput(ParallelStyle):
                 assert self.desired is not None
                 if len(args) != len(self.layouts):
                     raise ValueError(
-                        f"PrepareModuleInput: {type(module).__name__} got {len(args)} arguments, but there are "
-                        f"{len(self.layouts)} layouts. Give one for each, None for what is to stay. [nd-shape]"
+                        "PrepareModuleInput: module inputs and input_layouts should have same length! "
+                        f"{type(module).__name__} got {len(args)} arguments, and there are {len(self.layouts)} "
+                        "layouts. Give one for each, None for what is to stay. [nd-shape]"
                     )
                 args = tuple(
                     self._one(t, device_mesh, layout, wanted)
