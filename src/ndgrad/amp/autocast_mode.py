@@ -23,7 +23,7 @@ from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Modes, modes, process, put_in_force, restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
-from ndgrad.amp.policies import policy_of
+from ndgrad.amp.policies import LISTED, policy_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dtype
@@ -71,7 +71,7 @@ def state_of(found: Modes) -> State:
 def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unasked: Any) -> Any:
     """Return the result of a public function under autocast, or `unasked` if no policy applies."""
     state: State = modes().autocast
-    if not state.enabled:
+    if not state.enabled or function.__name__ not in LISTED:
         return unasked
     device = _device_of(args) or _device_of(tuple(kwargs.values()))
     if device not in state.enabled:

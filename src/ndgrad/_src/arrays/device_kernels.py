@@ -103,6 +103,17 @@ def make_filled(np: Any, shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     return np.zeros(shape, dtype) if is_zero else np.full(shape, value, dtype)
 
 
+def make_alike(x: Any, value: Any) -> Any:
+    """Return a new array like a contiguous one on the current device, full of one number.
+
+    The result is None for other arrays, and if there is no kernel.
+    """
+    found = kernels() if x._c_contiguous else None
+    if found is None or x.data.device_id != library.device_library.cuda.runtime.getDevice():
+        return None
+    return found.make_filled(x.shape, value, x.dtype)
+
+
 def copy_array(np: Any, x: Any) -> Any:
     """Return a contiguous copy of an array of a library."""
     found = kernels() if is_on_device(x) else None

@@ -134,7 +134,7 @@ class Modes:
     """The modes in force in one place. `__init__` sets the values that mean no mode."""
 
     __slots__ = (
-        "_flipped", "_tokens_below", "_tracer", "autocast", "captures",
+        "_alone", "_flipped", "_tokens_below", "_tracer", "autocast", "captures",
         "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
         "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference",
         "levels", "multithreading", "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms",
@@ -182,6 +182,8 @@ class Modes:
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
+        #: Cached result of `only_autocast`; None before the first call of `is_alone_with_autocast`.
+        self._alone: bool | None = None
         #: Cached result of `tracer`; False before the first call.
         self._tracer: Any = False
         #: Size of `process.busy` if only transforms are in force, and only in this context; -1 with other modes here.
@@ -211,6 +213,7 @@ class Modes:
         made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
         made.autocast, made.captures, made.in_custom_forward = self.autocast, self.captures, self.in_custom_forward
         made._flipped = None
+        made._alone = None
         made._tracer = False
         return made
 
@@ -239,6 +242,17 @@ class Modes:
             and self.multithreading
             and self.enforce_grad_layout
         )  # fmt: skip
+
+    def is_alone_with_autocast(self) -> bool:
+        """True if autocast is the only mode in force here, recording aside, and no other context is in any mode.
+
+        Autocast chooses dtypes for public functions. The ops below run as without a mode.
+        """
+        if self.autocast is None or len(process.busy) != 1:
+            return False
+        if self._alone is None:
+            self._alone = self.only_autocast()
+        return self._alone
 
     def flip_recording(self) -> Modes:
         """Return the same modes with recording on and off exchanged."""

@@ -87,7 +87,7 @@ def backward(
         grad_tensors = grad_variables
     roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
-    if any(_has_twin(t) for t in roots):
+    if any([t.__class__ not in TENSOR_TYPES and _has_twin(t) for t in roots]):
         grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
         roots = [_take_twin(t) for t in roots]
     wanted = None if inputs is None else _wanted_inputs([_take_twin(t) for t in _as_list(inputs)])
@@ -202,13 +202,13 @@ def grad(
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
         values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
         return dict(zip(inputs, values, strict=True))
-    roots, wanted = _as_list(outputs), _as_list(inputs)
+    roots, wanted = [[*part] if part.__class__ is list else _as_list(part) for part in (outputs, inputs)]
     grads = [None] * len(roots) if grad_outputs is None else _listed_gradients(roots, grad_outputs)
     if not wanted:
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
-    if any(_has_twin(t) for t in (*roots, *wanted)):
+    if any([t.__class__ not in TENSOR_TYPES and _has_twin(t) for t in (*roots, *wanted)]):
         grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
         found_twins = grad([_take_twin(t) for t in roots], [_take_twin(t) for t in wanted], grads, *options)
@@ -235,7 +235,9 @@ def grad(
                 if create_graph:
                     g.requires_grad_()
         elif not isinstance(g, Variable):
-            tensor_type = t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            tensor_type = TENSOR_TYPES.get(t.__class__) or (
+                t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            )
             g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))
         out.append(g)
     return tuple(out)
@@ -331,7 +333,7 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
 
 def _listed_gradients(roots: Sequence[Any], given: Any) -> list[Any]:
     """Return the gradients of the roots as a list with one entry for each root."""
-    grads = _as_list(given)
+    grads = [*given] if given.__class__ is list else _as_list(given)
     if len(roots) != len(grads):
         raise RuntimeError(
             f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor. "

@@ -168,7 +168,7 @@ def run_graph(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     several_streams = streams.current is not None and streams.may_cross()
     unusual = process.crossed or several_streams or (bool(process.busy) and (thread.anomaly or thread.watchers))
     by_age = task.path == "arrays" and not process.leaf_hooks and not unusual
-    if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
+    if by_age and (wanted is None or all([node.seq is FIRST for node in wanted])):
         run_by_age(task, roots)
         finish_leaves(task)
     else:
@@ -303,7 +303,8 @@ def finish_leaves(task: GraphTask) -> None:
     """Finish a pass by age: separate, so that only `leaves` holds the gradients, which then become `.grad` uncopied."""
     leaves = task.leaf_grads
     if not task.accumulate:
-        task.captures.update(((node, 0), g) for node, g in leaves.items())
+        for node, g in leaves.items():
+            task.captures[node, 0] = g
         return
     while leaves:
         node, g = leaves.popitem()

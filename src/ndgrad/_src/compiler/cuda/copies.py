@@ -162,14 +162,23 @@ def _filling(item: int, device: int) -> launch.Kernel:
     return launch.Kernel(code, "2qQ", THREADS * (BYTES // item))
 
 
+@functools.lru_cache(maxsize=256)
+def _bits(value: Any, dtype: np.dtype[Any]) -> int | None:
+    """Return the bits of a number, or of a float in text, as an unsigned integer; None if they are left to CuPy."""
+    if dtype.itemsize not in _OPAQUE or dtype.hasobject:
+        return None
+    try:
+        number = np.array(float(value) if value.__class__ is str else value, dtype)
+    except OverflowError:  # CuPy raises the error, or wraps the number
+        return None
+    return int.from_bytes(number.tobytes(), "little")
+
+
 def make_filled(shape: tuple[int, ...], value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a new array full of one number; None if it is left to CuPy."""
     item = dtype.itemsize
-    if item not in _OPAQUE or dtype.hasobject:
-        return None
-    try:
-        bits = int.from_bytes(np.array(value, dtype).tobytes(), "little")
-    except OverflowError:  # CuPy raises the error, or wraps the number
+    bits = _bits(repr(value) if value.__class__ is float else value, dtype)  # the text tells -0.0 from 0.0
+    if bits is None:
         return None
     out = launch.new(shape, dtype)
     count = out.size
