@@ -7,6 +7,7 @@ the op, and CuPy computes it from then on.
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -140,6 +141,19 @@ def add_into(to: Any, given: Any) -> None:
     found = kernels()
     if found is None or not found.copy_into(to, given, adds=True):
         to += given
+
+
+def write_elementwise(op: Any, array: Any, others: Any) -> bool:
+    """Write op(array, *others) over an array on a device by one kernel. Return False if nothing was done."""
+    write = None if kernels() is None else _writer_of(op)
+    return write is not None and bool(write(array, others))
+
+
+@functools.lru_cache(maxsize=1024)
+def _writer_of(op: Any) -> Any:
+    """Return the function that writes an op over its first operand on a device; None if there is none."""
+    own = kernels().forward_of(library.device_library, op) if op.elementwise and not op.settings else None
+    return getattr(own, "write", None)
 
 
 def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..., Any]:

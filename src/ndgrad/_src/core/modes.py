@@ -281,7 +281,7 @@ class Scope:
     Only contexts, open sections and open blocks hold a scope. Other code that needs the modes holds the modes.
     """
 
-    __slots__ = ("_observed", "_token", "_under", "closed", "inside", "modes", "outside")
+    __slots__ = ("_casting", "_observed", "_token", "_under", "closed", "inside", "modes", "outside")
 
     def __init__(
         self,
@@ -306,6 +306,7 @@ class Scope:
         #: True if the block was left while blocks inside it were open.
         self.closed = False
         self._under: dict[Level, Scope] | None = None
+        self._casting: dict[str, Scope] | None = None
         self._observed: Scope | None = None
 
     def with_changes(self, **fields: Any) -> Scope:
@@ -320,6 +321,17 @@ class Scope:
         made = self._observed
         if made is None or made.modes.observers != observers:
             made = self._observed = self.with_changes(observers=observers)
+        return made
+
+    def without_casts(self, device: str) -> Scope:
+        """Return a scope in which autocast is off for a kind of device. Cached, because every cast function calls it.
+        """
+        cache = self._casting
+        if cache is None:
+            cache = self._casting = {}
+        made = cache.get(device)
+        if made is None:
+            made = cache[device] = self.with_changes(autocast=self.modes.autocast.switch(device, False))
         return made
 
     def recording(self, value: bool) -> Scope:

@@ -102,10 +102,11 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
     "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
     "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
-    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **copies.MOVES,
 }  # fmt: skip
 
 
+@functools.lru_cache(maxsize=1024)
 def forward_of(library: Any, op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
     """Return the function that computes an op from its operands and settings, or returns None; None if there is no
     function.
@@ -144,6 +145,23 @@ class Elementwise:
             return None
         return start(*operands, *[settings[name] for name in floats]) if floats else start(*operands)
 
+    def write(self, array: Any, others: tuple[Any, ...]) -> bool:
+        """Write the op of an array and others over the array. Return False if nothing was done.
+
+        This needs operands of one layout and a kernel that has run before. Others may be the array itself, but must not
+        overlap it in part.
+        """
+        if self.op == "add" and array.dtype.char in copies.COUNTS:
+            return copies.count_up(array, others)
+        begin, end = array.data.ptr, array.data.ptr + array.nbytes
+        for x in others:
+            if x.__class__ is self.library.ndarray and x.data.ptr != begin and x.data.ptr < end and begin < x.data.ptr + x.nbytes:
+                return False
+        key = (self.library.ndarray, *map(type, others))
+        start = self._known.get(key, (None, None))[0]
+        in_place = getattr(start, "in_place", None)
+        return in_place is not None and in_place(array, *others)
+
     def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         """Return the op as a function of its operands, with minimal overhead.
 
@@ -171,7 +189,10 @@ class Elementwise:
         signature = formula.signature([formula.apply(op, *symbols, **settings)])
         if not can_be_written(signature, "f"):
             return None, []
-        start = Plan(signature).starter("".join(kinds) + NUMBER * len(floats))
+        plan, every = Plan(signature), "".join(kinds) + NUMBER * len(floats)
+        start: Any = plan.starter(every)
+        if kinds[0] == ARRAY and not settings and op == self.op:
+            start.in_place = starter(every, plan._alike, plan.run, True)
         return (start if given is operands else lambda x, exponent: start(x)), floats
 
 
@@ -238,7 +259,7 @@ class Plan:
                 return None
             width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
             found = self._make_kernel(tuple(key), dtype, key[1:-1], 0, width)
-            if len(found[1]) == 1:
+            if found[0] is not None and len(found[1]) == 1:
                 self._alike[tuple(key)] = (
                     found[0].address, found[0].pack, found[0].grain, found[1][0], found[1][0].itemsize
                 )  # fmt: skip
@@ -290,6 +311,9 @@ class Plan:
         kind = Kind(signature, dtype, tuple(inputs), dims, width)
         outputs = result_dtypes(signature, dtype)
         # ends with a gap
+        if {*inputs} == {"?"} and {*outputs} != {"?"}:
+            self._kernels[key] = found = None, []
+            return found
         words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"
         kernel: Any = None
         try:
@@ -316,6 +340,8 @@ def planned(signature: Signature) -> Callable[..., Any] | None:
 def _common(chars: Sequence[str]) -> str | None:
     """Return the only floating dtype among operands; None if there are several, or others than booleans in addition."""
     found = {*chars} - {"?"}
+    if not found:
+        return "f"  # a formula of truths has truths as its results, or no kernel
     return found.pop() if len(found) == 1 and found <= COMPUTED.keys() else None
 
 

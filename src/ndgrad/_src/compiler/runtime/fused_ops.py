@@ -137,12 +137,7 @@ def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str,
     if found is None:
         return None
     x = next(a for a in arrays if a is not None)
-    if is_on_device(x):
-        if found.parts:
-            return None  # a device kernel reads whole arrays
-        launch = None
-    else:
-        launch = _make_launch(found, x.dtype)
+    launch = None if is_on_device(x) else _make_launch(found, x.dtype)
     return _Plan(found, results[0], any(shape is not None for shape in found.expanded), launch)
 
 
