@@ -29,7 +29,7 @@ from ndgrad._src.core.inplace import write
 from ndgrad._src.core.inplace_shape import change_shape
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
-from ndgrad._src.core.subclass import add_tensor_type
+from ndgrad._src.core.subclass import add_tensor_type, as_tensor_type
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import advice, lift_line
 from ndgrad._src.foundations import devices
@@ -683,6 +683,4 @@ def _as_tensor_class(t: Any, tensor_class: type[Any]) -> Any:
             f"an Array is strided, but a tensor of shape {tuple(t.shape)} has the layout {t.layout}. "
             "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse. [nd-sparse]"
         )
-    other = shape_ops.alias(t)
-    other.__class__ = tensor_class
-    return other
+    return as_tensor_type(t, tensor_class)

@@ -20,6 +20,7 @@ from ndgrad._src.arrays import library
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import FLOAT32, half_of, round_to
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.public_path import set_module
 
 _unknown = object()
 _found: Any = _unknown
@@ -27,6 +28,7 @@ _found: Any = _unknown
 _suppressed = 0
 
 
+@set_module("ndgrad.errors")
 class KernelError(RuntimeError):
     """Raised if NVRTC, or the driver, rejects a kernel."""
 

@@ -29,7 +29,7 @@ from ndgrad._src.core.layout import copy_in_order, is_dense_in, order_of
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.references import LOCAL
 from ndgrad._src.core.sparse_gradients import is_structured, wrap_gradient
-from ndgrad._src.core.subclass import has_dispatch
+from ndgrad._src.core.subclass import as_type_of, has_dispatch
 from ndgrad._src.core.variable import Variable, innermost_array, lock_of, meta_of, wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.core.view import tangents_of
@@ -121,7 +121,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         if before is None:
             made = first = recorded_copy(g, variable) if first is None else first
         else:
-            made = before + g
+            made = as_type_of(before + g, variable)
         with lock_of(variable):
             if meta.grad is before:
                 meta.grad = made
@@ -290,6 +290,14 @@ def _is_certainly_in(array: Any, ndim: int, order: Any) -> bool:
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """Same as `copy_like`, under create_graph."""
-    return copy_in_order(g, order_of(leaf))
+    return as_type_of(copy_in_order(g, order_of(leaf)), leaf)
+
+
+def convert_types(found: list[Any], inputs: list[Any]) -> list[Any]:
+    """Return requested gradients as tensors of the classes of the inputs."""
+    return [
+        as_type_of(g, t) if isinstance(g, Variable) and isinstance(t, Variable) else g
+        for g, t in zip(found, inputs, strict=True)
+    ]
 
 

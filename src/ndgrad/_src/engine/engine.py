@@ -66,6 +66,7 @@ from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad._src.core.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, wrap
 from ndgrad._src.engine.accumulate import (
     accumulate_array,
+    convert_types,
     counts,
     former_accumulators,
     in_present_shape,
@@ -673,11 +674,13 @@ def backward_from(
         on_a_fresh_stack(lambda: run_in_mode(task, roots))
     else:
         run_in_mode(task, roots)
-    if edges is None:
+    if edges is None or inputs is None:
         return None
     found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
     found = [_add_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
-    return found if create_graph or inputs is None else lay_out_as_inputs(found, inputs)
+    if path != "arrays":
+        found = convert_types(found, inputs)
+    return found if create_graph else lay_out_as_inputs(found, inputs)
 
 
 def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:

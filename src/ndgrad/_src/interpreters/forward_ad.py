@@ -37,7 +37,7 @@ from ndgrad._src.core.record import fact
 from ndgrad._src.core.saved import in_single, lift
 from ndgrad._src.core.sparse_gradients import refuse_sparse
 from ndgrad._src.core.stored_tensors import copy_tangent
-from ndgrad._src.core.subclass import adopt
+from ndgrad._src.core.subclass import adopt, as_type_of
 from ndgrad._src.core.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad._src.core.versions import LazyStorage, storage_of
 from ndgrad._src.core.view import tangents_of
@@ -641,9 +641,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # possibly a level of another thread
     if not number:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(
-        strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None
-    )
+    primal, tangent = strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None
+    return UnpackedDualTensor(primal, None if tangent is None else as_type_of(tangent, primal))
 
 
 def _open_number(name: str, level: int | None) -> int | None:
