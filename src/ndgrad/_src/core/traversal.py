@@ -12,7 +12,6 @@ from operator import attrgetter
 
 from ndgrad._src.core.node import FIRST, Edge, Node, edge_node
 
-
 _sequence_number = attrgetter("seq")
 
 

@@ -87,7 +87,7 @@ def backward(
         grad_tensors = grad_variables
     roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
-    if any([t.__class__ not in TENSOR_TYPES and _has_twin(t) for t in roots]):
+    if not TENSOR_TYPES.keys() >= {*map(type, roots)} and any(map(_has_twin, roots)):
         grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
         roots = [_take_twin(t) for t in roots]
     wanted = None if inputs is None else _wanted_inputs([_take_twin(t) for t in _as_list(inputs)])
@@ -208,7 +208,7 @@ def grad(
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
-    if any([t.__class__ not in TENSOR_TYPES and _has_twin(t) for t in (*roots, *wanted)]):
+    if not TENSOR_TYPES.keys() >= {*map(type, roots), *map(type, wanted)} and any(map(_has_twin, (*roots, *wanted))):
         grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
         options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
         found_twins = grad([_take_twin(t) for t in roots], [_take_twin(t) for t in wanted], grads, *options)

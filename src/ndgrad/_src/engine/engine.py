@@ -169,7 +169,7 @@ def run_graph(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     several_streams = streams.current is not None and streams.may_cross()
     unusual = process.crossed or several_streams or (bool(process.busy) and (thread.anomaly or thread.watchers))
     by_age = task.path == "arrays" and not process.leaf_hooks and not unusual
-    if by_age and (wanted is None or all([node.seq is FIRST for node in wanted])):
+    if by_age and (wanted is None or all(node.seq is FIRST for node in wanted)):
         run_by_age(task, roots)
         finish_leaves(task)
     else:

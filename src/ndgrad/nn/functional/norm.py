@@ -201,7 +201,7 @@ def batch_norm(
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
     if count and (running_mean is not None or running_var is not None):
         given = [t for t in (running_mean, running_var) if t is not None]
-        if not process.busy and not any([requires_grad(t) for t in given]) and mean.__class__ in TENSOR_TYPES:
+        if not process.busy and not any(map(requires_grad, given)) and mean.__class__ in TENSOR_TYPES:
             # Nothing would be recorded, so no mode is entered.
             mean, variance = (wrap(t.__class__, t._array) for t in (mean, variance))
             _move_statistics(running_mean, running_var, mean, variance, momentum, count)

@@ -354,7 +354,7 @@ def cat(arrays: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         shape = x.shape
         if shape[:dim] != before or shape[dim + 1 :] != behind:
             return None  # CuPy raises the error
-    out = launch.new((*before, sum([x.shape[dim] for x in arrays]), *behind), arrays[0].dtype)
+    out = launch.new((*before, sum(x.shape[dim] for x in arrays), *behind), arrays[0].dtype)
     strides, place = out.strides, out.data.ptr
     for x in arrays:
         if not _move(place, x.data.ptr, x.shape, strides, x.strides, x):
@@ -366,7 +366,7 @@ def cat(arrays: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 def stack(arrays: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return arrays along a new dimension; None if it is left to CuPy."""
     dim, shape = settings["dim"], arrays[0].shape
-    if not _have_one_kind(arrays) or not 0 <= dim <= len(shape) or any([x.shape != shape for x in arrays]):
+    if not _have_one_kind(arrays) or not 0 <= dim <= len(shape) or any(x.shape != shape for x in arrays):
         return None
     out = launch.new((*shape[:dim], len(arrays), *shape[dim:]), arrays[0].dtype)
     strides, place = out.strides, out.data.ptr
@@ -378,7 +378,7 @@ def stack(arrays: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     return out
 
 
-def _flipped(x: Any, dims: tuple[int, ...], order: tuple[int, ...]) -> Any:
+def _copy_reversed(x: Any, dims: tuple[int, ...], order: tuple[int, ...]) -> Any:
     """Return a copy of an array in reverse along some dimensions, its dimensions then in another order."""
     shape, strides, place = x.shape, list(x.strides), x.data.ptr
     for d in dims:
@@ -392,14 +392,14 @@ def _flipped(x: Any, dims: tuple[int, ...], order: tuple[int, ...]) -> Any:
 def _as_dims(dims: Any, ndim: int) -> tuple[int, ...] | None:
     """Return different dimensions, counted from the first; None if some do not exist."""
     found = tuple([d + ndim if d < 0 else d for d in ((dims,) if dims.__class__ is int else dims)])
-    return found if len({*found}) == len(found) and all([0 <= d < ndim for d in found]) else None
+    return found if len({*found}) == len(found) and all(0 <= d < ndim for d in found) else None
 
 
 def flip(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Return a copy in reverse along some dimensions; None if it is left to CuPy."""
     x = operands[0]
     dims = _as_dims(settings["dims"], x.ndim)
-    return None if dims is None or not x.size else _flipped(x, dims, tuple(range(x.ndim)))
+    return None if dims is None or not x.size else _copy_reversed(x, dims, tuple(range(x.ndim)))
 
 
 def rot90(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -412,7 +412,7 @@ def rot90(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     order = list(range(x.ndim))
     if turns % 2:
         order[first], order[second] = second, first
-    return _flipped(x, ((), (second,), (first, second), (first,))[turns], tuple(order))
+    return _copy_reversed(x, ((), (second,), (first, second), (first,))[turns], tuple(order))
 
 
 def roll(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -447,7 +447,7 @@ def repeat(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     own_shape, own_strides = (*(1,) * more, *x.shape), (*(0,) * more, *x.strides)
     shape = tuple([n for pair in zip(repeats, own_shape, strict=True) for n in pair])
     given = tuple([s for stride in own_strides for s in (0, stride)])
-    return _spread(x, shape, given, tuple([r * n for r, n in zip(repeats, own_shape, strict=True)]))
+    return _copy_strided(x, shape, given, tuple([r * n for r, n in zip(repeats, own_shape, strict=True)]))
 
 
 def repeat_interleave(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -458,7 +458,7 @@ def repeat_interleave(operands: tuple[Any, ...], settings: dict[str, Any]) -> An
         return None
     shape = (*x.shape[: dim + 1], count, *x.shape[dim + 1 :])
     given = (*x.strides[: dim + 1], 0, *x.strides[dim + 1 :])
-    return _spread(x, shape, given, (*x.shape[:dim], x.shape[dim] * count, *x.shape[dim + 1 :]))
+    return _copy_strided(x, shape, given, (*x.shape[:dim], x.shape[dim] * count, *x.shape[dim + 1 :]))
 
 
 def _one_number(repeats: Any) -> int:
@@ -468,7 +468,7 @@ def _one_number(repeats: Any) -> int:
     return repeats[0] if repeats.count(repeats[0]) == len(repeats) else 0
 
 
-def _spread(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
+def _copy_strided(x: Any, shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> Any:
     """Return a copy of elements read with other strides, in a wanted shape."""
     out = launch.new(wanted, x.dtype)
     steps, step = [], x.dtype.itemsize
@@ -484,7 +484,7 @@ def slice_backward(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     start, stop, step = slice(settings["start"], settings["stop"], settings["step"]).indices(shape[dim])
     if not x.size or x.shape != (*shape[:dim], len(range(start, stop, step)), *shape[dim + 1 :]):
         return None
-    return _placed(x, shape, x.shape, dim, start, step)
+    return _place_in_zeros(x, shape, x.shape, dim, start, step)
 
 
 def select_backward(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -492,10 +492,10 @@ def select_backward(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     x, shape, dim, index = operands[0], tuple(settings["shape"]), settings["dim"], settings["index"]
     if index.__class__ is not int or not x.size or x.shape != (*shape[:dim], *shape[dim + 1 :]):
         return None
-    return _placed(x, shape, None, dim, index % shape[dim], 0)
+    return _place_in_zeros(x, shape, None, dim, index % shape[dim], 0)
 
 
-def _placed(
+def _place_in_zeros(
     x: Any, shape: tuple[int, ...], part: tuple[int, ...] | None, dim: int, start: int, step: int
 ) -> Any:
     """Return zeros with x from `start` on in one dimension, which x lacks if `part` is None."""

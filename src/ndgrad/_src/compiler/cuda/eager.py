@@ -96,7 +96,7 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
-    "matmul": products.matmul, "sum": columns.sum_over, "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
+    "matmul": products.matmul, "sum": columns.sum_over, "mean": lambda operands, settings: mean_over(operands, settings), "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
     "keep": lambda operands, settings: keep(operands, settings),
     "cumsum": scans.cumsum, "cumprod": scans.cumprod, "linear_recurrence": scans.linear_recurrence,
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
@@ -198,6 +198,20 @@ class Elementwise:
 
 #: The kinds of operands other than arrays, by their classes.
 _KINDS = {float: NUMBER, int: NUMBER}
+
+
+def mean_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Return the mean over first and last dimensions; None if it is over others, or left to CuPy."""
+    total = None if operands[0].dtype.char in "eE" else sum_over(operands, settings)
+    if total is None:
+        return None
+    return _divide()(total, operands[0].size // total.size)
+
+
+@functools.lru_cache(maxsize=1)
+def _divide() -> Callable[..., Any]:
+    formula = Formula()
+    return Plan(formula.signature([formula.apply("div", formula.input(), 0.0)])).starter(ARRAY + NUMBER)
 
 
 def keep(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -312,8 +326,8 @@ class Plan:
         outputs = result_dtypes(signature, dtype)
         # ends with a gap
         if {*inputs} == {"?"} and {*outputs} != {"?"}:
-            self._kernels[key] = found = None, []
-            return found
+            self._kernels[key] = None, []
+            return None, []
         words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"
         kernel: Any = None
         try:

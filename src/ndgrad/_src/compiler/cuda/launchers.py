@@ -62,6 +62,7 @@ def _source(kinds: str, is_bare: bool, in_place: bool) -> str:
     addresses = [f"a{name[1:]}" for name in arrays]
     alike = [f"{name}._c_contiguous" for name in arrays] + [f"{name}.shape == shape" for name in arrays[1:]]
     dtypes = ", ".join(f"{name}.dtype.char" for name in arrays)
+    made: tuple[str, ...]
     if in_place:
         made = ("if dtype is not x0.dtype:", "    return False")
     else:
