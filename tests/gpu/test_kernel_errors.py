@@ -54,7 +54,7 @@ def test_cupy_computes_the_gradient_of_a_rule_whose_kernel_is_rejected(monkeypat
         return rules(node, env, grads)
 
     monkeypatch.setattr(RuleNode, "run_rules", refuse)
-    x = ndgrad.ones(3, dtype=ndgrad.bfloat16, device="cuda", requires_grad=True)
+    x = ndgrad.ones(3, dtype=ndgrad.bfloat16, requires_grad=True)  # halves take the general form on the CPU
     y = x * x
     with pytest.warns(RuntimeWarning, match="NVRTC says no"):
         y.backward(ndgrad.ones_like(y))

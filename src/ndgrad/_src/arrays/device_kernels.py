@@ -147,6 +147,9 @@ def cast_array(x: Any, dtype: Any) -> Any:
     return x.astype(dtype) if out is None else out
 
 
+library.device_cast = cast_array
+
+
 def add_into(to: Any, given: Any) -> None:
     """Compute to += given."""
     found = kernels()

@@ -23,6 +23,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ndgrad._src.arrays import library
+
 #: Kinds of dtypes: floats, floats and complex numbers, everything that tensors hold.
 FLOATING = "fV"
 INEXACT = "fcV"
@@ -204,11 +206,9 @@ def widen(a: Any) -> Any:
 
 def _cast(a: Any, dtype: Any) -> Any:
     """Return an array in another dtype, on a device by a kernel, which takes less time than CuPy's method."""
-    if isinstance(a, (np.ndarray, np.generic)):
+    if library.device_cast is None or not library.is_on_device(a):
         return a.astype(dtype)
-    from ndgrad._src.arrays.device_kernels import cast_array  # it imports this module
-
-    return cast_array(a, dtype)
+    return library.device_cast(a, dtype)
 
 
 def round_to(a: Any, dtype: Any) -> Any:
