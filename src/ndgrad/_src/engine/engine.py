@@ -145,14 +145,20 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     around, outside = running(), scope()
     try:
         set_running(task)
-        if roots:
-            run_graph(task, roots)
-        task.node = None
-        for callback in task.callbacks:
-            call(task, callback)
+        # The path on raw arrays needs no modes: its rules cannot be recorded.
+        if task.path == "tensors":
+            restore(outside.recording(task.create_graph))
+        elif task.path == "payloads":
+            restore(outside.with_changes(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
+        with np.errstate(all="ignore"):
+            if roots:
+                run_graph(task, roots)
+            task.node = None
+            for callback in task.callbacks:
+                call(task, callback)
     finally:
         try:
-            restore(outside)  # undo mode changes left by hooks and reruns
+            restore(outside)  # undo mode changes of this pass, and those left by hooks and reruns
             del outside
         finally:  # an interrupt may come between two calls
             set_running(around)
@@ -671,9 +677,9 @@ def backward_from(
         task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
     if running() is not None and needs_fresh_stack():
-        on_a_fresh_stack(lambda: run_in_mode(task, roots))
+        on_a_fresh_stack(lambda: run(task, roots))
     else:
-        run_in_mode(task, roots)
+        run(task, roots)
     if edges is None or inputs is None:
         return None
     found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
@@ -691,25 +697,6 @@ def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
             part = in_present_shape(node, part)
             g = part if g is None else g + part
     return g
-
-
-def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """Run a task in the modes that its path needs. The path on raw arrays needs none: its rules cannot be recorded."""
-    if task.path == "arrays":
-        with np.errstate(all="ignore"):
-            run(task, roots)
-        return
-    outside = scope()
-    try:
-        if task.path == "tensors":
-            restore(outside.recording(task.create_graph))
-        else:
-            restore(outside.with_changes(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
-        with np.errstate(all="ignore"):
-            run(task, roots)
-    finally:
-        restore(outside)
-        del outside
 
 
 # ----- reference counts of gradients ----------------------------------------------------------------------------------

@@ -159,7 +159,9 @@ def implicit_gradient(t: Any) -> Any:
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
     if tensor_type is None:
         from ndgrad._src.foundations.registry import Tensor as tensor_type  # the class lies above the core
-    like = innermost_array(t) if isinstance(t, Variable) else None
+    like = t._array if isinstance(t, Variable) else None
+    if isinstance(like, Variable):
+        like = innermost_array(like)
     if like is None or isinstance(like, (np.ndarray, np.generic)):
         ones: Any = np.empty(shape, dtype)
     elif isinstance(like, MetaArray):

@@ -172,10 +172,10 @@ def _round_first(out: Any, dtype: Any) -> Any:
 def fused_rule(
     arrays: str, small: bool = False, only_on_device: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for rules that large arrays, and arrays on a device, run as one kernel.
+    """Return a decorator that runs a rule as one kernel on large arrays and on arrays on a device.
 
     `arrays` names the arguments that are arrays. The last argument of a rule is `ops`.
-    With `small`, small arrays use the kernel too. With `only_on_device`, NumPy's arrays never do.
+    With `small`, small arrays use the kernel, too. With `only_on_device`, NumPy's arrays never do.
     """
 
     def decorate(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -170,7 +170,7 @@ class Environment:
 
     @contextmanager
     def rewind(self, places: Iterable[CapturedSlots]) -> Iterator[None]:
-        """Context in which slots hold the values of the last comparison, before a call changed them."""
+        """Return a context in which slots hold their values from before the call: those of the last comparison."""
         before = [(slots, slots.read()) for slots in places if slots.write is not None and not slots.is_growing]
         try:
             for slots, _ in before:
