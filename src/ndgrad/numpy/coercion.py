@@ -64,7 +64,7 @@ def as_array(x: ArrayLike) -> Array:
         if is_other_array(x):
             raise OtherArray(f"{type(x).__qualname__} has functions of its own for NumPy's [nd-dispatch]")
         if getattr(type(x), "stands_for_numbers", False):
-            return x.as_array()  # type: ignore[no-any-return, union-attr]  # a LoopNumber of the compiler
+            return x.as_array(Array)  # type: ignore[union-attr]  # a LoopNumber of the compiler
     return constant(check_plain(np.asarray(x)))
 
 

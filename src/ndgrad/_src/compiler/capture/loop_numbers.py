@@ -40,9 +40,9 @@ class LoopNumber:
     __index__ = __int__ = __float__ = __complex__ = __hash__ = __iter__ = __len__ = _refuse
     __round__ = __trunc__ = __floor__ = __ceil__ = __array__ = __divmod__ = __rdivmod__ = _refuse
 
-    def as_array(self) -> Any:
+    def as_array(self, tensor_type: type[Any]) -> Any:
         """Return the number as an Array, for NumPy's functions: one of a float, which gives it a dtype."""
-        return self.loop.array_of(self)
+        return self.loop.array_of(self, tensor_type)
 
     def __repr__(self) -> str:
         return f"<number of a loop: {self.source}>"
