@@ -293,3 +293,76 @@ def test_functions_have_their_own_code_after_a_trace() -> None:
     thread.join()
     assert compound.__code__ is before
     assert seen[0].numpy() == compound(gnp.array(0.01)).numpy()
+
+
+class _Model:
+    """Loops that read an attribute, and code behind them that changes it."""
+
+    def __init__(self):
+        self.gain = 2.0
+        self.table = [1.0, 2.0]
+
+    def attribute(self, x):
+        u = gnp.zeros(N)
+        self.gain = 2.0
+        for j in range(N):
+            u[j] = x * self.gain * j
+        self.gain = 5.0
+        return u.sum()
+
+    def item(self, x):
+        u = gnp.zeros(N)
+        self.table = [1.0, 3.0]
+        for j in range(N):
+            u[j] = x * self.table[1] * j
+        self.table[1] = 7.0
+        return u.sum()
+
+
+def _read_by_a_helper(x):
+    u, s = gnp.zeros(N), 2.0
+
+    def scaled(v):
+        return v * s
+
+    for j in range(N):
+        u[j] = scaled(x) * j
+    s = 7.0
+    return u.sum()
+
+
+def _assigned_again(x):
+    u, s, t = gnp.zeros(N), 2.0, x * 3
+    for j in range(N):
+        u[j] = x * s * j + t
+    s, t = 7.0, x * 11
+    return u.sum() + s
+
+
+def _rows_of_a_matrix(x):
+    u = gnp.zeros((4, N))
+    for i in range(4):
+        for j in range(N):
+            u[i, j] = gnp.sin(x * i + j)
+    return u.sum()
+
+
+def _entry_of_a_dict(x):
+    u, known = gnp.zeros(N), {"a": x * 2.0}
+    for j in range(N):
+        u[j] = known["a"] * j
+    known["a"] = x * 9.0
+    return u.sum()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [_Model().attribute, _Model().item, _read_by_a_helper, _assigned_again, _rows_of_a_matrix, _entry_of_a_dict],
+    ids=lambda f: f.__name__,
+)
+def test_derivatives_take_variables_as_the_loop_saw_them(f):
+    # A derivative runs the body again, after the code behind the loop.
+    x = gnp.array(0.31)
+    slope = (f(gnp.array(0.31 + 1e-6)).item() - f(gnp.array(0.31 - 1e-6)).item()) / 2e-6
+    assert abs(ndgrad.compile(ndgrad.func.grad(f))(x).item() - slope) < 1e-6 * abs(slope) + 1e-6
+    assert abs(ndgrad.compile(lambda t: ndgrad.func.jvp(f, (t,), (gnp.ones(()),))[1])(x).item() - slope) < 1e-6 * abs(slope) + 1e-6

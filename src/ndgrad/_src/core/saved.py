@@ -25,7 +25,7 @@ from ndgrad._src.core.node import Node, edge_number
 from ndgrad._src.core.saved_errors import changed_error, freed_error, overwritten_error
 from ndgrad._src.core.stored_tensors import FREED, Packed, has_history, is_of_level, original
 from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_array, meta_of, np_dtype, twin, wrap
-from ndgrad._src.core.versions import Storage, Unrecorded, Version, storage_of
+from ndgrad._src.core.versions import ScalarStorage, Storage, Unrecorded, Version, storage_of
 from ndgrad._src.core.view import replay, tangents_of
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import VARIABLE, parameter_names
@@ -107,6 +107,8 @@ def _array_at(node: Node, name: str, value: Payload, version: Version | None) ->
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
+    if version is None and storage.__class__ is ScalarStorage:
+        return storage.scalar
     if version is not None and version.undo is not None and version.undo[0] is None:
         # In a transform, the write left the whole base unchanged (see ndgrad._src.interpreters.transform_writes).
         old = old_payload(value, version.undo[2])

@@ -352,7 +352,7 @@ class Unit:
     def _divisors(self) -> tuple[int, float]:
         """Return the divisors of an average before and after its sum.
 
-        Sums in float16 overflow at 65504. A part of the division comes before them, so that neither step loses much.
+        Sums in float16 overflow at 65504, and quotients underflow. About the root of the divisor comes before the sum.
         """
         count: float = self.scatters.size() * (1 if self.replicas is None else self.replicas.size())
         count = count if self.divide_factor is None else self.divide_factor

@@ -471,7 +471,7 @@ class Loop:
         """Run all rounds from these values of the loop's variables. Return the last values."""
         self.log.running.append(self.note_.where)
         try:
-            made = self._run(body, start)
+            made = self._run(_bind_variables(body), start)
         except GraphBreak:
             raise  # `LoopLog.blame` finds the loop that was running
         except Exception as error:  # a trace without this loop decides whether the function raises
@@ -547,7 +547,10 @@ class Loop:
                 if self.has_restarted:
                     self.refuse("rounds differ")
 
-        carry, stacks = run_scan(step, plan.carry, plan.rows, self.rounds, False)
+        def note_change() -> None:
+            self.refuse("it reads objects that the code after it changes")
+
+        carry, stacks = run_scan(step, plan.carry, plan.rows, self.rounds, False, note_change)
         plan.finish(values, carry, stacks)
 
 
@@ -1120,6 +1123,20 @@ class _ScanPlan:
         for n, value in zip(roles.last, carry[len(roles.carried) :], strict=False):
             values[n] = value
         values.update(self.after)
+
+
+def _bind_variables(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the body with the present values of the variables that it only reads. Derivatives run it again, after the
+    code behind the loop has assigned other values.
+    """
+    assert isinstance(body, types.FunctionType)
+    cells = []
+    for cell in body.__closure__ or ():
+        try:
+            cells.append(types.CellType(cell.cell_contents))
+        except ValueError:  # no value yet
+            cells.append(types.CellType())
+    return types.FunctionType(body.__code__, body.__globals__, body.__name__, body.__defaults__, tuple(cells))
 
 
 def _order(moves: dict[str, str]) -> int:
