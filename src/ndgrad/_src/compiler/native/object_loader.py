@@ -236,7 +236,7 @@ class _Image:
                 raise _Unsupported
         ctypes.memmove(base, bytes(image), size)
         if _memory().mprotect(base, self.fixed, mmap.PROT_READ | mmap.PROT_EXEC):
-            raise _Unsupported  # of the system: as for other objects, LLVM loads it
+            raise _Unsupported
         return {
             name: self._address(symbol, base)
             for symbol, (name, (binding, _, section, _)) in enumerate(zip(self.names, self.table, strict=True))
