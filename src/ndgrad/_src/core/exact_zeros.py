@@ -108,4 +108,5 @@ def _keep(out: Payload, g: Payload) -> Payload:
         kept = tensor_ops.keep(out, (g != 0) | tensor_ops.isfinite(out))
         mark_overwrite(keep, kept)  # for derivatives of higher order
         return kept
-    return raw_ops(library_of(out)).keep(out, g != 0)
+    ops = raw_ops(library_of(out))
+    return ops.keep(out, ops.ne(g, 0))

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widen
 from ndgrad._src.core.modes import SavedHooks, modes, process, thread
 from ndgrad._src.core.node import Node, edge_number
@@ -424,7 +426,12 @@ class RuleNode(Node):
         return find(name), others, settings
 
     def apply(self, grads: Any, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
-        outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        try:
+            outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        except KernelError as error:  # nothing has been released
+            device_kernels.warn_of(self.name(), error)
+            with device_kernels.without_kernels():
+                outs = self.run_rules(self.environment(unpack_raw, ops), grads)
         if not keep:
             self.release()
         return outs

@@ -310,7 +310,8 @@ def finish_leaves(task: GraphTask) -> None:
     """Finish a pass by age: separate, so that only `leaves` holds the gradients, which then become `.grad` uncopied."""
     leaves = task.leaf_grads
     if not task.accumulate:
-        task.captures.update(((node, 0), g) for node, g in leaves.items())
+        for node, g in leaves.items():
+            task.captures[node, 0] = g
         return
     while leaves:
         node, g = leaves.popitem()
