@@ -246,7 +246,7 @@ def test_steps_of_recurrent_networks_are_one_kernel_each_way(
     arrays = [draw(*wide, dtype=dtype), draw(*wide, dtype=dtype), draw(*shape, dtype=dtype)]
     op = find(name)
     given = [draw(*shape, dtype=dtype) for _ in range(op.outputs)]
-    slopes = {"lstm_cell": recurrent._lstm_slopes, "gru_cell": recurrent._gru_slopes}[name].__wrapped__
+    slopes = {"lstm_cell": recurrent._lstm_slopes, "gru_cell": recurrent.gru_slopes}[name].__wrapped__
 
     def backward(ops: Any, *values: Any) -> Any:
         return slopes(*values[3:], *values[:3], ops)
