@@ -77,7 +77,7 @@ GROUPS = (
         (
             Heading("training, science, probability, automatic differentiation", ("programs",)),
             Heading("autocast and scaled gradients", ("amp",)),
-            Heading("the machine: devices, backends, settings, versions", ("machine",)),
+            Heading("the machine: devices, backends, settings, versions", ("machine",), least=10),
             Heading("scripts that say `import torch`", ("scripts",), least=30),
         ),
     ),
