@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widen
 from ndgrad._src.core.modes import SavedHooks, modes, process, thread
 from ndgrad._src.core.node import Node, edge_number
@@ -202,7 +204,7 @@ def input_tensor(
     return with_history(twin(value) if array is value._array else wrap(value.tensor_type, array), own_edge)
 
 
-def as_output(node: Any, name: str, out: Variable) -> Variable:
+def as_output(node: Node, name: str, out: Variable) -> Variable:
     """Give the new tensor `out` the history of the node's own output, and return it.
 
     The node does not hold its output, which would be a cycle.
@@ -424,7 +426,12 @@ class RuleNode(Node):
         return find(name), others, settings
 
     def apply(self, grads: Any, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
-        outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        try:
+            outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        except KernelError as error:  # nothing has been released
+            device_kernels.warn_of(self.name(), error)
+            with device_kernels.without_kernels():
+                outs = self.run_rules(self.environment(unpack_raw, ops), grads)
         if not keep:
             self.release()
         return outs

@@ -121,7 +121,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     >>> x[0], x[:, 1], x[x > 2]
     (tensor([1, 2]), tensor([2, 4]), tensor([3, 4]))
     """
-    if (process.overriding or self.__class__ not in KNOWN) and (
+    if ((process.overriding and process.busy) or self.__class__ not in KNOWN) and (
         other := answer(getitem, (self, index), {})
     ) is not UNASKED:
         return other
@@ -230,7 +230,7 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     >>> x
     tensor([0., 1., 2.])
     """
-    if process.overriding or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
+    if (process.overriding and process.busy) or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
         if answer(setitem, (self, index, value), {}) is not UNASKED:
             return
     if write_part(self, index, value):
