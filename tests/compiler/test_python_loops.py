@@ -149,11 +149,25 @@ def appended(x: Any) -> Any:
     return gnp.stack(out).sum() + len(out)
 
 
+def powers_of_and_with_the_index(x: Any) -> Any:
+    s, t = x[0] * 0.0, 0.5
+    for i in range(N):
+        s = s + t**i * x[0] ** i + x[1] ** 2 * (i + 1) ** 0.5 + (i / N) ** (x[2] ** 2)
+    return s
+
+
+def functions_of_the_index(x: Any) -> Any:
+    s = x[0] * 0.0
+    for i in range(N):
+        s = s + x[1] * gnp.exp(-i / 40) * gnp.sin(0.1 * i) + gnp.cos(x[2] * (0.5 + i))
+    return s
+
+
 REGULAR = [
     compound, two_rows_before, equal_indices_written_differently, moving_window, changes_in_place,
     in_place_is_seen_under_other_names, rotating_buffers, in_place_sweep, table_by_two_loops, conditions_on_the_index,
     condition_that_changes_once, numbers_that_rounds_change, items_of_zip_and_enumerate, reversed_items,
-    values_after_the_loop, appended,
+    values_after_the_loop, appended, powers_of_and_with_the_index, functions_of_the_index,
 ]  # fmt: skip
 
 
@@ -249,6 +263,13 @@ def writes_an_alias(x: Any) -> Any:
     return u.sum()
 
 
+def functions_of_an_integer(x: Any) -> Any:
+    s = x[0]
+    for i in range(N):
+        s = s + x[1] * gnp.sin(i)
+    return s
+
+
 def uses_the_index_as_a_number(x: Any) -> Any:
     s = x[0]
     for i in range(N):
@@ -259,6 +280,7 @@ def uses_the_index_as_a_number(x: Any) -> Any:
 IRREGULAR = {
     breaks_off: "break", lengths_differ: "slice", writes_rows_again: "row", reads_the_array_that_it_writes: "array",
     writes_through_a_view: "view", writes_an_alias: "memory|array", uses_the_index_as_a_number: "plain number",
+    functions_of_an_integer: "takes an integer",
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import GraphTask, Payload
 
 
-def leaves_exact_zeros(node: Any) -> bool:
+def leaves_exact_zeros(node: Node) -> bool:
     """True for the node of a write, whose first gradient has exact zeros."""
     return node.consumes or node.route == OVERWRITE
 

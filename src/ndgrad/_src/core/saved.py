@@ -204,7 +204,7 @@ def input_tensor(
     return with_history(twin(value) if array is value._array else wrap(value.tensor_type, array), own_edge)
 
 
-def as_output(node: Any, name: str, out: Variable) -> Variable:
+def as_output(node: Node, name: str, out: Variable) -> Variable:
     """Give the new tensor `out` the history of the node's own output, and return it.
 
     The node does not hold its output, which would be a cycle.

@@ -392,6 +392,13 @@ class Loop:
             self.refuse(f"a number that differs from round to round meets a tensor of {dtype}")
         return frame.number_row(number, like.tensor_type, dtype)
 
+    def array_of(self, number: LoopNumber, tensor_type: type[Any]) -> Any:
+        """Return a number as a 0-d Array, of the class `tensor_type`, for a function of NumPy; only floats, of which the dtype is known."""
+        frame = self._frame
+        if frame is None or not all(type(v) is float for v in self.values(number)):
+            self.refuse("a function of NumPy takes an integer that differs from round to round")
+        return frame.number_row(number, tensor_type, np.dtype(np.float64))
+
     def item_of(self, base: Sequence[Any], index: LoopNumber) -> Any:
         """Return an item of a list of numbers or of tensors."""
         if all(type(v) in (int, float, bool) for v in base):
