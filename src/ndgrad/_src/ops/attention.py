@@ -313,8 +313,8 @@ def pull_back(
         g = g if g.dtype == q.dtype else native_kernels.dense(g, q.dtype)
         return kernels.attention_gradients(g, q, k, v, is_causal, scale, needs)
     if np is not numpy and not is_causal and not getattr(q, "is_meta", False):
-        wide = widen(native_kernels.dense(g))
-        found = _pull_back_on_device(np, wide, widen(q), widen(k), widen(v), widen(mask), scale, needs)
+        given = widen(native_kernels.dense(g)), widen(q), widen(k), widen(v), widen(mask)
+        found = _pull_back_on_device(np, *given, scale, needs)
         if found is not None:
             return found
     g, q, k, v, mask = (widen(a) for a in _prepare(np, np.ascontiguousarray(g), q, k, v, mask))
