@@ -311,7 +311,7 @@ def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, A
                 ufunc(array, *others, out=array)
                 return
         if library is not np and not settings and is_on_device(array):
-            storage.before_write(array)
+            storage.store_before_write(array)
             if write_elementwise(op, array, tuple(others)):
                 return
         result = op.forward_for(library)(array, *others, **settings)
