@@ -169,19 +169,19 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if kind is int:
             shape = self.shape
             if len(shape) == 1 and -shape[0] <= index < shape[0]:  # type: ignore[operator]  # an int
-                return cast("Array", index_ops.element.eager(self, index=(index,)))
+                return index_ops.element.eager(self, index=(index,))
         elif kind is not slice:
             if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):  # type: ignore[arg-type]  # a tuple
                 index = index_api.replace_single_integers(index)
             ints = index if index.__class__ is tuple else (index,)
             if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
                 try:
-                    return cast("Array", index_ops.element.eager(self, index=ints))
+                    return index_ops.element.eager(self, index=ints)
                 except IndexError:
                     pass  # the next line raises a better error
             if not self.ndim and None in ints:
                 self = cast_ops.clone(self)
-        return cast("Array", index_api.getitem(self, index))
+        return index_api.getitem(self, index)  # type: ignore[return-value]  # an Array for an Array
 
     # ----- shape ------------------------------------------------------------------------------------------------------
 

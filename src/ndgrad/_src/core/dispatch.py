@@ -51,6 +51,9 @@ def dispatch(
     if not calm:
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
+        if state.is_alone_with_autocast() and not (process.dispatching or process.open or settled):
+            run = op.plain if state.grad_enabled else op.unrecorded
+            return run(*args, **settings)
         if thread.watchers and not watched:
             return registry.call_watchers.watched_op(op, args, settings, dispatch)
         if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):

@@ -36,7 +36,7 @@ from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.stored_tensors import keep_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
-from ndgrad._src.core.versions import Storage, kept_storage, storage_of
+from ndgrad._src.core.versions import SCALARS, Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 from ndgrad._src.core.view_path import LONG
 from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
@@ -196,6 +196,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
         "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
         "without_base": without_base, "keep_in_level": keep_in_level, "kept_storage": kept_storage,
+        "SCALARS": SCALARS,
         "storage_of": storage_of, "Storage": Storage,
         "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
         "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
@@ -205,7 +206,9 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
 
 def _version_of(x: Variable, tensor_type: type[Any]) -> Any:
     """Return the version of a tensor saved for a result of class `tensor_type`."""
-    storage = kept_storage(x) if tensor_type.keeps_saved else x._storage
+    storage = x._storage
+    if tensor_type.keeps_saved and not (storage is None and x._array.__class__ in SCALARS):
+        storage = kept_storage(x)
     return storage and storage.version
 
 
@@ -511,7 +514,9 @@ class FunctionTemplate:
             if arg in plan.arrays:  # a view always has a storage
                 without = f"keep_in_level({name}, level)" if self.level else f"without_base({name})"
                 # Only a saved tensor needs its storage: most results of code without gradients never have one.
-                storage = [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
+                # A NumPy scalar without a storage cannot be written: see Note [Saved scalars].
+                unshared = f"c is Tensor or (a_{arg}.__class__ in SCALARS and {name}._storage is None)"
+                storage = [f"s_{arg} = {name}._storage if {unshared} else kept_storage({name})"]
                 kept = [
                     *(guard(f"s_{arg} is not None", storage) if self.may_be_number(arg, name) else storage),
                     f"n.{arg} = {name} if s_{arg} is None else {without}",

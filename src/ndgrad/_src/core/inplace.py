@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ndgrad._src.arrays.device_kernels import copy_to
-from ndgrad._src.arrays.library import library_of, on_second_library
+from ndgrad._src.arrays.device_kernels import copy_to, write_elementwise
+from ndgrad._src.arrays.library import is_on_device, library_of, on_second_library
 from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
 from ndgrad._src.arrays.scatter import check_at_once
 from ndgrad._src.core.batched_parts import is_picked
@@ -309,6 +309,10 @@ def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, A
             if ufunc is not None and _fit_as_they_are(array, others):
                 storage.before_write(array)
                 ufunc(array, *others, out=array)
+                return
+        if library is not np and not settings and is_on_device(array):
+            storage.before_write(array)
+            if write_elementwise(op, array, tuple(others)):
                 return
         result = op.forward_for(library)(array, *others, **settings)
     except (MemoryError, NotImplementedError, TypeError, ValueError) as error:

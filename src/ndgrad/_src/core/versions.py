@@ -146,6 +146,23 @@ class Storage:
         return _in_copy(array, low, memory).copy()
 
 
+class ScalarStorage(Storage):
+    """Memory of a 0-d tensor of NumPy's class that was a NumPy scalar before.
+
+    Note [Saved scalars]
+    Most values of a NumPy program with loops are scalars: elements of arrays and their arithmetic. A scalar cannot be
+    written, so a graph saves the tensor without a storage and without a version, which takes a third of the time. A
+    write to the tensor itself (`x[...] = 1`, `out=x`), which NumPy does not allow for its scalars, makes this storage
+    first. It keeps the scalar, which is the saved value of all saves without a version.
+    """
+
+    __slots__ = ("scalar",)
+
+    def __init__(self, scalar: np.generic) -> None:
+        super().__init__()
+        self.scalar = scalar
+
+
 class InferenceStorage(Storage):
     """Memory of tensors made in inference mode, without versions: access to the version, as in every save, raises.
 
@@ -310,15 +327,20 @@ def storage_of(t: Variable) -> Storage:
     return storage
 
 
+#: Classes of NumPy scalars with derivatives.
+SCALARS: frozenset[type] = frozenset((np.float64, np.float32, np.complex128, np.complex64))
+
 # Threads that take views of one tensor must agree on its storage.
 _making = make_lock()
 
 
 def _make_storage(t: Variable) -> Storage:
     payload = t._array
+    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
     if isinstance(payload, np.generic):
         t._array = np.asarray(payload)
-    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
+        if t.keeps_saved:
+            made = ScalarStorage(payload)
     node = t._node
     announce = None if node is None else getattr(node, "announce_storage", None)
     return announce(t, made) if announce is not None else made

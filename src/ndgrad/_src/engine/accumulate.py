@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.layout import copy_in_order, is_dense_in, order_of
@@ -143,7 +144,7 @@ def former_accumulators(t: Any) -> list[Any]:
     """Return the accumulators of a leaf's former shapes that are still part of a graph."""
     meta = t._meta if isinstance(t, Variable) else None
     known = () if meta is None else meta.reshapes
-    return [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
+    return [] if not known else [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
 
 
 def in_present_shape(node: Any, g: Any) -> Any:
@@ -174,12 +175,12 @@ def is_exclusive(array: Any) -> bool:
         return on_device or array.flags.writeable
     # A reshaped result covers its whole base, which only this view (and the local variable) holds.
     return (
-        isinstance(base, np.ndarray)
+        (base.__class__ is cls if on_device else isinstance(base, np.ndarray))
         and base.base is None
         and base.size == array.size
         and sys.getrefcount(base) <= LOCAL + 1
         and array.flags.c_contiguous
-        and array.flags.writeable
+        and (on_device or array.flags.writeable)
     )
 
 
@@ -216,6 +217,8 @@ def lies_like(array: Any, leaf: Any) -> bool:
 def copy_like(array: Any, leaf: Any) -> Any:
     """Return a copy of a gradient with the memory layout of the `.grad` of `leaf`."""
     if array.ndim < 2 or is_structured(array) or leaf.flags.c_contiguous or not is_dense(leaf):
+        if is_on_device(array):
+            return copy_array(library_of(array), array)
         return array.copy("C") if array.ndim else array.copy()
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
     out[...] = array
@@ -237,6 +240,8 @@ def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
     if g.__class__ is np.ndarray and leaf.__class__ is np.ndarray:
         if not g.ndim or (g.flags.c_contiguous and leaf.flags.c_contiguous):  # the most common case
             return g
+    elif is_on_device(g) and is_on_device(leaf) and g._c_contiguous and leaf._c_contiguous:
+        return g
     is_tensor = isinstance(g, Variable)
     array, leaf = innermost_array(g) if is_tensor else g, innermost_array(t)
     if not array.ndim or is_structured(array) or is_structured(leaf) or (is_tensor and has_dispatch(g.__class__)):

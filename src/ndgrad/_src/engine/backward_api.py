@@ -87,7 +87,8 @@ def backward(
         grad_tensors = grad_variables
     roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
-    _replace_by_twins(roots, grads)
+    if not TENSOR_TYPES.keys() >= {*map(type, roots)}:
+        _replace_by_twins(roots, grads)
     wanted = None if inputs is None else _wanted_inputs([_take_twin(t, as_input=True) for t in _as_list(inputs)])
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
@@ -196,14 +197,16 @@ def grad(
             "materialize_grads": materialize_grads,
         }
         return _batched_grad(outputs, inputs, grad_outputs, rest)
-    roots, wanted = _as_list(outputs), _as_list(inputs)
+    roots, wanted = [[*part] if part.__class__ is list else _as_list(part) for part in (outputs, inputs)]
     grads = [None] * len(roots) if grad_outputs is None else _listed_gradients(roots, grad_outputs)
     if not wanted:
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
-    _replace_by_twins(roots, grads)
-    given_inputs, wanted = wanted, [_take_twin(t, as_input=True) for t in wanted]
+    given_inputs = wanted
+    if not TENSOR_TYPES.keys() >= {*map(type, roots), *map(type, wanted)}:  # plain tensors have no twins
+        _replace_by_twins(roots, grads)
+        wanted = [_take_twin(t, as_input=True) for t in wanted]
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     given = root_gradients(roots, grads)
@@ -223,7 +226,9 @@ def grad(
                 if create_graph:
                     g.requires_grad_()
         elif not isinstance(g, Variable):
-            tensor_type = t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            tensor_type = TENSOR_TYPES.get(t.__class__) or (
+                t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            )
             g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))
         out.append(g if g is None or t is original else original.from_twin_gradient(g))
     return dict(zip(inputs, out, strict=True)) if isinstance(inputs, dict) else tuple(out)
@@ -323,7 +328,7 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
 
 def _listed_gradients(roots: Sequence[Any], given: Any) -> list[Any]:
     """Return the gradients of the roots as a list with one entry for each root."""
-    grads = _as_list(given)
+    grads = [*given] if given.__class__ is list else _as_list(given)
     if len(roots) != len(grads):
         raise RuntimeError(
             f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor. "

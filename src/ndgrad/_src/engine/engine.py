@@ -236,7 +236,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             node, g = nxt, ng
 
 
-def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
+def run_apart(task: GraphTask, node: Node, g: Any, waiting: list[Any]) -> None:
     """Run a node that needs more than its rule, then the nodes with exact zeros that follow from it."""
     if node.seq is FIRST:  # backward was called on a leaf
         send_apart(task, node, g, waiting)
@@ -275,7 +275,7 @@ def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool 
         task.owned.add(node)
 
 
-def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
+def send_undefined(task: GraphTask, node: Node, waiting: list[Any]) -> None:
     """Queue the nodes that must run even if no gradient reaches them (see Note [Undefined gradients]).
 
     A rule is linear: without an incoming gradient it has no result. So the search passes through nodes that run by
@@ -310,7 +310,8 @@ def finish_leaves(task: GraphTask) -> None:
     """Finish a pass by age: separate, so that only `leaves` holds the gradients, which then become `.grad` uncopied."""
     leaves = task.leaf_grads
     if not task.accumulate:
-        task.captures.update(((node, 0), g) for node, g in leaves.items())
+        for node, g in leaves.items():
+            task.captures[node, 0] = g
         return
     while leaves:
         node, g = leaves.popitem()
@@ -418,7 +419,7 @@ def apply_rule(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
     return outs
 
 
-def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tuple[Any, bool]:
+def run_node(task: GraphTask, node: Node, g: Any, apply: Any = apply_rule) -> tuple[Any, bool]:
     """Run one node on any path, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
 
     Return the gradients of its inputs (None if it did not run), and True if the first of them is owned. The gradient
@@ -463,7 +464,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tup
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
-def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
+def _goes_on(task: GraphTask, node: Node, g: Any) -> bool:
     """If only some gradients are requested: capture the requested one. Return True if the node has more to do."""
     assert task.wanted is not None
     assert task.needed is not None
@@ -476,14 +477,14 @@ def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
     return any(e is not None and edge_node(e) in task.needed for e in node.next)
 
 
-def _may_consume(task: GraphTask, node: Any, g: Any) -> bool:
+def _may_consume(task: GraphTask, node: Node, g: Any) -> bool:
     """True if a node may change the owned gradient that it received: hooks and callers may hold a gradient they saw."""
     if node.extra is not None or (task.wanted is not None and node in task.wanted):
         return False
     return task.path == "arrays" or may_write(g, g)
 
 
-def _round_gradients(node: Any, outs: Any) -> Any:
+def _round_gradients(node: Node, outs: Any) -> Any:
     """Return gradients as hooks see them: half-precision rules compute in float32, and edges expect the half dtype."""
     if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
         return outs
@@ -534,7 +535,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         run_post_hooks(task, node, (), received)
 
 
-def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
+def apply_leaf(task: GraphTask, node: Node, g: Any) -> None:
     """Accumulate a tensor gradient into a leaf, recorded if the task creates a graph."""
     outside = scope()
     try:
@@ -596,7 +597,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
         task.owned.add(node)
 
 
-def capture(task: GraphTask, node: Any, g: Any) -> None:
+def capture(task: GraphTask, node: Node, g: Any) -> None:
     """Store a gradient that the caller requested."""
     if g is None:
         return

@@ -10,7 +10,7 @@ active mode here, and `levels` is one vmap or empty.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ndgrad._src.core.view import tangents_of
 from ndgrad._src.ops.cast import clone
 from ndgrad._src.ops.table import Op, parameter_names
 from ndgrad._src.ops.vocabulary import raw_ops
+
+if TYPE_CHECKING:
+    from ndgrad._src.interpreters.levels import Level
 
 _NUMBERS = (bool, int, float, complex)
 _raw = raw_ops(np)
@@ -104,7 +107,7 @@ def plain_linear_dual(
     return out
 
 
-def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:
+def _tangent_array(t: Any, level: Level | None) -> tuple[Any, bool]:
     """Return the array of a tangent (None unless it is plain), and True if its first dimension is the batch of
     `level`."""
     meta = t._meta

@@ -48,6 +48,7 @@ from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
     from ndgrad._typing import Tensor
 
 
@@ -240,7 +241,7 @@ def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
-def has_saved_tangents(node: Any) -> bool:
+def has_saved_tangents(node: Node) -> bool:
     """True if a value saved by a node had a tangent of an open level."""
     return any(node in by_node for by_node in tuple(_saved_by_level.values()))
 

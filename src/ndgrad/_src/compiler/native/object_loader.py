@@ -236,7 +236,7 @@ class _Image:
                 raise _Unsupported
         ctypes.memmove(base, bytes(image), size)
         if _memory().mprotect(base, self.fixed, mmap.PROT_READ | mmap.PROT_EXEC):
-            raise OSError(ctypes.get_errno(), "mprotect")
+            raise _Unsupported
         return {
             name: self._address(symbol, base)
             for symbol, (name, (binding, _, section, _)) in enumerate(zip(self.names, self.table, strict=True))
@@ -273,7 +273,7 @@ def _map(size: int) -> int:
     protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     base = _memory().mmap(None, size, protection, flags, -1, 0)
     if base is None or base == ctypes.c_void_p(-1).value:
-        raise OSError(ctypes.get_errno(), "mmap")
+        raise _Unsupported
     return int(base)
 
 
