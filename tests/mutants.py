@@ -4,7 +4,8 @@
     python -m tests.mutants ndgrad._src.engine.engine:run_leaf,run_node --most 30 --old ... --new ...
 
 A mutant negates a condition, leaves out a statement, or returns None. `--old` names the tests before the removal (`git show` writes them to
-a file), `--new` all tests that remain for the behaviour. A line `only old` is a reason to keep a test, or to add one.
+a file), `--new` all tests that remain for the behaviour: files, or names of tests as pytest takes them. A line `only old` is a reason to
+keep a test, or to add one.
 """
 
 from __future__ import annotations
@@ -127,9 +128,9 @@ def main() -> None:
         if function is None or code is None or code.co_freevars != function.__code__.co_freevars or passes(given.old, function, code):
             continue
         noticed += 1
-        if passes(given.new, function, code):
-            missed += 1
-            print(f"only old: {path}:{line} {kind} in {'.'.join(place)}", flush=True)
+        is_missed = passes(given.new, function, code)
+        missed += is_missed
+        print(f"{'only old' if is_missed else 'both'}: {path}:{line} {kind} in {'.'.join(place)}", flush=True)
     print(f"{len(chosen)} mutants; {noticed} fail the old tests, {missed} of them no new one")
     raise SystemExit(bool(missed))
 

@@ -52,44 +52,28 @@ def assert_same(program, *arrays, rtol=1e-12, atol=1e-14):
 
 # ----- unary functions -----------------------------------------------------------------------------------------------
 
-ORDINARY = [[0.3, -0.7, 0.9], [-0.2, 0.55, 0.1]]
+# Values and gradients of real functions are in test_extreme_values.py; tests/tensor/test_elementwise.py compares in-place forms of ops.
+
 COMPLEX = [0.3 + 0.4j, -0.7 + 0.2j, 0.5 - 0.9j]
-EVERYWHERE = (
-    "exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh square neg sigmoid sinc abs reciprocal asin acos atanh angle sgn erf erfc"
-)
-UNARY = {
-    **{name: [*np.ravel(ORDINARY), 0.0] for name in EVERYWHERE.split()},
-    **{name: [0.3, 1.0, 2.5, 0.0, INF] for name in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt")},
-    **{name: [1.2, -2.7, 0.5, 1.5, -0.5, 3.0, 0.0, INF, NAN] for name in ("floor", "ceil", "trunc", "frac", "round", "fix")},
-    **{name: [1.0, -1.0, 0.5] for name in ("asin", "acos", "atanh", "erfinv")},
-    "acosh": [1.0, 1.5, 3.0],
-    "relu": [1.0, -1.0, 0.0, -0.0, NAN, INF, -INF],
-    "deg2rad": [180.0, -30.0],
-    "rad2deg": [3.0, -1.0],
-    "sign": [2.0, -3.0, 0.0, INF],
-    "nan_to_num": [1.0, NAN, INF, -INF],
-    "logit": [0.0, 1.0, 0.3, -1.0, 2.0, NAN],
-    "selu": [1.0, -1.0, 0.0],
-    "celu": [1.0, -1.0, 0.0],
-    "hardshrink": [0.5, -0.5, 0.6, 0.1],  # at NaN torch has two answers: test_extreme_values.py
-    "positive": [1.0, -1.0],
-}
+UNARY = (
+    "exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh square neg sigmoid sinc abs reciprocal asin acos atanh angle sgn "
+    "erf erfc log log2 log10 log1p sqrt rsqrt floor ceil trunc frac round fix erfinv acosh relu deg2rad rad2deg sign "
+    "nan_to_num logit hardshrink positive"
+).split()
 COMPLEX_UNARY = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh square neg sigmoid "
     "sinc abs sgn angle reciprocal conj conj_physical real imag resolve_conj"
 )
 
 
-@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("name", ["fix", "positive"])
 def test_unary_function(name):
-    assert_same(lambda lib, x: getattr(lib, name)(x) * 1.0, UNARY[name])
+    assert_same(lambda lib, x: getattr(lib, name)(x) * 1.0, [1.2, -2.7, 0.5, -0.5, 3.0, 0.0, INF, NAN])
 
 
 @pytest.mark.parametrize("name", UNARY)
 def test_unary_method_on_a_0d_tensor(name):
-    if name in ("selu", "celu"):
-        pytest.skip("no method")
-    assert_same(lambda lib, x: getattr(x, name)() * 1.0, UNARY[name][0])
+    assert_same(lambda lib, x: getattr(x, name)() * 1.0, 1.5 if name == "acosh" else 0.3)
 
 
 @pytest.mark.parametrize("name", COMPLEX_UNARY.split())
@@ -102,39 +86,19 @@ def test_complex_zero(name):
     assert_same(lambda lib, x: getattr(lib, name)(x), [0j, 3 + 4j])
 
 
-@pytest.mark.parametrize("name", [n for n in UNARY if n not in ("positive", "hardshrink", "angle", "selu", "celu")])
-def test_unary_function_in_place(name):
-    detached = name in ("asinh", "acosh", "atanh")  # torch has no derivative for these
-    assert_same(lambda lib, x: getattr(x.detach() * 1.0 if detached else x * 1.0, name + "_")(), UNARY[name])
+def test_fix_in_place():
+    assert_same(lambda lib, x: (x * 1.0).fix_(), [1.2, -2.7, 0.0])
 
 
 # ----- binary functions ----------------------------------------------------------------------------------------------
 
 PAIRS = {
-    "add": ([1.0, 2.0], [[3.0], [4.0]]),
-    "sub": ([1.0, 2.0], [[3.0], [4.0]]),
-    "mul": ([1.0, 2.0, INF, 0.0], [[3.0], [0.0]]),
-    "div": ([1.0, 2.0, 0.0, 1.0], [3.0, -1.0, 0.0, 0.0]),
     "true_divide": ([1.0, 2.0], [3.0, -1.0]),
-    "remainder": ([5.0, -5.0, 5.0, INF, 5.0, -0.5], [3.0, 3.0, -3.0, 2.0, 0.0, 0.25]),
-    "fmod": ([5.0, -5.0, 5.0, INF, 5.0], [3.0, 3.0, -3.0, 2.0, 0.0]),
-    "pow": ([0.0, 0.0, 0.0, 0.0, -1.0, 2.0, 0.0, 3.0], [0.0, 1.0, 2.0, 0.5, 2.0, 0.0, -1.0, -1.5]),
     "float_power": ([2.0, 3.0, 0.0], [0.5, 2.0, 0.0]),
-    "atan2": ([0.0, 0.0, 1.0, -1.0], [0.0, -1.0, 2.0, -2.0]),
     "arctan2": ([1.0], [2.0]),
-    "hypot": ([0.0, 3.0, -5.0], [0.0, 4.0, 12.0]),
-    "logaddexp": ([-INF, INF, -INF, 1.0, 2.0, 1e3], [-INF, INF, 1.0, INF, 3.0, 0.0]),
-    "logaddexp2": ([-INF, 1.0, 2.0, 1e3], [1.0, INF, 3.0, 0.0]),
-    "xlogy": ([0.0, 0.0, 1.0, 0.0, 2.0, 0.0], [0.0, NAN, 0.0, -1.0, 3.0, 2.0]),
-    "maximum": ([1.0, 2.0, NAN, 1.0, INF, 0.0], [1.0, 1.0, 1.0, NAN, INF, 3.0]),
-    "minimum": ([1.0, 2.0, NAN, 1.0, -INF, 0.0], [1.0, 1.0, 1.0, NAN, -INF, 3.0]),
-    "fmax": ([1.0, 2.0, NAN, 1.0, NAN, 0.0], [1.0, 1.0, 1.0, NAN, NAN, 3.0]),
-    "fmin": ([1.0, 2.0, NAN, 1.0, NAN, 0.0], [1.0, 1.0, 1.0, NAN, NAN, 3.0]),
     "clamp_min": ([0.0, 1.0, -1.0, NAN, 1.0], [0.0, 0.0, 0.0, 0.0, NAN]),
     "clamp_max": ([0.0, 1.0, -1.0, NAN, 1.0], [0.0, 0.0, 0.0, 0.0, NAN]),
-    "copysign": ([0.0, 1.0, -1.0, -2.0], [-1.0, -0.0, 1.0, -3.0]),
     "nextafter": ([1.0, 2.0, 2.0], [2.0, 2.0, 1.0]),
-    "ldexp": ([1.0, 2.0], [3.0, -1.5]),
 }
 
 
@@ -143,10 +107,7 @@ def test_binary_function(name):
     assert_same(lambda lib, x, y: getattr(lib, name)(x, y), *PAIRS[name])
 
 
-NOT_IN_PLACE = ("add", "sub", "mul", "maximum", "minimum", "fmax", "fmin", "logaddexp", "logaddexp2")
-
-
-@pytest.mark.parametrize("name", [n for n in PAIRS if n not in NOT_IN_PLACE])
+@pytest.mark.parametrize("name", ["true_divide", "float_power", "arctan2"])
 def test_binary_method_in_place(name):
     assert_same(lambda lib, x, y: getattr(x * 1.0, name + "_")(y), *PAIRS[name])
 

@@ -38,17 +38,6 @@ def an_edge_as_root_with_a_gradient_of_another_shape(m):
 
 
 @program
-def edges_of_several_outputs(m):
-    x = leaf(m, 2, 2)
-    a, b = (t for t in (x * 1).unbind())
-    edges = [m.autograd.graph.get_gradient_edge(t) for t in (a, b)]
-    y = (a * 2 + b * 3).sum()
-    found = m.autograd.grad(y, edges, retain_graph=True)
-    m.autograd.backward(edges, [ones(m, 2) * 5, ones(m, 2) * 7])
-    return found, [e.output_nr for e in edges], x.grad
-
-
-@program
 def edges_as_inputs_beside_tensors(m):
     x = leaf(m, 2)
     h = x * 2
@@ -442,20 +431,6 @@ def sequence_numbers_grow_with_age(m):
     b = x.exp()
     c = a + b
     return a.grad_fn._sequence_nr() < b.grad_fn._sequence_nr() < c.grad_fn._sequence_nr()
-
-
-@program
-def a_changed_sequence_number_changes_the_order(m):
-    x = leaf(m, 2)
-    events: list[str] = []
-    a, b = x * 2, x.exp()
-    a.register_hook(lambda g: events.append("a"))
-    b.register_hook(lambda g: events.append("b"))
-    c = a + b
-    c.sum().backward(retain_graph=True)
-    a.grad_fn._set_sequence_nr(b.grad_fn._sequence_nr() + 100)
-    c.sum().backward()
-    return events
 
 
 @program

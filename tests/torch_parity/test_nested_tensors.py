@@ -95,14 +95,6 @@ def with_a_dtype(m):
 
 
 @program
-def as_nested_goes_back_to_the_parts(m):
-    a, b = (m.tensor(r, requires_grad=True) for r in ROWS[:2])
-    x = m.nested.as_nested_tensor([a, b], layout=m.jagged)
-    (x * x).sum().backward()
-    return show([x, a.grad, b.grad])
-
-
-@program
 def as_nested_of_a_dense_tensor(m):
     x = m.arange(12.0).reshape(2, 3, 2).requires_grad_()
     y = m.nested.as_nested_tensor(x, layout=m.jagged)
@@ -533,17 +525,6 @@ def custom_functions_with_nested_outputs(m):
     y = Cut.apply(v, m.tensor([0, 2, 5]))
     (y * y).sum().backward()
     return show([y, v.grad])
-
-
-@program
-def hooks_see_nested_gradients(m):
-    seen = []
-    x = rows(m)
-    y = x * 3
-    y.register_hook(lambda g: seen.append(("y", g.is_nested)))
-    x.register_hook(lambda g: seen.append(("x", g.is_nested)))
-    (y * y).sum().backward()
-    return show([seen, x.grad])
 
 
 @program

@@ -278,14 +278,6 @@ def the_gradient_of_values_given_to_a_sparse_tensor(m):
 
 
 @program
-def the_gradient_of_values_at_a_repeated_place(m):
-    v = m.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    x = m.sparse_coo_tensor([[0, 1, 1], [2, 0, 0]], v, (2, 3))
-    (x.to_dense() * full(m)).pow(2).sum().backward()
-    return v.grad
-
-
-@program
 def the_gradient_of_values_of_a_csr_tensor(m):
     v = m.tensor([1.0, 2.0, 3.0], requires_grad=True)
     x = m.sparse_csr_tensor([0, 1, 3], [2, 0, 2], v, (2, 3))
@@ -463,30 +455,10 @@ def products_that_do_not_fit(m):
 
 
 @program
-def products_that_reduce_otherwise(m):
-    made = []
-    for reduce in ("sum", "mean", "amax", "amin"):
-        x, d = csr(m), full(m).t().contiguous().requires_grad_()
-        y = m.sparse.mm(x, d, reduce)
-        (y * weights(m, (2, 2))).sum().backward()
-        made += [y.detach(), d.grad]
-    return made
-
-
-@program
 def older_names_and_copies(m):
     x, d = coo(m).coalesce(), full(m).t()
     copies = [m.crow_indices_copy(csr(m)), m.col_indices_copy(csr(m)), m.ccol_indices_copy(csr(m).t())]
     return [m.spmm(x, d), m.dsmm(x, d), show(m.hsmm(x, d)), copies, m.row_indices_copy(csr(m).t())]
-
-
-@program
-def sampled_products(m):
-    a = m.eye(2).to_sparse_csr().requires_grad_()
-    b, c = weights(m, (2, 3)).requires_grad_(), weights(m, (3, 2)).requires_grad_()
-    made = m.sparse.sampled_addmm(a, b, c, beta=2.0, alpha=3.0)
-    (made.to_dense() * weights(m, (2, 2))).sum().backward()
-    return [show(made), b.grad, c.grad, show(a.grad)]
 
 
 # ----- reductions and softmax ---------------------------------------------------------------------------------------------
@@ -662,15 +634,6 @@ def padding_gets_no_entry(m):
     w = weights(m, (5, 2)).requires_grad_()
     m.nn.functional.embedding(m.tensor([1, 3, 1, 0]), w, padding_idx=1, sparse=True).sum().backward()
     return [show(w.grad), w.grad._nnz()]
-
-
-@program
-def scaling_by_frequency_is_refused(m):
-    def run():
-        w = m.ones(5, 2, requires_grad=True)
-        m.nn.functional.embedding(m.tensor([1, 3]), w, scale_grad_by_freq=True, sparse=True).sum().backward()
-
-    return [attempt(run)]
 
 
 @program
@@ -884,14 +847,6 @@ def sparse_adam(m):
 def optimizers_that_refuse_sparse_gradients(m):
     names = ("Adam", "AdamW", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adadelta", "ASGD")
     return [attempt(lambda name=name: _steps(m, getattr(m.optim, name))) for name in names]
-
-
-@program
-def zero_grad_in_place_leaves_no_entries(m):
-    w = weights(m, (5, 2)).requires_grad_()
-    _lookup(m, w).sum().backward()
-    m.optim.SGD([w], lr=0.1).zero_grad(set_to_none=False)
-    return [show(w.grad), w.grad._nnz()]
 
 
 # ----- texts, copies and files ------------------------------------------------------------------------------------------------

@@ -19,34 +19,6 @@ program = PROGRAMS.enter
 
 
 @program
-def write_through_a_view_reaches_the_base(m):
-    x = leaf(m, 2, 3)
-    y = x * 2
-    y[0].mul_(y[1].detach())
-    y.sum().backward()
-    return y, x.grad
-
-
-@program
-def write_to_the_base_reaches_every_view(m):
-    x = leaf(m, 2, 3)
-    y = x * 1
-    views = y[0], y[:, 1], y.reshape(-1), y.transpose(0, 1), y.diagonal()
-    y.exp_()
-    sum((v * v).sum() for v in views).backward()
-    return [*views, x.grad]
-
-
-@program
-def write_through_a_view_of_a_view(m):
-    x = leaf(m, 2, 3, 2)
-    y = x.clone()
-    y.transpose(0, 2)[1].select(0, 2).mul_(m.tensor([3.0, 4.0], dtype=m.float64))
-    (y * y).sum().backward()
-    return y, x.grad, y.grad_fn is not None
-
-
-@program
 def writes_through_two_views_that_share_elements(m):
     x = leaf(m, 3, 3)
     y = x * 1
@@ -167,18 +139,6 @@ def second_derivative_through_writes(m):
 
 
 @program
-def a_hook_sees_the_gradient_of_the_value_it_was_registered_on(m):
-    x = leaf(m, 3)
-    y = x * 1
-    seen = []
-    y.register_hook(lambda g: seen.append(("before", g.tolist())))
-    y[0].mul_(3.0)
-    y.register_hook(lambda g: seen.append(("after", g.tolist())))
-    y.sum().backward()
-    return seen
-
-
-@program
 def retain_grad_follows_the_newest_value_of_a_base(m):
     x = leaf(m, 3)
     y = x * 1
@@ -200,16 +160,6 @@ def retain_grad_follows_the_newest_value_of_a_view(m):
     return v.grad, x.grad
 
 
-@program
-def retain_grad_follows_a_write_to_the_tensor_itself(m):
-    x = leaf(m, 3)
-    y = x * 1
-    y.retain_grad()
-    y.mul_(3.0)
-    (y * y).sum().backward()
-    return y.grad, x.grad
-
-
 # ----- versions ----------------------------------------------------------------------------------------------------------
 
 
@@ -224,31 +174,6 @@ def versions_count_writes_through_anyone(m):
         y.zero_()
     y.data.add_(1.0)
     return y._version, v._version, d._version
-
-
-@program
-def a_failed_write_does_not_count(m):
-    x = leaf(m, 3)
-    y = x * 1
-    error = attempt(lambda: y.add_(m.ones(4, dtype=m.float64)))
-    y.sum().backward()
-    return error, y._version, x.grad
-
-
-@program
-def saved_input_overwritten(m):
-    x = leaf(m, 3)
-    y = x * 1
-    z = y * y
-    y[0] = 0.0
-    z.sum().backward()
-
-
-@program
-def saved_output_overwritten(m):
-    z = leaf(m, 3).exp()
-    z[0] = 0.0
-    z.sum().backward()
 
 
 @program
@@ -278,15 +203,6 @@ def saved_value_overwritten_through_detach(m):
 
 
 @program
-def overwriting_what_nobody_saved(m):
-    x = leaf(m, 3)
-    y = x + 1
-    y.zero_()
-    (y + x).sum().backward()
-    return x.grad
-
-
-@program
 def a_write_between_two_backwards(m):
     x = leaf(m, 3)
     y = x.clone()
@@ -305,29 +221,6 @@ def an_in_place_op_that_saves_its_output_then_overwritten(m):
 
 
 # ----- what is refused ---------------------------------------------------------------------------------------------------
-
-
-@program
-def writing_a_leaf(m):
-    leaf(m, 3).add_(1.0)
-
-
-@program
-def writing_a_view_of_a_leaf(m):
-    leaf(m, 3)[0].add_(1.0)
-
-
-@program
-def setting_an_item_of_a_leaf(m):
-    leaf(m, 3)[0] = 1.0
-
-
-@program
-def writing_a_no_grad_view_with_grad(m):
-    y = leaf(m, 3) * 1
-    with m.no_grad():
-        v = y[:2]
-    v.add_(1.0)
 
 
 @program
@@ -354,12 +247,6 @@ def reading_a_no_grad_view_after_its_base_was_written(m):
         v = y[:2]
     y.add_(1.0)
     return v * 2
-
-
-@program
-def writing_an_unbound_view(m):
-    a, _ = (leaf(m, 2, 2) * 1).unbind()
-    a.add_(1.0)
 
 
 @program
@@ -392,16 +279,6 @@ def what_an_unusable_view_still_tells(m):
 def writing_a_view_of_an_unbound_view(m):
     a, _ = (leaf(m, 2, 2) * 1).unbind()
     a[0].add_(1.0)
-
-
-@program
-def writing_an_expanded_tensor(m):
-    m.ones(1, dtype=m.float64).expand(3).add_(1.0)
-
-
-@program
-def writing_a_result_that_does_not_fit(m):
-    m.ones(3, dtype=m.float64).add_(m.ones(2, 3, dtype=m.float64))
 
 
 @program
