@@ -750,14 +750,14 @@ add("activations", "dropout", draw_square, lambda T, F, x: F.dropout(x, 0.5))
 add("activations", "dropout2d", draw_images, lambda T, F, x: F.dropout2d(x, 0.5))
 add("activations", "alpha_dropout", draw_square, lambda T, F, x: F.alpha_dropout(x, 0.5, training=True))
 
-for name, function in {
+for name, joining in {
     "cat 0": lambda T, F, x, y: T.cat([x, y]),
     "cat 1": lambda T, F, x, y: T.cat([x, y], 1),
     "stack": lambda T, F, x, y: T.stack([x, y]),
     "stack -1": lambda T, F, x, y: T.stack([x, y], -1),
 }.items():
-    add("movement", name, draw_two, function)
-for name, function in {
+    add("movement", name, draw_two, joining)
+for name, moving in {
     "split": lambda T, F, x: T.split(x, x.shape[0] // 5),
     "unbind": lambda T, F, x: T.unbind(x[:10]),
     "roll": lambda T, F, x: T.roll(x, 3, 1),
@@ -775,7 +775,7 @@ for name, function in {
     "trace": lambda T, F, x: T.trace(x),
     "cov": lambda T, F, x: T.cov(x[:300]),
 }.items():
-    add("movement", name, draw_square, function)
+    add("movement", name, draw_square, moving)
 add("movement", "permute 4-D contiguous", draw_images, lambda T, F, x: x.permute(0, 2, 3, 1).contiguous())
 for mode in ("constant", "reflect", "replicate", "circular"):
     add("movement", f"pad {mode}", draw_images, lambda T, F, x, mode=mode: F.pad(x, (1, 1, 1, 1), mode=mode))

@@ -165,7 +165,7 @@ def _target(name: str, t: Any) -> Any:
     with no_grad() if t.is_leaf else nullcontext():
         check_writable(t, name)
     check_memory(name, array)
-    storage_of(t).before_write(array)
+    storage_of(t).store_before_write(array)
     return array
 
 

@@ -94,7 +94,7 @@ def dispatch_as(
             with join_levels(open_elsewhere(args)):
                 return dispatch_as(modes(), tensor_type, op, args, settings, False)
         if level is not None:
-            level = level.in_charge_of(op, args, number)
+            level = level.find_level_in_charge(op, args, number)
             silent = find_silenced(state, level, dual)
             if silent is not None:
                 return _run_under(silent, tensor_type, op, args, settings)

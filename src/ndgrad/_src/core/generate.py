@@ -182,7 +182,7 @@ def _has_function(op: Op, level: bool) -> bool:
 
 def _scope(op: Op, level: bool) -> dict[str, Any]:
     """Return the global names of a generated function."""
-    from ndgrad._src.core.promotion import in_default_dtype, makes_floats  # it calls generated functions
+    from ndgrad._src.core.promotion import makes_floats, run_in_default_dtype  # it calls generated functions
     from ndgrad._src.core.record import fact, payload_dtype, shares_memory
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
@@ -192,7 +192,7 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
         "Tensor": Tensor, "TENSOR_TYPES": TENSOR_TYPES, "process": process, "SIZES": sizes,
         "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
-        "F64": _REAL[0], "F32": _REAL[1], "in_default_dtype": in_default_dtype, "makes_floats": makes_floats,
+        "F64": _REAL[0], "F32": _REAL[1], "run_in_default_dtype": run_in_default_dtype, "makes_floats": makes_floats,
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
         "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
         "without_base": without_base, "keep_in_level": keep_in_level, "kept_storage": kept_storage,
@@ -445,7 +445,7 @@ class FunctionTemplate:
             return []
         arrays = "".join(f"a_{a}, " for a in self.names)
         ask = f"c is Tensor and {_has_dtype(first, EXACT)} and makes_floats(({arrays}), out)"
-        return [f"if {ask}:", f"    return in_default_dtype(OP, {self.given}, {self.settings})"]
+        return [f"if {ask}:", f"    return run_in_default_dtype(OP, {self.given}, {self.settings})"]
 
     # ----- several results -----
 

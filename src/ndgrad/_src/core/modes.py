@@ -588,7 +588,7 @@ def leave_process() -> None:
             process.busy.discard("process")
 
 
-def _after_fork() -> None:
+def _drop_other_threads() -> None:
     """Remove the modes of other threads after a fork: the child has only the thread that forked."""
     here = get_ident()
     process.open = {number: stacks for number, stacks in process.open.items() if stacks.thread == here}
@@ -598,4 +598,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_drop_other_threads)

@@ -128,7 +128,7 @@ def write_part(target: Variable, index: Any, value: Any) -> bool:
     if e_base is not None and e_base.level != level:
         return False
     if storage.keeps and storage.is_held():
-        storage.before_write(array, items)
+        storage.store_before_write(array, items)
     try:
         array[items] = source
     except (IndexError, ValueError):

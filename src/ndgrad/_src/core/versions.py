@@ -96,7 +96,7 @@ class Storage:
         """True if a save, or an older version that a save holds, refers to the present version."""
         return sys.getrefcount(self.version) > ATTRIBUTE
 
-    def before_write(self, array: NDArray[Any], index: Any = None) -> None:
+    def store_before_write(self, array: NDArray[Any], index: Any = None) -> None:
         """Store the values that are about to be overwritten (`array`, or `array[index]`), if a save may need them."""
         if self.keeps and self.is_held():
             if index is None:
@@ -109,8 +109,8 @@ class Storage:
 
         A lock protects the cursor, which threads that run backward over one graph share and move.
         """
-        if hasattr(array, "at_version"):  # a traced array of the compiler, which knows its old values by version
-            return array.at_version(version)
+        if hasattr(array, "copy_at_version"):  # a traced array of the compiler, which knows its old values by version
+            return array.copy_at_version(version)
         with restoring:
             return self._restore(array, version)
 
@@ -137,13 +137,13 @@ class Storage:
             undos.append(step.undo)
             step = step.next
         for region, index, old in reversed(undos):
-            target = _in_copy(region, low, memory)
+            target = _part_of_copy(region, low, memory)
             if index is None:
                 target[...] = old
             else:
                 target[index] = old
         self.cursor = Cursor(version, low, memory)
-        return _in_copy(array, low, memory).copy()
+        return _part_of_copy(array, low, memory).copy()
 
 
 class ScalarStorage(Storage):
@@ -302,11 +302,11 @@ def _fill(array: NDArray[Any], low: int, size: int, value: Payload) -> bytearray
     memory = bytearray(size)
     if value.shape != array.shape:
         raise Unrecorded(None)
-    _in_copy(array, low, memory)[...] = value
+    _part_of_copy(array, low, memory)[...] = value
     return memory
 
 
-def _in_copy(region: NDArray[Any], low: int, memory: bytearray) -> NDArray[Any]:
+def _part_of_copy(region: NDArray[Any], low: int, memory: bytearray) -> NDArray[Any]:
     """Return the part of a copy of the memory that corresponds to `region`."""
     offset = region.__array_interface__["data"][0] - low
     return np.ndarray(region.shape, region.dtype, buffer=memory, offset=offset, strides=region.strides)

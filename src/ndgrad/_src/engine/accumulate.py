@@ -58,7 +58,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
     variable = node.variable
     meta = variable._meta
     if meta.reshapes:
-        array = in_present_shape(node, array)
+        array = to_present_shape(node, array)
     if not meta.requires_grad:  # requires_grad_(False) or detach_() was called after the forward
         check_still_leaf(variable)
         return
@@ -82,7 +82,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
             storage = storage_of(grad)
             target = grad._array
             if storage.keeps:
-                storage.before_write(target)
+                storage.store_before_write(target)
             target += array
             storage.bump("AccumulateGrad")
         else:
@@ -105,7 +105,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         return
     meta = meta_of(variable)
     if meta.reshapes:
-        g = in_present_shape(node, g)
+        g = to_present_shape(node, g)
     if not meta.requires_grad:
         check_still_leaf(variable)
         return
@@ -147,7 +147,7 @@ def former_accumulators(t: Any) -> list[Any]:
     return [] if not known else [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
 
 
-def in_present_shape(node: Any, g: Any) -> Any:
+def to_present_shape(node: Any, g: Any) -> Any:
     """Return a gradient of a leaf's former shape with the leaf's later shape changes applied."""
     reached = False
     for ref, op, settings in node.variable._meta.reshapes:

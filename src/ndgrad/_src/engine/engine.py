@@ -69,12 +69,12 @@ from ndgrad._src.engine.accumulate import (
     convert_types,
     counts,
     former_accumulators,
-    in_present_shape,
     lay_out_as_inputs,
+    to_present_shape,
 )
 from ndgrad._src.engine.roots import choose_path, gradient_edge, gradient_edges
 from ndgrad._src.engine.streams import Crossing
-from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
+from ndgrad._src.engine.threads import needs_fresh_stack, run_on_fresh_stack
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
@@ -677,7 +677,7 @@ def backward_from(
         task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
     if running() is not None and needs_fresh_stack():
-        on_a_fresh_stack(lambda: run(task, roots))
+        run_on_fresh_stack(lambda: run(task, roots))
     else:
         run(task, roots)
     if edges is None or inputs is None:
@@ -694,7 +694,7 @@ def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
     for node in nodes:
         part = task.captures.get((node, 0))
         if part is not None:
-            part = in_present_shape(node, part)
+            part = to_present_shape(node, part)
             g = part if g is None else g + part
     return g
 

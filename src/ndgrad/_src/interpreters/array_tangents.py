@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_half, is_inexact
-from ndgrad._src.core.layout import in_layout_of, is_view_of
+from ndgrad._src.core.layout import is_view_of, lay_out_like
 from ndgrad._src.core.modes import Modes
 from ndgrad._src.core.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad._src.core.view import tangents_of
@@ -97,7 +97,7 @@ def plain_linear_dual(
         else op.plain(tangent, **settings)
     )
     if not op.view:
-        made = in_layout_of(out, made)
+        made = lay_out_like(out, made)
     elif is_view_of(made, tangent) and not is_view_of(out, a):
         made = clone(made)
     meta = meta_of(out)

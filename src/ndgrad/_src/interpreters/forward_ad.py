@@ -21,7 +21,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_half, is_inexact
 from ndgrad._src.core.dispatch import dispatch, innermost_dual
 from ndgrad._src.core.grad_mode import FieldSwitch, Mode
-from ndgrad._src.core.layout import in_layout_of, is_view_of
+from ndgrad._src.core.layout import is_view_of, lay_out_like
 from ndgrad._src.core.modes import (
     Modes,
     modes,
@@ -202,7 +202,7 @@ def _give_tangents(
     if op.outputs == 1:
         if made is not None and any(made is t for t in tangents):
             made = tensor_ops.clone(made)  # A later write to the result must not reach the argument's tangent.
-        made = in_layout_of(out, made)
+        made = lay_out_like(out, made)
     outs, parts = ((out,), (made,)) if op.outputs == 1 else (out, made)
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
@@ -607,7 +607,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
-    meta.tangents = {**(meta.tangents or {}), number: _lazy_like(dual, in_layout_of(dual, tangent))}
+    meta.tangents = {**(meta.tangents or {}), number: _lazy_like(dual, lay_out_like(dual, tangent))}
     return dual
 
 

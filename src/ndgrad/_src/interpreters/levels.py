@@ -77,7 +77,7 @@ class Level:
         close_block(block)
         block.closed = True  # Unlike other modes, a level is also closed for tasks that were started in it.
 
-    def in_charge_of(self, op: Op, args: tuple[Any, ...], number: int) -> Level | None:
+    def find_level_in_charge(self, op: Op, args: tuple[Any, ...], number: int) -> Level | None:
         """Return the open level that handles an op next; None if no level is concerned. This level is the innermost
         open one, and `number` is that of the innermost level among the arguments."""
         levels = modes().levels

@@ -231,6 +231,8 @@ class Reach:
         # reader of the slots of one object, and their contents
         self._slots: list[tuple[Callable[[], Iterable[Any]], list[Any]]] = []
         self._cells: list[tuple[CellType, Any]] = []
+        # id of the names of a module -> the names and their values
+        self._modules: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._seen: dict[int, Any] = {}
         self._count = 0
         try:
@@ -238,6 +240,9 @@ class Reach:
             self._follow(v)
         except _Unsuitable:
             self.is_free = False
+        for space, known in self._modules.values():
+            self._slots.append((functools.partial(map, space.get, [*known]), [*known.values()]))
+        self._modules.clear()
         self._seen.clear()
 
     def is_current(self) -> bool:
@@ -279,6 +284,16 @@ class Reach:
             raise _Unsuitable
         self._slots.append((read, found))
         return found
+
+    def _watch_names(self, space: dict[str, Any], names: list[str]) -> list[Any]:
+        """Watch names of a module, all in one list of slots."""
+        known = self._modules.setdefault(id(space), (space, {}))[1]
+        fresh = [name for name in names if name not in known]
+        known.update((name, space.get(name)) for name in fresh)
+        self._count += len(fresh)
+        if self._count > _LIMIT:
+            raise _Unsuitable
+        return [known[name] for name in fresh]
 
     def _visit(self, v: Any) -> Iterable[Any]:
         kind = type(v)
@@ -331,7 +346,7 @@ class Reach:
         codes = _codes(f.__code__)
         attributes = {name for code in codes for name in code.co_names}
         names = sorted({name for code in codes for name in _global_names(code)})
-        for v in self._watch(lambda: map(space.get, names)):
+        for v in self._watch_names(space, names):
             yield v
             if isinstance(v, ModuleType):
                 yield from self._visit_module(v, attributes)
@@ -342,7 +357,7 @@ class Reach:
             return
         space = vars(module)
         names = sorted(attributes.intersection(space))
-        for v in self._watch(lambda: map(space.get, names)):
+        for v in self._watch_names(space, names):
             yield v
             if isinstance(v, ModuleType) and v.__name__.startswith(f"{module.__name__}."):
                 yield from self._visit_module(v, attributes)

@@ -162,7 +162,8 @@ def _exponentials(
     low = z.dtype.type(-np.inf)
     masked = mask is not None
     if mask is not None:
-        fits = np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype
+        is_same = mask.shape == z.shape and mask.dtype == z.dtype
+        fits = is_same or (np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype)
         z = np.add(z, mask, out=z) if fits else z + mask
     if first is not None:
         queries, keys = z.shape[-2:]
@@ -201,15 +202,17 @@ class _Blocks:
     """Splits a large attention into heads and ranges of queries that fit into the cache."""
 
     def __init__(self, np: Library, q: Payload, k: Payload, v: Payload, mask: Payload) -> None:
-        shapes = [a.shape[:-2] for a in (q, k, v, mask) if a is not None]
-        self.lead: Shape = np.broadcast_shapes(*shapes)
+        first, *others = [tuple(a.shape[:-2]) for a in (q, k, v, mask) if a is not None]
+        # NumPy's functions for broadcasting take microseconds each, as much as a small attention.
+        is_same = all(shape == first for shape in others)
+        self.lead: Shape = first if is_same else np.broadcast_shapes(first, *others)
         self.queries, self.keys = q.shape[-2], k.shape[-2]
         self.dtype = np.result_type(q, k, v)
         self.size = _BLOCK if np is numpy else _BLOCK_ON_GPU
         self.arrays = tuple(
             None
             if a is None
-            else np.broadcast_to(a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
+            else _broadcast(np, a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
             for a in (q, k, v, mask)
         )
 
@@ -232,6 +235,10 @@ class _Blocks:
         """Return ranges of queries, for heads that do not fit into one block."""
         step = max(16, self.size // max(self.keys, 1))
         return [slice(i, min(i + step, self.queries)) for i in range(0, self.queries, step)] or [slice(0, 0)]
+
+
+def _broadcast(np: Library, a: Payload, shape: Shape) -> Payload:
+    return a if a.shape == shape else np.broadcast_to(a, shape)
 
 
 def _indices(shape: Shape) -> Iterator[tuple[int, ...]]:
@@ -306,8 +313,8 @@ def pull_back(
         g = g if g.dtype == q.dtype else native_kernels.dense(g, q.dtype)
         return kernels.attention_gradients(g, q, k, v, is_causal, scale, needs)
     if np is not numpy and not is_causal and not getattr(q, "is_meta", False):
-        wide = [widen(a) for a in (native_kernels.dense(g), q, k, v, mask)]
-        found = _pull_back_on_device(np, *wide, scale=scale, needs=needs)
+        given = widen(native_kernels.dense(g)), widen(q), widen(k), widen(v), widen(mask)
+        found = _pull_back_on_device(np, *given, scale, needs)
         if found is not None:
             return found
     g, q, k, v, mask = (widen(a) for a in _prepare(np, np.ascontiguousarray(g), q, k, v, mask))

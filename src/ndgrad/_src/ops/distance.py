@@ -7,12 +7,13 @@ that are close together. These points are detected and computed again from their
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ndgrad._src.arrays import native_kernels
+from ndgrad._src.arrays import library, native_kernels
 from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.ops.composite import composite, fused_rule
 from ndgrad._src.ops.errors import refuse_complex
@@ -377,8 +378,20 @@ def _pairs(np: Library, x: Payload) -> Payload:
     count = x.shape[-1]
     if x.__class__ is numpy.ndarray and count > 1:
         return np.concatenate([x[..., i, i + 1 :] for i in range(count - 1)], axis=-1)
-    i, j = np.triu_indices(x.shape[-1], 1)
-    return x[..., i, j]
+    if not library.is_on_device(x):
+        i, j = np.triu_indices(count, 1)
+        return x[..., i, j]
+    return x.reshape(*x.shape[:-2], count * count).take(_places_of_pairs(count, x.device.id), axis=-1)
+
+
+@functools.lru_cache(maxsize=16)
+def _places_of_pairs(count: int, device: int) -> Payload:
+    """Return the flat indices of the entries above the diagonal of a matrix on a device.
+
+    CuPy finds them by a search, which waits for the device and takes ten times as long as their use.
+    """
+    i, j = numpy.triu_indices(count, 1)
+    return library.device_library.asarray(i * count + j)
 
 
 def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
@@ -389,8 +402,11 @@ def _from_pairs(np: Library, x: Payload, *, count: int) -> Payload:
             out[..., i, i + 1 :] = x[..., start : start + count - 1 - i]
             start += count - 1 - i
         return out
-    i, j = np.triu_indices(count, 1)
-    out[..., i, j] = x
+    if not library.is_on_device(x):
+        i, j = np.triu_indices(count, 1)
+        out[..., i, j] = x
+        return out
+    out.reshape(*x.shape[:-1], count * count)[..., _places_of_pairs(count, x.device.id)] = x
     return out
 
 

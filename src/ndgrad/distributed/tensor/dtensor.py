@@ -73,7 +73,7 @@ class DTensor(Tensor):
     gathered: tuple[Tensor, Any] | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        if args and isinstance(args[0], Tensor):
+        if args and isinstance(args[0], Tensor) and (len(args) > 1 or "spec" in kwargs):
             return _construct(*args, **kwargs)  # type: ignore[return-value]
         raise TypeError(
             "a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements). "
@@ -776,7 +776,7 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
     return made
 
 
-def _construct(local_tensor: Tensor, spec: Any, *, requires_grad: bool) -> DTensor:
+def _construct(local_tensor: Tensor, spec: Any, *, requires_grad: bool = False) -> DTensor:
     """Return the DTensor of a local tensor and a spec, without checks between ranks."""
     found: Spec = spec if isinstance(spec, Spec) else spec.to_spec()
     if local_tensor.requires_grad and not requires_grad:

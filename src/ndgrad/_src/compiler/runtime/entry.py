@@ -286,7 +286,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     ]
     captured = sum(kind in ("environment", "grad") for kind, _ in found.trace.sources)
     runners = [found.plan.run_forward, *([found.plan.run_backward] if found.plan.backward.outputs else [])]
-    notes = _on_device(found, flat) if found.trace.place is not CPU else []
+    notes = _describe_device(found, flat) if found.trace.place is not CPU else []
     for runner in runners if found.trace.place is CPU else ():
         _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
@@ -300,7 +300,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     )  # fmt: skip
 
 
-def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
+def _describe_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
     """Describe the execution of programs on a device, as far as it is known."""
     from ndgrad._src.compiler.report.cuda_inspection import describe  # needed on devices only
 
