@@ -74,7 +74,14 @@ def mpi_operation(mpi: Any, array: Payload, op: ReduceOp) -> tuple[Any, Any]:
         return array, getattr(mpi, _MPI_NAMES[op.name])
     if array.dtype.char == "e" and mpi.FLOAT16_T != mpi.DATATYPE_NULL:
         return (array.view(np.uint16), mpi.FLOAT16_T), getattr(mpi, _MPI_NAMES[op.name])
-    return (array.view(np.uint16), mpi.UINT16_T), _make_half_op(array.dtype, op)
+    return as_integers(mpi, array), _make_half_op(array.dtype, op)
+
+
+def as_integers(mpi: Any, array: Payload) -> tuple[Payload, Any]:
+    """Return an array of one or two bytes per element as a message of integers."""
+    if array.dtype.itemsize == 1:
+        return array.view(np.uint8), mpi.UINT8_T
+    return array.view(np.uint16), mpi.UINT16_T
 
 
 @functools.cache

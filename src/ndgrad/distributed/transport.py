@@ -16,7 +16,7 @@ import numpy as np
 
 from ndgrad.distributed import nccl
 from ndgrad.distributed.agreement import Call, Kind, Pending, settle
-from ndgrad.distributed.reductions import ReduceOp, check_reducible, mpi_operation
+from ndgrad.distributed.reductions import ReduceOp, as_integers, check_reducible, mpi_operation
 
 if TYPE_CHECKING:
     from ndgrad._typing import Payload
@@ -35,11 +35,12 @@ def mpi() -> Any:
 
 
 def message(array: Payload) -> Any:
-    """Return a contiguous array as mpi4py takes it. Dtypes that NumPy cannot export (bfloat16) are sent as integers."""
+    """Return a contiguous array as mpi4py takes it. Dtypes that NumPy cannot export (bfloat16, float8) are sent as
+    integers of their width."""
     dtype = array.dtype
-    if dtype.kind in "fciub" and dtype.char != "e":
+    if dtype.isbuiltin == 1 and dtype.char != "e":  # some float8 have the kind, or the code, of a type of NumPy
         return array
-    return (array.view(np.uint16), mpi().UINT16_T)
+    return as_integers(mpi(), array)
 
 
 def reducible(array: Payload, op: ReduceOp) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
+from ndgrad.distributed.fsdp import fully_shard
 
 REDUCTIONS = {"SUM": np.sum, "AVG": np.mean, "PRODUCT": np.prod, "MIN": np.min, "MAX": np.max}
 
@@ -251,3 +252,27 @@ def a_write_by_a_collective_is_a_write():
     assert x._version == version + 1
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+@on_ranks(2, 3)
+def elements_of_one_byte_are_sent_whole():
+    n, r = dist.get_world_size(), dist.get_rank()
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"):
+        kind = getattr(ndgrad, name)
+        x = ndgrad.full((5,), float(r + 1)).to(kind)  # an odd number of bytes
+        out = ndgrad.zeros(5 * n).to(kind)
+        dist.all_gather_into_tensor(out, x)
+        assert out.float().tolist() == [1.0 + i // 5 for i in range(5 * n)]
+        pieces = [ndgrad.zeros(5).to(kind) for _ in range(n)]
+        dist.all_gather(pieces, x)
+        assert [p.float().tolist() for p in pieces] == [[i + 1.0] * 5 for i in range(n)]
+        dist.all_reduce(x)
+        assert x.float().tolist() == [n * (n + 1) / 2.0] * 5
+    ndgrad.manual_seed(0)
+    net = ndgrad.nn.Linear(3, 3)
+    net.weight = ndgrad.nn.Parameter(net.weight.detach().to(ndgrad.float8_e4m3fn), requires_grad=False)
+    want = net.weight.detach().float().tolist()
+    fully_shard(net)
+    net.unshard()
+    assert net.weight.float().tolist() == want
+    net.reshard()

@@ -438,6 +438,7 @@ def torchs_internal_names_describe_and_cut_tensors():
     square = ndgrad.arange(float(n * n)).reshape(n, n)
     column = shard_dim_alltoall(square[r : r + 1], 0, 1, mesh, 0)
     assert column.tolist() == square[:, r : r + 1].tolist()
+    assert shard_dim_alltoall(square[r : r + 1].to("meta"), 0, 1, mesh, 0).shape == column.shape
     shape, strides = compute_global_tensor_info(column, mesh, [Shard(1)])
     assert (shape, strides) == ([n, n], [n, 1])
 

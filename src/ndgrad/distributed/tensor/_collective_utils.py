@@ -30,6 +30,10 @@ def shard_dim_alltoall(input: Tensor, gather_dim: int, shard_dim: int, mesh: Dev
             "the tensor. [nd-collective]"
         )
     received = (input.shape[gather_dim],) * count
+    if input.is_meta:  # there is nothing to send
+        shape = list(input.shape)
+        shape[shard_dim], shape[gather_dim] = sent[0], sum(received)
+        return input.new_empty(shape)
     return ops.all_to_all(
         input, group=mesh.get_group(mesh_dim), split=shard_dim, join=gather_dim, sent=sent, received=received
     )
