@@ -17,6 +17,8 @@ from ndgrad.library.overloads import (
     OpOverloadPacket,
     add_overload,
     find_overload,
+    is_defined,
+    refused_libraries,
     remove_overload,
 )
 from ndgrad.library.schema import infer_schema, parse_schema
@@ -356,6 +358,9 @@ def register_fake(
         lib: library that the registration ends with. None means that it stays.
         allow_override: whether an earlier function may be replaced. Functions of `custom_op` always may.
 
+    A library of compiled ops, which cannot be loaded, also has functions for ops that it would define. These are left
+    aside, so that the rest of the library can be imported.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::rows", mutates_args=())
     ... def rows(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -366,6 +371,8 @@ def register_fake(
     >>> rows(ndgrad.ones(3, 2, device="meta")).shape
     ndgrad.Size([3])
     """
+    if isinstance(op, str) and refused_libraries and not is_defined(op):
+        return (lambda function: function) if func is None else func
     overload = as_overload(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
