@@ -193,9 +193,11 @@ def _find_definition(qualname: str) -> CustomOpDef:
     return _definitions[qualname]
 
 
-def _parse_name(name: str) -> tuple[str, str]:
+def _parse_name(name: str, with_overload: bool = False) -> tuple[str, str]:
+    """Return the namespace, and the name in it, which may end in `.overload` if `with_overload`."""
     namespace, separator, short = name.partition("::")
-    if not separator or not namespace.isidentifier() or not short.isidentifier():
+    parts = short.split(".", 1) if with_overload else [short]
+    if not separator or not namespace.isidentifier() or not all(part.isidentifier() for part in parts):
         raise ValueError(
             f"the name of an op has the form 'library::name', so that libraries do not collide, and this one is "
             f"{name!r}. [nd-op-block]"
