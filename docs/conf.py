@@ -37,6 +37,7 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 templates_path = ["_templates"]  # the page of the search
 html_css_files = ["ndgrad.css"]
+html_js_files = [("tables.js", {"defer": "defer"})]
 html_show_sourcelink = False
 
 

@@ -42,7 +42,7 @@ def main() -> float:
     sampler = emcee.EnsembleSampler(16, 3, log_posterior, args=(x, y, yerr))
     sampler.random_state = np.random.RandomState(2).get_state()
     sampler.run_mcmc(rng.multivariate_normal(mode, covariance, size=16), 400)
-    samples = sampler.get_chain(discard=100, flat=True)
+    samples: Any = sampler.get_chain(discard=100, flat=True)
     away = float(np.max(np.abs(samples.mean(axis=0) - mode) / np.sqrt(np.diag(covariance))))
     ratio = samples.std(axis=0) / np.sqrt(np.diag(covariance))
     print(

@@ -3,6 +3,9 @@
 The backend gives gradients and Hessian products of a cost function; pymanopt handles the geometry.
 """
 
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
+# pymanopt's abstract methods have no types, so pyright takes `None` for their results.
+
 from __future__ import annotations
 
 from collections.abc import Callable

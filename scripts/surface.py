@@ -496,7 +496,7 @@ FILES: dict[str, Callable[[], str]] = {
     "array_api/__init__.pyi": array_api,
     **{
         f"{name}/__init__.pyi": functools.partial(on_first_use, f"ndgrad.{name}")
-        for name in ("autograd", "func", "implicit", "scipy")
+        for name in ("autograd", "compiler", "func", "implicit", "scipy")
     },
 }
 

@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import ndgrad  # noqa: E402  # from this tree
 import ndgrad.numpy as dnp  # noqa: E402
@@ -75,6 +75,34 @@ def view_write() -> Callable[[], Any]:
     return run
 
 
+def first_call() -> Callable[[], Any]:
+    """compile(f)(x) of a new function: the trace, the program and its code"""
+    x = ndgrad.ones(64)
+    return lambda: ndgrad.compile(lambda x: (x * 2.0).exp())(x)
+
+
+def later_call() -> Callable[[], Any]:
+    """compiled(x).sum().backward() of a function that was called before"""
+    x = ndgrad.ones(64, requires_grad=True)
+    compiled = ndgrad.compile(lambda x: (x * 2.0).exp().sum())
+    return lambda: compiled(x).backward()
+
+
+def on_device() -> Callable[[], Any]:
+    """z = x * y; z.sum().backward() on a GPU, or on the double of the tests if there is none"""
+    if not ndgrad.cuda.is_available():
+        from tests.gpu import stand_in  # replaces CuPy for the rest of the process
+
+        stand_in.install()
+    x, y = (ndgrad.ones(2, device="cuda", requires_grad=True) for _ in range(2))
+
+    def run() -> None:
+        z = x * y
+        z.sum().backward()
+
+    return run
+
+
 def make_program(code: str) -> Callable[[], Any]:
     """Return a program of the command line. It may use `ndgrad`, `dnp` for ndgrad.numpy, and `func`."""
     compiled = compile(code, "<given>", "exec")
@@ -87,6 +115,9 @@ PROGRAMS: dict[str, Callable[[], Callable[[], Any]]] = {
     "grad(vmap(f))": nested,
     "u[0] = y[0]": assignment,
     "y = x * 1; v = y[0:2]; v.mul_(2); y.sum().backward()": view_write,
+    "compile(f)(x), first call": first_call,
+    "compile(f)(x).backward(), later call": later_call,
+    "z = x * y; z.sum().backward(), on a GPU": on_device,
 }
 
 

@@ -213,6 +213,12 @@ def _walk(node: ast.AST, place: Place, cls: str, raised: ast.expr | None, path: 
             _walk(child, place, cls, raised, path, found)
 
 
+def _takes_class_of_errors(place: Place, name: str) -> bool:
+    """True if the name is a parameter `error: type[Exception]` of a function around the place."""
+    arguments = [a for f in place.functions for a in (*f.args.posonlyargs, *f.args.args, *f.args.kwonlyargs)]
+    return any(a.arg == name and a.annotation is not None and "Exception]" in ast.unparse(a.annotation) for a in arguments)
+
+
 def _look_at_call(node: ast.Call, place: Place, cls: str, is_raised: bool, path: str, found: Found) -> None:
     name, message = _name(node.func), node.args[0]
     if cls in classes_of_errors() and name == "__init__" and ast.unparse(node.func) == "super().__init__":
@@ -222,7 +228,8 @@ def _look_at_call(node: ast.Call, place: Place, cls: str, is_raised: bool, path:
         name = f"{cls}'s own text"
     elif name not in classes_of_errors():
         # A class in a variable is told from a function that makes the error by what it is given.
-        if not (is_raised and isinstance(node.func, ast.Name) and isinstance(message, _TEXT)) or place.returned(name):
+        is_made = is_raised or _takes_class_of_errors(place, name)
+        if not (is_made and isinstance(node.func, ast.Name) and isinstance(message, _TEXT)) or place.returned(name):
             return
         if not (place.is_parameter(name) or _assigned((n for f in place.functions for n in ast.walk(f)), name)):
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -84,3 +85,15 @@ def test_a_misspelt_name_has_no_reason():
 def test_namespaces_show_no_names_of_this():
     assert not hasattr(ndgrad.linalg, "refuse_absent")
     assert not hasattr(ndgrad.nn.functional, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    "path",
+    "grad hessian stop_gradient lax device_put func.jit func.custom_vjp func.tree_map random.PRNGKey autograd.jacobian".split(),
+)
+def test_names_of_jax_lead_to_names_that_exist(path):
+    """The error for a name of jax names an alternative, and each name in it can be reached."""
+    with pytest.raises(AttributeError, match=r"\[nd-absent\]$") as caught:
+        functools.reduce(getattr, path.split("."), ndgrad)
+    for name in re.findall(r"`ndgrad\.([\w.]+)", str(caught.value)):
+        functools.reduce(getattr, name.split("."), ndgrad)

@@ -61,7 +61,6 @@ IGNORED = {
     "ndgrad.cpu.*": ("stream event priority device", "the CPU has one stream"),
     "ndgrad.mps.*": ("seed", "there is no such device"),
     "ndgrad.mtia.*": ("device including_emulation", "there is no such device"),
-    "ndgrad.xpu.*": ("device including_emulation", "there is no such device"),
     "ndgrad.backends.cuda.can_use_cudnn_attention": ("params debug", "the answer is always False"),
     "ndgrad.accelerator.current_accelerator": ("check_available", "only available ones are known"),
     "ndgrad.cuda.CUDAGraph.*": ("keep_graph pool", "memory of graphs is managed by CuPy"),

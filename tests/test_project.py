@@ -74,6 +74,23 @@ def test_numbers_in_the_prose_of_the_readme_are_those_of_the_results():
     assert f"{mean} of torch's time in the geometric mean of {count}" in told
 
 
+def test_sizes_of_the_source_in_the_pages_are_those_of_the_source():
+    """Within a tenth: the core, the ten files to start with, and the files after them, as docs/design.md lists them."""
+    source, design = ROOT / "src" / "ndgrad" / "_src", text_of("docs/design.md")
+
+    def lines(paths):
+        return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+    told = r"about ([\d,]+) lines\. Start with ten files of about ([\d,]+) lines:(.*?)Then read(.*?): about ([\d,]+) lines more"
+    core, ten, first, then, more = re.search(told, design, re.DOTALL).groups()
+    files = [[source / f"{name}.py" for name in re.findall(r"`(\w+/\w+)`", names)] for names in (first, then)]
+    files[1] += (source / "interpreters").glob("*.py")
+    assert len(files[0]) == 10
+    for number, paths in ((core, [*source.glob("core/*.py"), *source.glob("engine/*.py")]), (ten, files[0]), (more, files[1])):
+        assert int(number.replace(",", "")) == pytest.approx(lines(paths), rel=0.1)
+    assert f"about {core} lines. Start with the ten files, about {ten} lines" in text_of("README.md")
+
+
 def test_pictures_of_the_results_are_drawn_from_them():
     history = pytest.importorskip("benchmarks.history")
     assert history.speed(json.loads(text_of("benchmarks/results/latest.json"))) == text_of("benchmarks/results/speed.svg")

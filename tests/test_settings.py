@@ -10,6 +10,7 @@ from ndgrad.torch_version import TorchVersion
 
 
 def test_repeatable_results_can_be_asked_for():
+    assert not ndgrad.are_deterministic_algorithms_enabled()
     try:
         ndgrad.use_deterministic_algorithms(True, warn_only=True)
         assert ndgrad.are_deterministic_algorithms_enabled()
@@ -22,8 +23,9 @@ def test_repeatable_results_can_be_asked_for():
     finally:
         ndgrad.set_deterministic_debug_mode(0)
     assert not ndgrad.are_deterministic_algorithms_enabled()
-    with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
-        ndgrad.set_deterministic_debug_mode("loud")
+    for mode in ("loud", 7):
+        with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
+            ndgrad.set_deterministic_debug_mode(mode)
     with pytest.raises(TypeError, match="str or int"):
         ndgrad.set_deterministic_debug_mode(None)
 
@@ -47,6 +49,8 @@ def test_the_number_of_threads_is_that_of_kernels():
         ndgrad.set_num_threads(before)
     with pytest.raises(RuntimeError, match="positive"):
         ndgrad.set_num_threads(0)
+    with pytest.raises(RuntimeError):
+        ndgrad.set_num_threads("2")
 
 
 def test_the_rest_of_the_settings():
@@ -54,6 +58,9 @@ def test_the_rest_of_the_settings():
     ndgrad.set_warn_always(True)
     assert ndgrad.is_warn_always_enabled()
     ndgrad.set_warn_always(False)
+    assert not ndgrad.is_warn_always_enabled()
+    with pytest.raises(RuntimeError, match="expects a bool"):
+        ndgrad.set_warn_always(1)
     assert not ndgrad.is_vulkan_available()
     assert ndgrad.get_device_module("cuda") is ndgrad.cuda
     with pytest.raises(RuntimeError, match="no module for devices"):
@@ -64,7 +71,7 @@ def test_the_rest_of_the_settings():
     ("left", "right"),
     [
         ("2.13.0", "2.9"), ("2.0", "2.0rc1"), ("2.0.0.post1", "2.0"), ("2.0.0a2", "2.0.0a1"), ("2.1+cpu", (2, 0)), ("10.0", "9.9.9"),
-        ("1.0", "1.0.dev3"),
+        ("1.0", "1.0.dev3"), ("1.0a1", "1.0.dev1"), ("2.1.0+cpu.2", "2.1.0+cpu.1"), ("2.1.0+cpu", [2, 0, 9]),
     ],
 )  # fmt: skip
 def test_versions_are_ordered_as_versions_are(left, right):

@@ -4,7 +4,8 @@ Each row is one step, forward and backward (and an optimizer if the row says so)
 both libraries. A sample is some steps between two waits for the device. Samples of the libraries alternate, and
 the fastest of several counts. Both get the same numbers, and their losses are compared. `--compiled` adds the same
 steps by `torch.compile` and `ndgrad.compile`, `--memory` the memory peaks of the eager steps, and `--ops` a table of
-single ops by family. `--all` is everything. The program prints Markdown tables, and `--output` keeps them in files.
+the single ops of `benchmarks.gpu.op_list` by family. `--all` is everything. The program prints Markdown tables, and
+`--output` keeps them in files.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ def run_programs(arguments: argparse.Namespace, end: float) -> None:
 
 def run_ops(arguments: argparse.Namespace, end: float) -> None:
     """Measure single ops, and write the means of families and all ratios."""
-    found = ops.measure_all(end)
+    found = ops.measure_all(end, arguments.size)
     write(arguments.output, "ops.md", ops.tabulate(found))
     if arguments.output is not None:
-        values = [[r.family, r.expression, r.torch, r.ndgrad, r.problem] for r in found]
+        values = [[r.family, r.name, r.torch, r.ndgrad, r.problem] for r in found]
         (arguments.output / "ops.json").write_text(json.dumps(values, indent=0), encoding="utf-8")
 
 
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true", help="the steps by compile, too")
     parser.add_argument("--memory", action="store_true", help="the peaks of memory, too")
     parser.add_argument("--ops", action="store_true", help="single ops by family instead of programs")
+    parser.add_argument("--size", type=int, choices=(0, 1, 2), default=1, help="of single ops")
     parser.add_argument("--all", action="store_true", help="programs, compiled too, with memory, and single ops")
     parser.add_argument("--seconds", type=float, default=3600.0, help="time after which no further row begins")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: try the programs without a GPU")

@@ -1,4 +1,4 @@
-"""Single ops on a GPU, forward and backward, by the families of `benchmarks.workloads.op_families`."""
+"""The ops of `benchmarks.gpu.op_list` on a GPU, forward and backward, in both libraries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gpu.op_list import OPS, Call
 from benchmarks.gpu.rows import DEVICE, Step
-from benchmarks.gpu.timing import LIBRARIES, find_wait
-from benchmarks.workloads.op_families import FAMILIES, SHAPES, expressions, variables
+from benchmarks.gpu.timing import LIBRARIES, find_wait, release
 
 #: Seconds of sampling per op and library, and of one sample.
 BUDGET, SAMPLE = 0.06, 0.01
@@ -26,7 +26,7 @@ class Ratio:
     """Seconds of one op in both libraries, or the reason for their absence."""
 
     family: str
-    expression: str
+    name: str
     torch: float = float("inf")
     ndgrad: float = float("inf")
     problem: str = ""
@@ -37,29 +37,22 @@ class Ratio:
         return self.ndgrad / self.torch
 
 
-def move_to_device(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the variables of expressions on the device. Leaves stay leaves."""
-    moved = {}
-    for name, value in names.items():
-        if name in ("torch", "F"):
-            moved[name] = value
-            continue
-        there = value.detach().to(DEVICE.name)
-        moved[name] = there.requires_grad_() if value.requires_grad else there
-    return moved
-
-
-def make_step(torch: Any, expression: str, names: dict[str, Any]) -> Step:
-    """Return a step that computes an expression and the gradients of its leaves."""
-    function = eval(f"lambda: {expression}", names)
-    code = compile(expression, expression, "eval")
-    leaves = [names[name] for name in code.co_names if name in SHAPES]
-    value = function().detach()
-    weights = np.random.default_rng(1).uniform(0.5, 1.5, tuple(value.shape))
-    gradient = torch.tensor(weights).to(value.dtype).to(DEVICE.name)
+def make_step(torch: Any, call: Call, size: int) -> Step:
+    """Return a step that runs an op and computes the gradients of its arguments."""
+    arguments = []
+    for place, array in enumerate(call.arrays(np.random.default_rng(0), size)):
+        t = torch.tensor(array).to(DEVICE.name)
+        is_leaf = array.dtype.kind == "f" and (call.differentiable is None or place < call.differentiable)
+        arguments.append(t.detach().requires_grad_() if is_leaf else t)
+    leaves = [t for t in arguments if t.requires_grad]
+    functional = torch.nn.functional
 
     def step() -> Any:
-        return torch.autograd.grad(function(), leaves, gradient)
+        found = call.function(torch, functional, *arguments)
+        results = [r for r in (found if isinstance(found, (tuple, list)) else [found]) if r.requires_grad]
+        if not results:
+            return found
+        return torch.autograd.grad(results, leaves, [torch.ones_like(r) for r in results], allow_unused=True)
 
     return step
 
@@ -90,25 +83,26 @@ def time_steps(steps: dict[str, Step]) -> dict[str, float]:
     return best
 
 
-def measure_all(end: float) -> list[Ratio]:
-    """Measure every op until a moment of `time.monotonic()`."""
+def measure_all(end: float, size: int = 1) -> list[Ratio]:
+    """Measure every op at one of three sizes until a moment of `time.monotonic()`."""
     found: list[Ratio] = []
+    libraries = {name: importlib.import_module(name) for name in LIBRARIES}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        libraries = {name: importlib.import_module(name) for name in LIBRARIES}
-        names = {name: move_to_device(variables(torch)) for name, torch in libraries.items()}
-        for family in FAMILIES:
-            for expression in expressions(family):
-                if time.monotonic() > end:
-                    return found
-                found.append(Ratio(family, expression))
-                try:
-                    steps = {name: make_step(torch, expression, names[name]) for name, torch in libraries.items()}
-                    times = time_steps(steps)
-                    found[-1].torch, found[-1].ndgrad = times["torch"], times["ndgrad"]
-                except Exception as error:  # the other ops still run
-                    found[-1].problem = f"{type(error).__name__}: {str(error)[:120]}"
-            gc.collect()
+        for number, (name, call) in enumerate(OPS.items()):
+            if time.monotonic() > end:
+                return found
+            found.append(Ratio(call.family, name))
+            try:
+                steps = {library: make_step(torch, call, size) for library, torch in libraries.items()}
+                times = time_steps(steps)
+                found[-1].torch, found[-1].ndgrad = times["torch"], times["ndgrad"]
+            except Exception as error:  # the other ops still run
+                found[-1].problem = f"{type(error).__name__}: {str(error)[:120]}"
+            steps = {}
+            if number % 32 == 0:
+                release()
+    gc.collect()
     return found
 
 
@@ -123,8 +117,15 @@ def tabulate(found: list[Ratio]) -> str:
     for family in dict.fromkeys(r.family for r in found):
         members = [r for r in found if r.family == family]
         slowest = sorted((r for r in members if not r.problem), key=lambda r: -r.value)[:4]
-        named = ", ".join(f"`{r.expression}` {r.value:.1f}" for r in slowest)
+        named = ", ".join(f"`{r.name}` {r.value:.1f}" for r in slowest)
         lines.append(f"| {family} | {len(members)} | {_mean(members)} | {named} |")
     lines.append(f"| all | {len(found)} | {_mean(found)} | |")
-    lines += ["", *[f"* `{r.expression}`: {r.problem}" for r in found if r.problem]]
+    right = [r for r in found if not r.problem]
+    counts = [f"{sum(r.value > bound for r in right)} above {bound}" for bound in (1.1, 2, 5)]
+    lines += ["", f"Of {len(right)} ops measured, {', '.join(counts)}."]
+    slow = sorted((r for r in right if r.value > 2), key=lambda r: -r.value)
+    if slow:
+        lines += ["", "| above 2 | torch, us | ndgrad, us | ratio |", "|---|---:|---:|---:|"]
+        lines += [f"| `{r.name}` | {r.torch * 1e6:.0f} | {r.ndgrad * 1e6:.0f} | {r.value:.1f} |" for r in slow]
+    lines += ["", *[f"* `{r.name}`: {r.problem}" for r in found if r.problem]]
     return "\n".join(lines)

@@ -6,7 +6,8 @@ import importlib
 
 SUBJECTS = (
     "chain", "elementwise", "ode", "mlp", "lstm", "transformer", "convnet", "embedding", "hessian", "per_sample",
-    "banded", "single_ops", "mixture", "bundle", "sequence", "models", "optimizers", "drawn",
+    "banded", "single_ops", "mixture", "bundle", "sequence", "simulations", "models", "training", "optimizers",
+    "drawn",
     "op_families",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ _logger = logging.getLogger("benchmarks.training")
 Model = tuple[Any, Callable[[], Any]]
 
 
-def _fill(torch: Any, model: Any) -> None:
+def fill_parameters(torch: Any, model: Any) -> None:
     """Set the parameters in float32: matrices of unit gain, norms of one, biases of zero."""
     random = np.random.default_rng(1)
     model.float()
@@ -36,13 +36,13 @@ def _fill(torch: Any, model: Any) -> None:
             parameter.copy_(torch.tensor(values.astype(np.float32)))
 
 
-def _images(torch: Any, batch: int, channels: int, side: int) -> tuple[Any, Any]:
+def draw_images(torch: Any, batch: int, channels: int, side: int) -> tuple[Any, Any]:
     random = np.random.default_rng(0)
     images = random.standard_normal((batch, channels, side, side)).astype(np.float32)
     return torch.tensor(images), torch.tensor(random.integers(0, 10, batch))
 
 
-def _classifier(torch: Any, model: Any, x: Any, y: Any) -> Model:
+def classify(torch: Any, model: Any, x: Any, y: Any) -> Model:
     return model, lambda: torch.nn.functional.cross_entropy(model(x), y)
 
 
@@ -55,7 +55,7 @@ def mlp(torch: Any) -> Model:
     model = nn.Sequential(
         nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
     )
-    return _classifier(torch, model, *_images(torch, 64, 1, 28))
+    return classify(torch, model, *draw_images(torch, 64, 1, 28))
 
 
 def lenet(torch: Any) -> Model:
@@ -65,7 +65,7 @@ def lenet(torch: Any) -> Model:
         nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
     )  # fmt: skip
-    return _classifier(torch, model, *_images(torch, 64, 1, 28))
+    return classify(torch, model, *draw_images(torch, 64, 1, 28))
 
 
 def resnet18(torch: Any) -> Model:
@@ -95,13 +95,17 @@ def resnet18(torch: Any) -> Model:
         width = fan_out
     stem = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
     model = nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-    return _classifier(torch, model, *_images(torch, 16, 3, 32))
+    return classify(torch, model, *draw_images(torch, 16, 3, 32))
 
 
 def char_transformer(torch: Any) -> Model:
     """Two pre-norm blocks of width 128 with four heads on 64 characters of 65, batch 16."""
+    return predict_letters(torch, blocks=2, width=128, heads=4, length=64, batch=16, letters=65)
+
+
+def predict_letters(torch: Any, *, blocks: int, width: int, heads: int, length: int, batch: int, letters: int) -> Model:
+    """Return a transformer of pre-norm blocks that predicts the next letter."""
     nn, functional = torch.nn, torch.nn.functional
-    width, heads, length, batch, letters = 128, 4, 64, 16, 65
 
     class Attending(nn.Module):  # type: ignore[misc,name-defined]
         def __init__(self) -> None:
@@ -120,7 +124,7 @@ def char_transformer(torch: Any) -> Model:
         def __init__(self) -> None:
             super().__init__()
             self.letters, self.places = nn.Embedding(letters, width), nn.Embedding(length, width)
-            self.blocks = nn.Sequential(Attending(), Attending(), nn.LayerNorm(width))
+            self.blocks = nn.Sequential(*[Attending() for _ in range(blocks)], nn.LayerNorm(width))
             self.head = nn.Linear(width, letters)
 
         def forward(self, x: Any, where: Any) -> Any:
@@ -191,13 +195,27 @@ def vae(torch: Any) -> Model:
     return model, loss
 
 
-def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: float = 1e-3) -> None:
+def register_model(
+    name: str,
+    title: str,
+    make: Callable[[Any], Model],
+    tolerance: float = 1e-3,
+    skip: Mapping[str, str] | None = None,
+) -> None:
+    """Register the training step of a model; `skip` gives the reason for leaving a library out."""
+
     @workload(
-        f"model-{name}", title=f"{title}, with AdamW", goal=1.1, compiled_goal=0.8, tolerance=tolerance, group="model"
+        f"model-{name}",
+        title=f"{title}, with AdamW",
+        goal=1.1,
+        compiled_goal=0.8,
+        tolerance=tolerance,
+        group="model",
+        skip=skip,
     )
     def model_step(torch: Any) -> Step:
         model, loss = make(torch)
-        _fill(torch, model)
+        fill_parameters(torch, model)
         fused = {"fused": True} if torch.__name__ == "torch" else {}
         # The epsilon is above the rounding errors of gradients that are zero, whose sign is arbitrary.
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4, **fused)
@@ -215,7 +233,7 @@ def _register(name: str, title: str, make: Callable[[Any], Model], tolerance: fl
 def scheduled_step(torch: Any) -> Step:
     """Return a training step in the style of users: numbers and lists of Python change in each call."""
     model, loss = mlp(torch)
-    _fill(torch, model)
+    fill_parameters(torch, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1e-4)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda n: (n + 1) / 10 if n < 10 else 0.5 * (1 + math.cos(math.pi * (n - 10) / 1e6))
@@ -236,10 +254,10 @@ def scheduled_step(torch: Any) -> Step:
     return training_step(loss, optimizer, lambda: [*model.parameters(), *averages], clip, note)
 
 
-_register("mlp", "MLP 784-512-512-10, batch 64", mlp)
-_register("lenet", "LeNet, batch 64", lenet)
+register_model("mlp", "MLP 784-512-512-10, batch 64", mlp)
+register_model("lenet", "LeNet, batch 64", lenet)
 # torch's own gradients differ by 2e-3 from those in float64 here.
-_register("resnet18", "ResNet-18 on 32 x 32, batch 16", resnet18, tolerance=1e-2)
-_register("transformer", "character transformer, 2 x 128, batch 16", char_transformer)
-_register("gru", "GRU language model, batch 16", gru_language_model)
-_register("vae", "VAE 784-400-20, batch 64", vae)
+register_model("resnet18", "ResNet-18 on 32 x 32, batch 16", resnet18, tolerance=1e-2)
+register_model("transformer", "character transformer, 2 x 128, batch 16", char_transformer)
+register_model("gru", "GRU language model, batch 16", gru_language_model)
+register_model("vae", "VAE 784-400-20, batch 64", vae)

@@ -1,7 +1,7 @@
 """A program of the gallery as a notebook: comments and docstrings become text, and the body of `main` becomes cells.
 
-The script is the only source. Its docstring is the title, and each function is a cell. The paragraphs of `main`
-become cells in order, with the comments above them as text. The last cell shows the result.
+The script is the only source. Its docstring is the title, and each function is a cell, after the comment above it. The
+paragraphs of `main` become cells in order, with the comments above them as text. The last cell shows the result.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def title_of(script: Path) -> str:
     words = script.stem.replace("_", " ")
     special = {
         "c kernel": "A kernel in C", "digits": "Convolutional digits",
+        "lora finetuning": "LoRA fine-tuning",
         "hamiltonian monte carlo": "Hamiltonian Monte Carlo", "pde constrained": "PDE-constrained optimisation",
         "ode parameters": "Parameters of a differential equation",
         "physics informed": "A physics-informed network",
@@ -65,7 +66,11 @@ def cells_of(script: Path) -> list[Cell]:
         if isinstance(statement, ast.FunctionDef) and statement.name == "main":
             cells += _cells_of_main(lines, statement)
         elif not isinstance(statement, ast.If):  # `if __name__ == "__main__"`
-            cells.append(Cell("code", source))
+            written = source.strip("\n").splitlines()
+            code = next(k for k, line in enumerate(written) if not line.startswith("#"))
+            if code:
+                cells.append(_narration(written[:code]))
+            cells.append(Cell("code", "\n".join(written[code:])))
     return cells
 
 
@@ -94,6 +99,12 @@ def _lines(lines: list[str], statement: ast.stmt, after: int) -> str:
     return textwrap.dedent("\n".join(lines[after : first - 1] + lines[first - 1 : statement.end_lineno]))
 
 
+def _narration(comments: Sequence[str]) -> Cell:
+    """Return the comments above a paragraph of code as a cell of text."""
+    said = " ".join(line.strip().lstrip("# ") for line in comments)
+    return Cell("markdown", said[0].upper() + said[1:] + ("" if said.endswith((".", "?")) else "."))
+
+
 def _cells_of_main(lines: list[str], main: ast.FunctionDef) -> list[Cell]:
     """Return the body of `main` as cells: a blank line or a comment between statements begins another."""
     cells = [Cell("markdown", f"## The result\n\n{ast.get_docstring(main)}"), Cell("code", QUICK)]
@@ -101,13 +112,12 @@ def _cells_of_main(lines: list[str], main: ast.FunctionDef) -> list[Cell]:
     end, paragraph = first.end_lineno or 0, ""
     for statement in body:
         between = lines[end : statement.lineno - 1]
-        comments = [line.strip().lstrip("# ") for line in between if line.strip().startswith("#")]
+        comments = [line for line in between if line.strip().startswith("#")]
         if between and paragraph:
             cells.append(Cell("code", paragraph))
             paragraph = ""
         if comments:
-            said = " ".join(comments)
-            cells.append(Cell("markdown", said[0].upper() + said[1:] + ("" if said.endswith((".", "?")) else ".")))
+            cells.append(_narration(comments))
         source = textwrap.dedent("\n".join(lines[statement.lineno - 1 : statement.end_lineno]))
         if isinstance(statement, ast.Return):
             source = f"result, picture = {source.removeprefix('return ')}\npicture"

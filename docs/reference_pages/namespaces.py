@@ -27,7 +27,7 @@ HEADINGS = {
     "NumPy's tensor class": "ndgrad.numpy ndgrad.array_api ndgrad.compat",
     "SciPy, differentiable": "ndgrad.scipy",
     "Networks and training": "ndgrad.nn ndgrad.optim ndgrad.amp ndgrad.utils ndgrad.distributions ndgrad.ao ndgrad.quantization",
-    "Looking inside": "ndgrad.profiler ndgrad.viz ndgrad.testing ndgrad.compiler ndgrad.jit ndgrad.fx ndgrad.export ndgrad.onnx ndgrad._src.debug",
+    "Looking inside": "ndgrad.profiler ndgrad.viz ndgrad.testing ndgrad.compiler ndgrad.jit ndgrad.fx ndgrad.errors ndgrad.export ndgrad.onnx ndgrad._src.debug",
     "Devices and processes": "ndgrad.cuda ndgrad.cpu ndgrad.accelerator ndgrad.mps ndgrad.xpu ndgrad.mtia ndgrad.backends ndgrad.multiprocessing "
     "ndgrad.distributed ndgrad.futures",
     "The rest": "ndgrad.types ndgrad.version ndgrad.torch_version",

@@ -1,4 +1,5 @@
-"""A Sphinx extension for the site as a whole: the table of benchmarks, and a search that works without a server."""
+"""A Sphinx extension for the site as a whole: the table of benchmarks, the pictures that can be
+used, and a search that works without a server."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ def setup(app: Any) -> dict[str, Any]:
 
     app.add_directive("benchmark-table", BenchmarkTable)
     app.connect("build-finished", _write_search_index)
+    app.connect("build-finished", _write_pictures)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _write_pictures(app: Any, exception: Exception | None) -> None:
+    from docs.site_pages import live_pictures
+
+    if exception is None and app.builder.name == "html":
+        live_pictures.write(Path(app.srcdir), Path(app.outdir))
 
 
 def _write_search_index(app: Any, exception: Exception | None) -> None:

@@ -22,6 +22,7 @@ void swish(const double *x, double *y, double *slope, long n) {
 """
 
 
+# The compiler of the system makes a shared library, and `ctypes` loads the function from it.
 def build(folder: Path):
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
@@ -37,6 +38,7 @@ def build(folder: Path):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The largest difference of values and gradients from ndgrad's own silu, and both curves."""
+    # Build the kernel. The library stays loaded when its file is gone.
     with tempfile.TemporaryDirectory() as folder:
         kernel = build(Path(folder))
 
@@ -55,6 +57,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         def backward(ctx, g):
             return g * ctx.saved_tensors[0]
 
+    # Compare the values and the gradient with ndgrad's own `silu`, which is the same function.
     x = ndgrad.linspace(-4, 4, 101, dtype=ndgrad.float64).requires_grad_()
     y = Swish.apply(x)
     y.sum().backward()

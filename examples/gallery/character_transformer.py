@@ -12,12 +12,15 @@ import ndgrad.nn.functional as F
 from ndgrad import nn
 
 
+# The text is the documentation of NumPy, which is on every machine that runs this program.
 def docstrings(length):
     """Return the first `length` characters of NumPy's documentation, in ASCII."""
     texts = (getattr(np, name).__doc__ or "" for name in sorted(dir(np)) if callable(getattr(np, name)))
     return re.sub(r" +", " ", "".join(texts).encode("ascii", "ignore").decode())[:length]
 
 
+# The model is a small GPT. A block has an attention, in which each character reads the earlier ones,
+# and a network that is applied to each character by itself.
 class Block(nn.Module):
     """Attention to earlier characters, then a small network for each character, both with residual connections."""
 
@@ -36,6 +39,8 @@ class Block(nn.Module):
         return x + self.mlp(self.norm2(x))
 
 
+# The model adds the embedding of a character to the embedding of its position, applies the blocks,
+# and scores each possible next character.
 class Reader(nn.Module):
     """Scores of the next character, after every character."""
 
@@ -52,6 +57,7 @@ class Reader(nn.Module):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The loss on unseen text, relative to that of a uniform guess, and the loss curve."""
+    # Each character becomes a number. The last tenth of the text is kept aside for the test.
     ndgrad.manual_seed(0)
     context, width, layers, steps = (32, 32, 1, 60) if quick else (64, 64, 2, 700)
     text = docstrings(20_000 if quick else 400_000)
@@ -60,10 +66,13 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     split = len(text) * 9 // 10
     model = Reader(len(alphabet), context, width, layers)
 
+    # The loss of windows of text: the prediction at each character is compared with the character
+    # that follows.
     def loss_at(starts):
         windows = codes[starts[:, None] + ndgrad.arange(context + 1)]
         return F.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
 
+    # Train on random windows. The learning rate rises first and falls later.
     optimizer = ndgrad.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = ndgrad.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=3e-3, total_steps=steps)
     losses = []
@@ -74,6 +83,8 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         optimizer.step()
         schedule.step()
         losses.append(loss.item())
+    # Measure the loss on the text that was kept aside. A uniform guess costs the logarithm of the
+    # number of letters.
     with ndgrad.no_grad():
         unseen = loss_at(ndgrad.arange(split, len(text) - context - 1, context)[:100]).item()
     guess = math.log(len(alphabet))
@@ -88,6 +99,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
             written.append(int(ndgrad.multinomial(chances, 1)))
     print("".join(alphabet[code] for code in written))
 
+    # Draw the loss of each step, its moving mean, and the loss on unseen text.
     means = np.convolve(losses, np.ones(10) / 10, "valid")
     chart = ndgrad.viz.Chart("learning to write docstrings", x="step", y="nats per character")
     chart.line(range(len(losses)), losses, "each step").line(np.arange(len(means)) + 5, means, "mean of ten")

@@ -10,6 +10,8 @@ import ndgrad.numpy as dnp
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The error of the restored image relative to that of the blurred one, and both images."""
+    # Make an image of two rectangles, blur it with a Gaussian, and add noise. The blur is a product
+    # in the frequency domain.
     size = 32 if quick else 64
     rng = np.random.default_rng(0)
     picture = np.zeros((size, size))
@@ -30,6 +32,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         loss.backward()
         optimizer.step()
 
+    # Compare the restored image with the one that was blurred.
     restored = x.detach().numpy()
     before, after = np.abs(data - picture).mean(), np.abs(restored - picture).mean()
     print(f"mean error: blurred {before:.4f}, restored {after:.4f}")

@@ -13,6 +13,8 @@ from ndgrad.utils.data import DataLoader, TensorDataset
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The share of unseen digits that are read wrongly, and some of them."""
+    # The images have 8 by 8 pixels. Of the 1797 images, 1400 are for training and the others for the
+    # test.
     ndgrad.manual_seed(0)
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
@@ -20,6 +22,8 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     labels = ndgrad.tensor(digits.target[order])
     train, test = slice(0, 1400), slice(1400, None)
 
+    # Two convolutions with pooling reduce an image to 32 channels of 2 by 2 pixels; a linear layer
+    # turns these 128 numbers into ten scores. Train with Adam on batches of 64.
     model = nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -36,6 +40,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
             optimizer.step()
             losses.append(loss.item())
 
+    # Count the errors on unseen images. `eval` turns the dropout off.
     model.eval()
     with ndgrad.no_grad():
         read = model(images[test]).argmax(1)

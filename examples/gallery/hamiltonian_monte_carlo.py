@@ -7,11 +7,15 @@ import numpy as np
 import ndgrad
 
 
+# The density has the shape of a banana, which is hard for samplers that take random steps.
 def log_density(x):
     """Return the log density: normal in (x0, x1 - x0² + 1), so its mean is (0, 0) and the variance of x1 is 3."""
     return -0.5 * x[0] ** 2 - 0.5 * (x[1] - x[0] ** 2 + 1.0) ** 2
 
 
+# A sample is a ball that rolls over the landscape of the density. Its random push is new each time,
+# and the gradient is the force. Leapfrog steps nearly keep the energy, so almost all proposals are
+# accepted.
 def sample(gradient, start, count, step, leaps, rng):
     """Sample by leapfrog steps and Metropolis acceptance."""
     x, kept = start, []
@@ -31,6 +35,8 @@ def sample(gradient, start, count, step, leaps, rng):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The error of the samples' mean and variance, and the samples."""
+    # `func.grad` turns the density into its gradient. The first 50 samples depend on the start and
+    # are dropped. The exact moments are known, so the result can be checked.
     rng = np.random.default_rng(1)
     gradient = ndgrad.func.grad(log_density)
     start = ndgrad.zeros(2, dtype=ndgrad.float64)

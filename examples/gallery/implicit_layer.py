@@ -8,6 +8,8 @@ from ndgrad.implicit import fixed_point
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The training loss on a task that one linear layer cannot solve (parity of three bits), and its curve."""
+    # The task: the product of three signs. The parameters are four arrays; scaled random numbers are
+    # a good start.
     ndgrad.manual_seed(0)
     width = 12
     inside = (0.1 * ndgrad.randn(width, width, dtype=ndgrad.float64)).requires_grad_()
@@ -17,9 +19,12 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     bits = ndgrad.tensor([[i >> k & 1 for k in range(3)] for i in range(8)], dtype=ndgrad.float64) * 2 - 1
     target = bits.prod(1)
 
+    # The layer repeats this step until its state no longer changes.
     def step(z, inside, driven):
         return (z @ inside + driven).tanh()
 
+    # `fixed_point` finds the state, and its gradient comes from the equation `z = step(z)`. So the
+    # iterations need no memory, and their number does not matter.
     losses = []
     optimizer = ndgrad.optim.Adam([inside, into, bias, out], lr=0.03)
     for _ in range(60 if quick else 300):

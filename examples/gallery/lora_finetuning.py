@@ -16,6 +16,8 @@ LOSSES_OF_TORCH = {
 }  # fmt: skip
 
 
+# The function is written for torch, transformers and peft, and does not mention ndgrad. LoRA freezes
+# a model and trains a product of two thin matrices beside each chosen layer.
 def fine_tune(steps):
     """Teach a small Llama to count in steps of three, by rank-4 changes of its attention; return the losses."""
     import torch  # this package, after install_as_torch
@@ -55,6 +57,7 @@ def fine_tune(steps):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The largest relative difference of a loss from torch's, and the losses of both."""
+    # Inside of `install_as_torch`, `import torch` imports ndgrad. The libraries do not notice.
     for name in ("transformers", "peft"):
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(f"this program needs {name}: pip install {name}", name=name)
@@ -66,6 +69,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         print(f"step {k:2}: loss {losses[k]:.4f}, torch's {loss:.4f}")
     apart = max(abs(losses[k] - loss) / loss for k, loss in known.items())
 
+    # Draw the losses on top of those that torch computed from the same weights.
     chart = ndgrad.viz.Chart("loss of a tiny Llama", height=260, log_y=True)
     chart.line(np.arange(steps), losses, "ndgrad").points(list(known), list(known.values()), "torch", size=3)
     return apart, chart

@@ -8,6 +8,8 @@ import ndgrad
 from ndgrad.func import grad, vmap
 
 
+# The network is a function of a dictionary of parameters. This makes a step of training a function,
+# too.
 def predict(p, x):
     return ((x[:, None] * p["w1"] + p["b1"]).tanh() @ p["w2"]).squeeze(-1)
 
@@ -16,10 +18,13 @@ def loss(p, x, y):
     return ((predict(p, x) - y) ** 2).mean()
 
 
+# One step of gradient descent: new parameters as a differentiable function of the old ones.
 def adapt(p, x, y, rate=0.1):
     return {name: p[name] - rate * g for name, g in grad(loss)(p, x, y).items()}
 
 
+# A task is a sine wave with its own height and phase, seen at ten points. Ten other points test the
+# result.
 def tasks(rng, count):
     height, phase = rng.uniform(0.5, 2, (count, 1)), rng.uniform(0, np.pi, (count, 1))
     x = rng.uniform(-3, 3, (2, count, 10))
@@ -28,6 +33,7 @@ def tasks(rng, count):
     ]
 
 
+# `vmap` runs the tasks as one batch: each has its own gradient step from the shared start.
 def after_one_step(p, *data):
     """Return the loss on new points of each task, after a step on its first points."""
     return vmap(lambda x, y, new_x, new_y: loss(adapt(p, x, y), new_x, new_y))(*data).mean()
@@ -35,6 +41,8 @@ def after_one_step(p, *data):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The loss after one step from the learned start, relative to that from a random start, and one task."""
+    # Minimise the loss after the step. The gradient goes through the step, so it contains second
+    # derivatives.
     rng = np.random.default_rng(0)
     ndgrad.manual_seed(0)
     p = {"w1": ndgrad.randn(32), "b1": ndgrad.randn(32), "w2": 0.3 * ndgrad.randn(32, 1)}

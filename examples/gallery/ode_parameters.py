@@ -8,17 +8,23 @@ import ndgrad
 from ndgrad.implicit import solve_ivp
 
 
+# Prey multiply and are eaten; hunters multiply by eating and starve otherwise. The four rates are the
+# parameters.
 def flow(t, y, rates):
     prey, hunters = y[0], y[1]
     return ndgrad.stack([rates[0] * prey - rates[1] * prey * hunters, rates[2] * prey * hunters - rates[3] * hunters])
 
 
+# The solver chooses its own steps. Its gradient comes from the adjoint equation, which is solved
+# backward in time.
 def solution(start, times, rates):
     return solve_ivp(flow, (0.0, float(times[-1])), start, t_eval=times, args=(rates,)).y
 
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The largest relative error of the four rates, and the curves through the data."""
+    # Compute measurements from known rates, and start the search from other ones. Logarithms keep the
+    # rates positive.
     true = ndgrad.tensor([1.1, 0.4, 0.1, 0.4], dtype=ndgrad.float64)
     start = ndgrad.tensor([10.0, 5.0], dtype=ndgrad.float64)
     times = ndgrad.linspace(0, 2 if quick else 12, 8 if quick else 25, dtype=ndgrad.float64)
@@ -43,6 +49,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     rates = logs.detach().exp()
     print(f"rates {rates.numpy().round(4)}, true {true.numpy()}")
 
+    # Draw the solution with the found rates through the measurements.
     fine = ndgrad.linspace(0, float(times[-1]), 150, dtype=ndgrad.float64)
     prey, hunters = solution(start, fine, rates)
     chart = ndgrad.viz.Chart("predators and prey", x="time").line(fine, prey, "prey").line(fine, hunters, "predators")

@@ -9,6 +9,7 @@ import ndgrad
 STEP = 0.05
 
 
+# The simulation is a Python loop over 60 steps of a pendulum with friction.
 def simulate(force):
     """Simulate the pendulum from rest, hanging, one step per entry of `force`. Return all angles and the last speed."""
     angle, speed = ndgrad.zeros((), dtype=ndgrad.float64), ndgrad.zeros((), dtype=ndgrad.float64)
@@ -22,12 +23,15 @@ def simulate(force):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The final angle of the pendulum from upright, and its path."""
+    # The unknowns are the force at each step. Force has a price, so the best way is to swing back first and gain speed.
     ndgrad.manual_seed(0)
     force = (0.1 * ndgrad.randn(60, dtype=ndgrad.float64)).requires_grad_()
     optimizer = ndgrad.optim.LBFGS(
         [force], max_iter=30 if quick else 300, line_search_fn="strong_wolfe", tolerance_change=1e-12
     )
 
+    # The loss asks for an upright pendulum at rest at the end, and for little force. Its gradient
+    # goes backward through all steps.
     def closure():
         optimizer.zero_grad()
         angles, speed = simulate(force)
@@ -35,8 +39,10 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         loss.backward()
         return loss
 
+    # One call runs the whole optimisation.
     optimizer.step(closure)
 
+    # Run the simulation once more with the force that was found, and draw the angle and the force.
     angles, speed = simulate(force.detach())
     end, largest = float(angles[-1]), float(force.detach().abs().max())
     print(f"ends at {math.degrees(end):.1f}° with speed {float(speed):+.3f}; largest force {largest:.1f}")

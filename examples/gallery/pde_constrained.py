@@ -11,6 +11,8 @@ import ndgrad
 import ndgrad.numpy as np
 
 
+# Each step computes the wave from the two steps before, and writes it into the buffer `wave`. Cells
+# near the border damp the wave, so that it leaves without an echo.
 def simulate(speed, source, steps, dt=0.4):
     """Simulate an explosion in row `source` of one side, with absorbing borders. Return the recording of the other."""
     rows, columns = speed.shape
@@ -31,6 +33,7 @@ def simulate(speed, source, steps, dt=0.4):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The remaining misfit, relative to that of the first guess, and the maps."""
+    # Make the true ground, with a slow and a fast block, and record the explosions at several depths.
     size, steps = (14, 50) if quick else (24, 95)
     true = np.ones((size, size))
     true[size // 4 : size // 2, size // 3 : 2 * size // 3] = 0.8
@@ -44,6 +47,8 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         [theta], max_iter=8 if quick else 40, line_search_fn="strong_wolfe", tolerance_change=1e-14
     )
 
+    # The misfit compares the simulated recordings with the true ones. The penalty prefers few edges, because
+    # many grounds explain the recordings about equally well.
     def closure():
         optimizer.zero_grad()
         misfit = sum(((simulate(np.exp(theta), s, steps) - data) ** 2).sum() for s, data in zip(sources, heard))
@@ -52,10 +57,12 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         loss.backward()
         return loss
 
+    # One call runs the whole optimisation.
     first = float(closure().detach())
     optimizer.step(closure)
     last = float(closure().detach())
 
+    # Draw the true ground, the ground that was found, and one of the recordings.
     found = np.exp(theta.detach())
     error = float(np.abs(found - true).mean() / np.abs(true - 1).mean())
     print(f"misfit {first:.2e} -> {last:.2e}; the {theta.size} speeds are at {error:.2f} of the first guess's error")

@@ -10,19 +10,26 @@ from ndgrad.func import functional_call, grad, vmap
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The largest error of the solution, which is sin(πx), and the solution."""
+    # The unknown function is a small network in double precision, which is trained at 60 points.
     ndgrad.manual_seed(0)
     net = ndgrad.nn.Sequential(
         ndgrad.nn.Linear(1, 24), ndgrad.nn.Tanh(), ndgrad.nn.Linear(24, 24), ndgrad.nn.Tanh(), ndgrad.nn.Linear(24, 1)
     ).double()
     x = ndgrad.linspace(0, 1, 25 if quick else 60, dtype=ndgrad.float64)
 
+    # The solution is zero at both ends. The factor `x (1 - x)` guarantees it, so the loss needs no
+    # term for it.
     def u(p, x):
         return x * (1 - x) * functional_call(net, p, (x.reshape(1),)).squeeze()  # zero at both ends by construction
 
+    # Two nested `grad` give the second derivative at one point, and `vmap` computes it at all points.
+    # `functional_call` makes the parameters an argument.
     curvature = vmap(grad(grad(u, argnums=1), argnums=1), in_dims=(None, 0))
     parameters = dict(net.named_parameters())
     optimizer = ndgrad.optim.LBFGS(net.parameters(), max_iter=60 if quick else 300, line_search_fn="strong_wolfe")
 
+    # The loss is the residual of the equation. Its gradient in the parameters differentiates a third
+    # time.
     def closure():
         optimizer.zero_grad()
         residual = curvature(parameters, x) + math.pi**2 * (math.pi * x).sin()
@@ -30,6 +37,7 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
         loss.backward()
         return loss
 
+    # Compare the solution with the exact one.
     loss = optimizer.step(closure)
     found = vmap(u, in_dims=(None, 0))(parameters, x)
     error = float((found - (math.pi * x).sin()).abs().max().detach())

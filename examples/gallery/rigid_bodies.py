@@ -6,6 +6,8 @@ import ndgrad
 import ndgrad.numpy as np
 
 
+# A contact is a soft spring: it pushes only while the discs overlap. So the path is a differentiable
+# function of the push, through the collision.
 def shoot(push, steps=60, dt=0.04):
     """Return the positions of both balls after each step: two discs with soft contacts and a little friction."""
     places, speeds = np.array([[0.0, 0.0], [1.0, 0.15]]), np.zeros((2, 2))
@@ -23,18 +25,23 @@ def shoot(push, steps=60, dt=0.04):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The final distance of the ball from the pocket, and the paths of both balls."""
+    # The unknown is the push on the first ball, two numbers. The first guess hits the second ball,
+    # but misses the pocket.
     pocket = np.array([1.8, 0.8])
     push = np.array([1.5, 0.05]).requires_grad_()
     optimizer = ndgrad.optim.LBFGS([push], max_iter=25 if quick else 100, line_search_fn="strong_wolfe")
 
+    # The loss is the squared distance of the second ball from the pocket at the end.
     def closure():
         optimizer.zero_grad()
         loss = ((shoot(push)[-1, 1] - pocket) ** 2).sum()
         loss.backward()
         return loss
 
+    # One call runs the whole optimisation.
     optimizer.step(closure)
 
+    # Repeat the shot with the push that was found, and draw both paths.
     ways = shoot(push.detach())
     end = ways[-1, 1]
     miss = float(np.sqrt(((end - pocket) ** 2).sum()))

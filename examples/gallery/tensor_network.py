@@ -16,11 +16,14 @@ import ndgrad.numpy as dnp
 X, Z = np.array([[0.0, 1.0], [1.0, 0.0]]), np.diag([1.0, -1.0])
 
 
+# The exact energy of this chain is known, so the error can be drawn.
 def exact_energy(spins, field):
     """Return the exact energy by free fermions: minus the sum of the singular values of a matrix with two diagonals."""
     return -np.linalg.svd(field * np.eye(spins) + np.eye(spins, k=1), compute_uv=False).sum()
 
 
+# The energy is a contraction of small tensors, site by site. It is plain array code, and its gradient
+# is automatic.
 def energy(tensors, field):
     """Return ⟨ψ|H|ψ⟩ / ⟨ψ|ψ⟩ for H = -Σ ZᵢZᵢ₊₁ - field Σ Xᵢ, with the tensors (left bond, spin, right bond) of ψ.
 
@@ -41,6 +44,7 @@ def energy(tensors, field):
     return (done / norm).sum()
 
 
+# L-BFGS minimises the energy over the entries of all tensors.
 def ground_state(spins, field, bond, steps, rng):
     """Return the energy after each step of L-BFGS from a random state."""
     sizes = [min(bond, 2**i, 2 ** (spins - i)) for i in range(spins + 1)]
@@ -64,6 +68,8 @@ def ground_state(spins, field, bond, steps, rng):
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The relative error of the best energy, and the energy curves for several bond dimensions."""
+    # Larger bonds between neighbours describe more states, so the error falls with the bond
+    # dimension.
     spins, field = (6, 1.0) if quick else (16, 1.0)  # at field 1 the chain is critical, the hardest case
     exact = exact_energy(spins, field)
     title = f"energy of {spins} spins above the exact one"

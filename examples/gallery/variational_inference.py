@@ -13,6 +13,8 @@ from ndgrad.distributions import Normal, kl_divergence
 
 def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     """The distance of the mean from the exact posterior mean, in standard deviations, and both densities."""
+    # The data are 40 points on a line with noise. The unknowns are the mean and the logarithm of the
+    # scale of a normal distribution for both weights.
     rng = np.random.default_rng(0)
     x = np.stack([np.ones(40), rng.normal(size=40)], 1)
     y = x @ [0.7, -1.2] + 0.3 * rng.normal(size=40)
@@ -22,6 +24,8 @@ def main(quick: bool = False) -> tuple[float, ndgrad.viz.Picture]:
     log_scale = ndgrad.full((2,), -1.0, dtype=ndgrad.float64, requires_grad=True)
     prior = Normal(ndgrad.zeros(2, dtype=ndgrad.float64), ndgrad.ones(2, dtype=ndgrad.float64))
     optimizer = ndgrad.optim.Adam([mean, log_scale], lr=0.03)
+    # Minimise the divergence from the prior, less the expected fit. `rsample` draws differentiable
+    # samples: noise times the scale, plus the mean.
     for _ in range(300 if quick else 1500):
         q = Normal(mean, log_scale.exp())
         weights = q.rsample((16,))

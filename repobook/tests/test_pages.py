@@ -264,6 +264,12 @@ def test_words_are_joined_as_in_a_sentence() -> None:
     assert join_words(["a", "b", "c", "d"], 2) == "a, b and 2 more"
 
 
+@pytest.mark.parametrize("between", ["```\ncode\n```\n\n![a picture](x.png)\n", "![a picture](x.png)\n", "| a | b |\n"])
+def test_a_paragraph_announces_only_the_block_that_follows_it(between: str) -> None:
+    text = f"# Tool\n\nTool is a package for arrays with many dimensions. It compiles functions to native code:\n\n{between}\n* **Right.** It raises.\n* **Fast.** It is.\n"
+    assert opening_paragraphs(text) == ["Tool is a package for arrays with many dimensions."]
+
+
 def test_a_list_that_a_paragraph_announces_belongs_to_it() -> None:
     text = (
         "# Tool\n\nTool is a package that provides two features:\n- Fast **arrays** with\n  many dimensions\n- Networks.\n\n"

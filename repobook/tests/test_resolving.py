@@ -656,3 +656,18 @@ def test_kernels_and_calls_of_an_operator_keep_its_overloads_apart(make_reposito
         "WHERE d.kind='operator' AND e.certainty>1"
     )
     assert set(rows) == {("plain", "most"), ("writing", "most.out")}
+
+
+def test_a_receiver_that_may_be_a_module_or_a_class_of_a_stub_is_no_more_than_a_candidate(make_repository: Make) -> None:
+    """`ready` is a function of a module, too, and `squared` a method that only a stub describes: neither is unique."""
+    repository = make_repository(
+        {
+            "own.py": "class Own:\n    def ready(self): ...\n    def squared(self): ...\n    def alone(self): ...\n",
+            "device.py": "def ready(): ...\n",
+            "tensor.pyi": "class Tensor:\n    def squared(self) -> Tensor: ...\n",
+            "use.py": "def f(x):\n    x.ready()\n    x.squared()\n    x.alone()\n",
+        }
+    )
+    repository.build()
+    assert users(repository, "Own.ready", "likely") == users(repository, "Own.squared", "likely") == set()
+    assert users(repository, "Own.alone", "likely") == {"use.py:f"}

@@ -22,10 +22,10 @@ def show() -> str:
     optional = ("scipy", "ml_dtypes", "llvmlite", "cupy", "opt_einsum")
     beside = [name for name in optional if importlib.util.find_spec(name)]
     lines = [
-        f"ndgrad {version.__version__}, after torch {version.torch}",
+        f"ndgrad {version.__version__}, with the interface of torch {version.torch}",
         f"NumPy {np.__version__}, with {blas.get('name', 'unknown')} {blas.get('version', '')}".rstrip(),
         f"CPU capability usage: {get_cpu_capability()}",
-        f"beside it: {', '.join(beside) or 'nothing'}",
+        f"optional libraries: {', '.join(beside) or 'nothing'}",
     ]
     return "ndgrad built with:\n" + "".join(f"  - {line}\n" for line in lines)
 

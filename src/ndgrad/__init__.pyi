@@ -5,13 +5,13 @@ from collections.abc import Sequence as Sequence
 from ndgrad import (
     accelerator as accelerator, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compat
     as compat, compiler as compiler, cpu as cpu, cuda as cuda, distributed as distributed, distributions as
-    distributions, export as export, fft as fft, func as func, functorch as functorch, futures as futures, fx as fx, hub
-    as hub, implicit as implicit, jit as jit, library as library, linalg as linalg, masked as masked, mps as mps, mtia
-    as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy as numpy, onnx as onnx,
-    ops as ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree, random as random,
-    return_types as return_types, safetensors as safetensors, scipy as scipy, serialization as serialization, signal as
-    signal, sparse as sparse, special as special, storage as storage, testing as testing, torch_version as
-    torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
+    distributions, errors as errors, export as export, fft as fft, func as func, functorch as functorch, futures as
+    futures, fx as fx, hub as hub, implicit as implicit, jit as jit, library as library, linalg as linalg, masked as
+    masked, mps as mps, mtia as mtia, multiprocessing as multiprocessing, nested as nested, nn as nn, npz as npz, numpy
+    as numpy, onnx as onnx, ops as ops, optim as optim, overrides as overrides, profiler as profiler, pytree as pytree,
+    random as random, return_types as return_types, safetensors as safetensors, scipy as scipy, serialization as
+    serialization, signal as signal, sparse as sparse, special as special, storage as storage, testing as testing,
+    torch_version as torch_version, types as types, utils as utils, version as version, viz as viz, xpu as xpu,
 )
 from ndgrad._C._files import PyTorchFileReader as PyTorchFileReader
 from ndgrad._src.arrays.dtypes import (

@@ -87,7 +87,7 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 def _refuse(what: str) -> NoReturn:
     raise RuntimeError(
-        f"xpu.{what}() needs a device of kind 'xpu', and none is used here. Ask xpu.is_available() first. [nd-gpu]"
+        f"{what}() needs a device of this kind, and none is used here. Ask is_available() first. [nd-gpu]"
     )
 
 

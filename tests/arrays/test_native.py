@@ -366,7 +366,8 @@ print("llvmlite" in sys.modules)
 
 @pytest.mark.parametrize(("wish", "loaded"), [("1", "True"), ("0", "False")])
 def test_a_small_program_loads_no_compiler_and_a_switch_keeps_it_away(wish, loaded):
-    environment = {**os.environ, "NDGRAD_EAGER_KERNELS": wish}
+    # without a cache on disk, whose kernels load without the compiler
+    environment = {**os.environ, "NDGRAD_EAGER_KERNELS": wish, "NDGRAD_CACHE_DIR": ""}
     command = [sys.executable, "-c", PROGRAM]
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["False", loaded]

@@ -141,3 +141,25 @@ def test_code_in_tables_is_not_broken_into_letters(site, tmp_path, page, width):
     dom = dom_of(frame.as_uri(), tmp_path, "--allow-file-access-from-files")
     assert int(re.search(r'data-cells="(\d+)"', dom)[1]) > 0
     assert float(re.search(r'data-worst="([\d.]+)"', dom)[1]) < 1
+
+
+def measure(site, tmp_path, page, width, script):
+    """The number that a script computes from the document `d` of a page in a frame of some width."""
+    frame = tmp_path / "frame.html"
+    address = (site / f"{page}.html").as_uri()
+    run = f"const f=document.querySelector('iframe');f.onload=()=>{{const d=f.contentDocument;document.body.dataset.found={script}}}"
+    frame.write_text(f'<body><iframe src="{address}" width="{width}" height="844"></iframe><script>{run}</script></body>')
+    return float(re.search(r'data-found="([-\d.]+)"', dom_of(frame.as_uri(), tmp_path, "--allow-file-access-from-files"))[1])
+
+
+@pytest.mark.parametrize("page", ["differences/numbers", "installing", "lift"])
+def test_tables_of_text_fit_on_a_phone(site, tmp_path, page):
+    """Rows become blocks there, in which each cell follows the title of its column."""
+    wrappers = "[...d.querySelectorAll('.table-wrapper')]"
+    assert measure(site, tmp_path, page, 390, f"Math.max(...{wrappers}.map(w=>w.scrollWidth-w.clientWidth))") <= 1
+    assert measure(site, tmp_path, page, 390, "d.querySelectorAll('table.rows td[data-title]').length") > 0
+    assert measure(site, tmp_path, page, 1400, "d.querySelectorAll('table.rows').length") == 0
+
+
+def test_table_of_benchmarks_shows_ratios_on_a_phone(site, tmp_path):
+    assert measure(site, tmp_path, "benchmarks", 390, "d.querySelectorAll('.bench th')[2].getBoundingClientRect().right") < 390

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -250,7 +251,7 @@ def test_info_says_versions(capsys):
     assert main(["info", "--json"]) == 0
     known = json.loads(capsys.readouterr().out)
     assert known["Python"].endswith(sys.version.split()[0])
-    assert "scipy" in known["beside it"]
+    assert "scipy" in known["optional libraries"]
 
 
 def test_demo_checks_trains_and_draws(tmp_path, capsys):
@@ -403,3 +404,18 @@ def test_shapes_may_be_written_in_several_ways(model, capsys):
         assert main(["check", f"{model}:scaled", "--shape", text]) == 0
         assert "(4, 3)" in capsys.readouterr().out
     assert main(["check", f"{model}:scaled", "--shape", ""]) == 0
+
+
+def test_output_of_check_on_its_page_is_what_the_command_prints(tmp_path, monkeypatch, capsys):
+    """The page shows the output for its own program, and only rounding errors differ between machines."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    (tmp_path / "model.py").write_text(re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1])
+    monkeypatch.chdir(tmp_path)
+    shown = re.search(r"prints\n\n(.*?)\nand exits", page, re.DOTALL)[1]
+    assert main(["check", "model.py:loss", "--shape", "4,3", "--shape", "3"]) == 0
+
+    def without_errors(text):
+        words = re.sub(r"\d\.\d+e-\d+ +(\w\[[^]]*\])?", "E ", text).split()
+        return " ".join(words)
+
+    assert without_errors(capsys.readouterr().out) == without_errors(shown)

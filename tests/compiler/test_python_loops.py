@@ -149,11 +149,25 @@ def appended(x: Any) -> Any:
     return gnp.stack(out).sum() + len(out)
 
 
+def powers_of_and_with_the_index(x: Any) -> Any:
+    s, t = x[0] * 0.0, 0.5
+    for i in range(N):
+        s = s + t**i * x[0] ** i + x[1] ** 2 * (i + 1) ** 0.5 + (i / N) ** (x[2] ** 2)
+    return s
+
+
+def functions_of_the_index(x: Any) -> Any:
+    s = x[0] * 0.0
+    for i in range(N):
+        s = s + x[1] * gnp.exp(-i / 40) * gnp.sin(0.1 * i) + gnp.cos(x[2] * (0.5 + i))
+    return s
+
+
 REGULAR = [
     compound, two_rows_before, equal_indices_written_differently, moving_window, changes_in_place,
     in_place_is_seen_under_other_names, rotating_buffers, in_place_sweep, table_by_two_loops, conditions_on_the_index,
     condition_that_changes_once, numbers_that_rounds_change, items_of_zip_and_enumerate, reversed_items,
-    values_after_the_loop, appended,
+    values_after_the_loop, appended, powers_of_and_with_the_index, functions_of_the_index,
 ]  # fmt: skip
 
 
@@ -249,6 +263,13 @@ def writes_an_alias(x: Any) -> Any:
     return u.sum()
 
 
+def functions_of_an_integer(x: Any) -> Any:
+    s = x[0]
+    for i in range(N):
+        s = s + x[1] * gnp.sin(i)
+    return s
+
+
 def uses_the_index_as_a_number(x: Any) -> Any:
     s = x[0]
     for i in range(N):
@@ -259,6 +280,7 @@ def uses_the_index_as_a_number(x: Any) -> Any:
 IRREGULAR = {
     breaks_off: "break", lengths_differ: "slice", writes_rows_again: "row", reads_the_array_that_it_writes: "array",
     writes_through_a_view: "view", writes_an_alias: "memory|array", uses_the_index_as_a_number: "plain number",
+    functions_of_an_integer: "takes an integer",
 }  # fmt: skip
 
 
@@ -293,3 +315,76 @@ def test_functions_have_their_own_code_after_a_trace() -> None:
     thread.join()
     assert compound.__code__ is before
     assert seen[0].numpy() == compound(gnp.array(0.01)).numpy()
+
+
+class _Model:
+    """Loops that read an attribute, and code behind them that changes it."""
+
+    def __init__(self):
+        self.gain = 2.0
+        self.table = [1.0, 2.0]
+
+    def attribute(self, x):
+        u = gnp.zeros(N)
+        self.gain = 2.0
+        for j in range(N):
+            u[j] = x * self.gain * j
+        self.gain = 5.0
+        return u.sum()
+
+    def item(self, x):
+        u = gnp.zeros(N)
+        self.table = [1.0, 3.0]
+        for j in range(N):
+            u[j] = x * self.table[1] * j
+        self.table[1] = 7.0
+        return u.sum()
+
+
+def _read_by_a_helper(x):
+    u, s = gnp.zeros(N), 2.0
+
+    def scaled(v):
+        return v * s
+
+    for j in range(N):
+        u[j] = scaled(x) * j
+    s = 7.0
+    return u.sum()
+
+
+def _assigned_again(x):
+    u, s, t = gnp.zeros(N), 2.0, x * 3
+    for j in range(N):
+        u[j] = x * s * j + t
+    s, t = 7.0, x * 11
+    return u.sum() + s
+
+
+def _rows_of_a_matrix(x):
+    u = gnp.zeros((4, N))
+    for i in range(4):
+        for j in range(N):
+            u[i, j] = gnp.sin(x * i + j)
+    return u.sum()
+
+
+def _entry_of_a_dict(x):
+    u, known = gnp.zeros(N), {"a": x * 2.0}
+    for j in range(N):
+        u[j] = known["a"] * j
+    known["a"] = x * 9.0
+    return u.sum()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [_Model().attribute, _Model().item, _read_by_a_helper, _assigned_again, _rows_of_a_matrix, _entry_of_a_dict],
+    ids=lambda f: f.__name__,
+)
+def test_derivatives_take_variables_as_the_loop_saw_them(f):
+    # A derivative runs the body again, after the code behind the loop.
+    x = gnp.array(0.31)
+    slope = (f(gnp.array(0.31 + 1e-6)).item() - f(gnp.array(0.31 - 1e-6)).item()) / 2e-6
+    assert abs(ndgrad.compile(ndgrad.func.grad(f))(x).item() - slope) < 1e-6 * abs(slope) + 1e-6
+    assert abs(ndgrad.compile(lambda t: ndgrad.func.jvp(f, (t,), (gnp.ones(()),))[1])(x).item() - slope) < 1e-6 * abs(slope) + 1e-6

@@ -102,15 +102,17 @@ def test_rule_none_keeps():
     assert x.grad.tolist() == [2.0, 2.0]
 
 
-def test_rule_replacement():
+@pytest.mark.parametrize(("on_leaf", "seen_there", "gradient"), [(False, 10.0, 22.0), (True, 20.0, 21.0)])
+def test_rule_replacement(on_leaf, seen_there, gradient):
     x, seen = leaf(1.0, 2.0), []
     h = x * 2
-    h.register_hook(lambda g: g * 10)
-    h.register_hook(lambda g: seen.append(g.tolist()))
-    h.register_hook(lambda g: g + 1)
+    t = x if on_leaf else h
+    t.register_hook(lambda g: g * 10)
+    t.register_hook(lambda g: seen.append(g.tolist()))
+    t.register_hook(lambda g: g + 1)
     h.sum().backward()
-    assert seen == [[10.0, 10.0]]
-    assert x.grad.tolist() == [22.0, 22.0]
+    assert seen == [[seen_there] * 2]
+    assert x.grad.tolist() == [gradient] * 2
 
 
 @pytest.mark.parametrize(
@@ -236,20 +238,23 @@ def test_rule_handle_weak():
         copied.remove()
 
 
-def test_rule_changes_while_running():
+@pytest.mark.parametrize("on_leaf", [True, False])
+def test_rule_changes_while_running(on_leaf):
     x, events, handles = leaf(1.0), [], {}
+    h = x * 2
+    t = x if on_leaf else h
 
     def first(g):
         events.append("first")
         handles["second"].remove()
-        x.register_hook(lambda g: events.append("third"))
+        t.register_hook(lambda g: events.append("third"))
         handles["first"].remove()
 
-    handles["first"] = x.register_hook(first)
-    handles["second"] = x.register_hook(lambda g: events.append("second"))
-    x.sum().backward()
+    handles["first"] = t.register_hook(first)
+    handles["second"] = t.register_hook(lambda g: events.append("second"))
+    h.sum().backward(retain_graph=True)
     events.append("|")
-    x.sum().backward()
+    h.sum().backward()
     assert events == ["first", "second", "|", "third"]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from ndgrad.distributed.pipelining.schedules import (
     Action,
+    get_schedule_class,
     gpipe,
     interleaved,
     one_forward_one_backward,
@@ -105,3 +106,11 @@ def _ticks_of_doubled(orders, stages):
                     done.setdefault(action, []).append(ticks)
                     order.pop(0)
     return ticks
+
+
+def test_schedules_are_found_by_name():
+    for name in ("1F1B", "GPipe", "Interleaved1F1B", "loopedbfs", "ScheduleInterleavedZeroBubble"):
+        found = get_schedule_class(name)
+        assert found.__name__.lower().endswith(name.lower())
+    with pytest.raises(ValueError, match="Unknown schedule name 'none'"):
+        get_schedule_class("none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
 import json
 import math
 import pathlib
@@ -115,6 +116,15 @@ def test_picture_in_the_documentation_is_small_and_loads_nothing(name):
     assert len(svg) < 100_000
     ElementTree.fromstring(svg)
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_narration_stands_between_the_blocks_of_code():
+    """Text from the comments of the script explains each program: a function or a paragraph of `main` each."""
+    for name, page in ((name, pages.pages()[f"{name}.md"]) for name in LIMITS):
+        code = [*re.finditer(r"^```python\n.*?^```$", page, re.MULTILINE | re.DOTALL)]
+        said = [page[a.end() : b.start()].strip() for a, b in itertools.pairwise(code)]
+        assert sum(bool(text) for text in said) >= max(3, len(said) // 2), name
+        assert not any(line.startswith("# ") for block in code for line in block[0].splitlines()), name
 
 
 def test_pages_have_picture_text_source_and_notebook():

@@ -85,7 +85,7 @@ def test_constants_are_pythons_own():
         )
 
     assert ndgrad.lift(f)() == f()
-    assert type(ndgrad.lift(f)()[2]) is np.float64
+    assert type(ndgrad.lift(f)()[2]) is dnp.Array  # at the border, as all numbers of NumPy
 
 
 def test_classes_of_scalars_are_what_they_were():

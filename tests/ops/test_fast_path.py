@@ -45,7 +45,9 @@ def saved(node):
     plan = node.plan
     arrays, outs = plan.needed(node.next)
     found = {name: unpack_raw(node, name) for name in (*arrays, *outs)}
-    found |= {f"{name}_v": describe_version(getattr(node, f"{name}_v")) for name in (*arrays, *outs)}
+    # Note [Saved scalars]: only the general path gives a scalar a storage, and so a version.
+    versions = [name for name in (*arrays, *outs) if not isinstance(found[name], np.generic | np.ndarray) or found[name].ndim]
+    found |= {f"{name}_v": describe_version(getattr(node, f"{name}_v")) for name in versions}
     return found | {name: getattr(node, name) for name in plan.settings + plan.facts}
 
 
@@ -78,6 +80,8 @@ def gradients(results):
 
 
 def assert_same(one, other):
+    if isinstance(one, np.generic) and isinstance(other, np.ndarray):
+        one = np.asarray(one)
     assert type(one) is type(other), (one, other)
     if isinstance(one, (list, tuple)):
         assert len(one) == len(other)

@@ -18,7 +18,7 @@ from tests.programs.minimise import minimise
 from tests.programs.modes import MODES
 
 SHORT, LONG = 5, 400  # programs per chunk
-CHUNKS = 12
+CHUNKS = 8
 
 
 def no_findings(seeds: range, most: int) -> None:

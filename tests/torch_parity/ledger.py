@@ -34,7 +34,7 @@ GROUPS = (
         "autograd",
         300,
         (
-            Heading("hooks", ("tensor_hooks", "hooks")),
+            Heading("hooks", ("hooks",)),
             Heading("saved tensors", ("saved_tensors",)),
             Heading("custom functions", ("function", "custom_function_arguments", "custom_functions")),
             Heading("the engine", ("engine", "engine_edges", "accumulation", "nested_passes")),
@@ -77,7 +77,7 @@ GROUPS = (
         (
             Heading("training, science, probability, automatic differentiation", ("programs",)),
             Heading("autocast and scaled gradients", ("amp",)),
-            Heading("the machine: devices, backends, settings, versions", ("machine",)),
+            Heading("the machine: devices, backends, settings, versions", ("machine",), least=10),
             Heading("scripts that say `import torch`", ("scripts",), least=30),
         ),
     ),

@@ -1,9 +1,8 @@
-"""Hooks on nodes, accumulators and several tensors: the same programs on torch and on ndgrad, by gradients, order of events and errors."""
+"""Hooks beyond the rules that tests/core/test_hooks.py tests: the same programs on torch and on ndgrad, and deliberate differences."""
 
 from __future__ import annotations
 
-import gc
-import weakref
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -16,42 +15,157 @@ PROGRAMS = Programs()
 program = PROGRAMS.enter
 
 
-# ----- after accumulation -----------------------------------------------------------------------------------------------
+# ----- on tensors -------------------------------------------------------------------------------------------------------
 
 
 @program
-def post_accumulate_hooks_run_in_order_and_see_grad(m):
+def retain_grad_of_a_leaf_and_of_a_constant(m):
     x = leaf(m, 2)
+    x.retain_grad()
+    return x.retains_grad, attempt(m.ones(2).retain_grad)
+
+
+@program
+def retain_grad_accumulates(m):
+    x = leaf(m, 2)
+    h = x * 2
+    h.retain_grad()
+    h.sum().backward(retain_graph=True)
+    h.sum().backward()
+    return h.grad, h.retains_grad
+
+
+@program
+def backward_inside_a_hook(m):
+    x, w = leaf(m, 2), leaf(m, 2)
+
+    def inner(g):
+        (w * w).sum().backward()
+
+    h = x * 2
+    h.register_hook(inner)
+    h.sum().backward()
+    return x.grad, w.grad
+
+
+# ----- order, writes and lifetimes --------------------------------------------------------------------------------------
+
+
+@program
+def hooks_around_several_in_place_writes(m):
+    x = leaf(m, 2)
+    y = x.clone()
     events = []
-    x.register_post_accumulate_grad_hook(lambda t: events.append(("first", t is x, plain(t.grad))))
-    x.register_post_accumulate_grad_hook(lambda t: events.append(("second", plain(t.grad))))
-    x.register_hook(lambda g: events.append(("tensor", plain(x.grad) if x.grad is not None else None)))
-    (x * x).sum().backward()
-    (x * x).sum().backward()
+    for i in range(3):
+        y.register_hook(lambda g, i=i: events.append((i, plain(g))))
+        y.mul_(i + 2)
+    y.sum().backward()
     return events
 
 
 @program
-def a_post_accumulate_hook_that_changes_grad(m):
+def the_dict_of_hooks_of_a_leaf(m):
     x = leaf(m, 2)
+    first = x._backward_hooks
+    handles = [x.register_hook(lambda g: None) for _ in range(3)]
+    kind = isinstance(x._backward_hooks, OrderedDict)
+    count = len(x._backward_hooks)
+    ids = [h.id for h in handles] == list(x._backward_hooks)
+    handles[1].remove()
+    return first, kind, count, ids, len(x._backward_hooks)
 
-    def double(t):
-        t.grad.mul_(2)
 
-    x.register_post_accumulate_grad_hook(double)
+@program
+def retained_gradients_follow_in_place_writes(m):
+    x = leaf(m, 2)
+    y = x * 1
+    y.retain_grad()
+    y.register_hook(lambda g: g * 100)
+    y.mul_(3)
+    y.register_hook(lambda g: g * 10)
+    y.sum().backward()
+    return y.grad, x.grad
+
+
+@program
+def retain_grad_and_a_view_whose_base_is_written(m):
+    y = leaf(m, 3).clone()
+    v = y[:2]
+    v.retain_grad()
+    y.mul_(10)
+    (v * 2).sum().backward()
+    return plain(v.grad)
+
+
+@program
+def retained_gradients_add_up_in_place(m):
+    x = leaf(m, 2)
+    h = x * 1
+    h.retain_grad()
+    h.sum().backward(retain_graph=True)
+    first = h.grad
+    h.sum().backward()
+    return h.grad is first, first, first._version
+
+
+@program
+def retain_grad_under_create_graph(m):
+    x = leaf(m, 2)
+    h = x * x
+    h.retain_grad()
+    (h * h).sum().backward(create_graph=True)
+    return h.grad, h.grad.requires_grad, h.grad.grad_fn is not None
+
+
+@program
+def a_replacement_becomes_grad_without_being_shared(m):
+    x = leaf(m, 2)
+    mine = ones(m, 2) * 7
+    x.register_hook(lambda g: mine)
     x.sum().backward()
-    x.sum().backward()
+    x.grad.mul_(10)
+    return mine, x.grad
+
+
+@program
+def a_hook_on_a_leaf_that_stops_requiring_grad(m):
+    x, w = leaf(m, 2), leaf(m, 2)
+    seen = []
+    x.register_hook(lambda g: seen.append(plain(g)))
+    y = (x * w).sum()
+    x.requires_grad_(False)
+    y.backward()
+    return seen, x.grad, w.grad
+
+
+@program
+def a_hook_on_the_root(m):
+    x = leaf(m, 2)
+    y = (x * 2).sum()
+    y.register_hook(lambda g: g * 5)
+    y.backward()
     return x.grad
 
 
 @program
-def a_post_accumulate_hook_does_not_run_for_grad(m):
+def leaf_hooks_under_create_graph(m):
     x = leaf(m, 2)
-    seen = []
-    x.register_post_accumulate_grad_hook(lambda t: seen.append(1))
-    m.autograd.grad((x * x).sum(), x)
-    (x * x).sum().backward(inputs=[x])
-    return seen
+    x.register_hook(lambda g: g * x)
+    (g,) = m.autograd.grad((x**3).sum(), x, create_graph=True)
+    return g, m.autograd.grad(g.sum(), x)
+
+
+@program
+def node_hooks_under_create_graph(m):
+    x = leaf(m, 2)
+    h = x * x
+    h.grad_fn.register_prehook(lambda o: (o[0] * x,))
+    h.grad_fn.register_hook(lambda i, o: tuple(None if g is None else g * 2 for g in i))
+    (g,) = m.autograd.grad(h.sum(), x, create_graph=True)
+    return g, m.autograd.grad(g.sum(), x)
+
+
+# ----- after accumulation -----------------------------------------------------------------------------------------------
 
 
 @program
@@ -70,30 +184,6 @@ def a_post_accumulate_hook_that_raises(m):
 
 
 @program
-def an_optimizer_in_backward(m):
-    layers = [leaf(m, 3) for _ in range(4)]
-    steps: list[Any] = []
-
-    def step(number):
-        def hook(p):
-            steps.append((number, sum(layer.grad is not None for layer in layers)))
-            with m.no_grad():
-                p.sub_(0.01 * p.grad)
-            p.grad = None
-
-        return hook
-
-    for number, layer in enumerate(layers):
-        layer.register_post_accumulate_grad_hook(step(number))
-    for _ in range(3):
-        y = ones(m, 3)
-        for layer in layers:
-            y = m.tanh(y * layer)
-        y.sum().backward()
-    return steps, [[round(v, 10) for v in layer.tolist()] for layer in layers]
-
-
-@program
 def the_shared_leaf_is_accumulated_once(m):
     x = leaf(m, 2)
     seen = []
@@ -107,38 +197,6 @@ def the_shared_leaf_is_accumulated_once(m):
 
 
 @program
-def a_node_hook_sees_gradients_of_inputs_and_outputs(m):
-    x, w = leaf(m, 2), leaf(m, 2)
-    y = x * w
-    seen = []
-    y.grad_fn.register_hook(lambda i, o: seen.append((plain(list(i)), plain(list(o)))))
-    (y * 3).sum().backward()
-    return seen
-
-
-@program
-def a_node_hook_sees_none_for_inputs_without_gradient(m):
-    x = leaf(m, 2)
-    y = x * ones(m, 2)
-    seen = []
-    y.grad_fn.register_hook(lambda i, o: seen.append([g is None for g in i]))
-    y.sum().backward()
-    return seen
-
-
-@program
-def node_hooks_in_order(m):
-    x = leaf(m, 2)
-    y = x * 2
-    events = []
-    for k in range(2):
-        y.grad_fn.register_hook(lambda i, o, k=k: events.append(("post", k)))
-        y.grad_fn.register_prehook(lambda o, k=k: events.append(("pre", k)))
-    y.sum().backward()
-    return events
-
-
-@program
 def node_hooks_chain_their_replacements(m):
     x = leaf(m, 2)
     y = x * 2
@@ -149,50 +207,6 @@ def node_hooks_chain_their_replacements(m):
     y.grad_fn.register_hook(lambda i, o: seen.append((plain(i[0]), plain(o[0]))))
     y.sum().backward()
     return seen, x.grad
-
-
-@program
-def node_hooks_with_the_wrong_number_of_values(m):
-    def tried(register):
-        x = leaf(m, 2)
-        y = x * leaf(m, 2)
-        register(y.grad_fn)
-        return attempt(lambda: y.sum().backward())
-
-    return [
-        tried(lambda n: n.register_hook(lambda i, o: (i[0],))),
-        tried(lambda n: n.register_hook(lambda i, o: (*i, i[0]))),
-        tried(lambda n: n.register_prehook(lambda o: (o[0], o[0]))),
-    ]
-
-
-@program
-def a_node_hook_that_raises(m):
-    def tried(register):
-        x = leaf(m, 2)
-        y = x * 2
-
-        def fail(*args):
-            raise LookupError
-
-        handle = register(y.grad_fn)(fail)
-        first = attempt(lambda: y.sum().backward())
-        handle.remove()
-        y.sum().backward()
-        return first, x.grad
-
-    return [plain(tried(lambda n: n.register_hook)), plain(tried(lambda n: n.register_prehook))]
-
-
-@program
-def removed_node_hooks_do_not_run(m):
-    x = leaf(m, 2)
-    y = x * 2
-    seen = []
-    with y.grad_fn.register_hook(lambda i, o: seen.append("post")), y.grad_fn.register_prehook(lambda o: seen.append("pre")):
-        y.sum().backward(retain_graph=True)
-    y.sum().backward()
-    return seen
 
 
 @program
@@ -215,76 +229,7 @@ def hooks_registered_on_a_node_live_with_the_node(m):
     return seen
 
 
-@program
-def a_hook_on_an_accumulator_that_is_kept(m):
-    x = leaf(m, 2)
-    events = []
-    node = x.view_as(x).grad_fn.next_functions[0][0]
-    node.register_prehook(lambda o: events.append(("pre", plain(o[0]), x.grad is None)))
-    node.register_hook(lambda i, o: events.append(("post", plain(list(i)), plain(o[0]), x.grad is None)))
-    x.register_hook(lambda g: events.append(("tensor", plain(g))))
-    x.register_post_accumulate_grad_hook(lambda t: events.append("accumulated"))
-    (x * 3 + x).sum().backward()
-    return events
-
-
-@program
-def a_prehook_on_an_accumulator_changes_what_is_added(m):
-    x = leaf(m, 2)
-    node = x.view_as(x).grad_fn.next_functions[0][0]
-    node.register_prehook(lambda o: (o[0] * 10,))
-    x.sum().backward()
-    return x.grad
-
-
-@program
-def an_accumulators_hooks_go_with_it(m):
-    x = leaf(m, 2)
-    seen = []
-    x.view_as(x).grad_fn.next_functions[0][0].register_hook(lambda i, o: seen.append(1))
-    gc.collect()
-    x.sum().backward()
-    return seen
-
-
 # ----- with inputs= -----------------------------------------------------------------------------------------------------
-
-
-@program
-def hooks_with_inputs_run_on_the_paths_to_them(m):
-    x, w = leaf(m, 2), leaf(m, 2)
-    a, b = x * 2, w * 3
-    events = []
-    for name, t in (("x", x), ("w", w), ("a", a), ("b", b)):
-        t.register_hook(lambda g, name=name: events.append(name))
-    y = (a * b).sum()
-    m.autograd.grad(y, [x], retain_graph=True)
-    events.append("|")
-    y.backward(inputs=[w])
-    return events
-
-
-@program
-def hooks_of_a_captured_result(m):
-    x = leaf(m, 2)
-    h = x * 2
-    events = []
-    h.register_hook(lambda g: events.append("tensor"))
-    h.grad_fn.register_prehook(lambda o: events.append("pre"))
-    h.grad_fn.register_hook(lambda i, o: events.append("post"))
-    x.register_hook(lambda g: events.append("leaf"))
-    y = (h * h).sum()
-    found = m.autograd.grad(y, [h], retain_graph=True)
-    events.append("|")
-    m.autograd.grad(y, [x])
-    return events, found
-
-
-@program
-def a_captured_leaf_gradient_comes_after_its_hooks(m):
-    x = leaf(m, 2)
-    x.register_hook(lambda g: g * 10)
-    return m.autograd.grad(x.sum(), x), x.grad
 
 
 @program
@@ -312,34 +257,6 @@ def retain_grad_with_inputs(m):
 
 
 @program
-def multi_grad_hooks_for_all(m):
-    a, b, c = leaf(m, 2), leaf(m, 2), leaf(m, 2)
-    d = a * b
-    seen = []
-    handle = m.autograd.graph.register_multi_grad_hook(
-        [a, b, c, d], lambda gs: seen.append([plain(g) if g is not None else None for g in gs])
-    )
-    (d * 2).sum().backward(retain_graph=True)
-    (d * c).sum().backward(retain_graph=True)
-    handle.remove()
-    (d * c).sum().backward()
-    return seen
-
-
-@program
-def multi_grad_hooks_for_any(m):
-    a, b = leaf(m, 2), leaf(m, 2)
-    h = a * b
-    seen = []
-    handle = m.autograd.graph.register_multi_grad_hook([a, b, h], lambda g: seen.append(plain(g)), mode="any")
-    (h * 2).sum().backward()
-    (a * 3).sum().backward()
-    handle.remove()
-    (a * 3).sum().backward()
-    return seen
-
-
-@program
 def multi_grad_hooks_with_inputs(m):
     a, b = leaf(m, 2), leaf(m, 2)
     seen = []
@@ -362,60 +279,7 @@ def multi_grad_hooks_of_results_under_grad(m):
     return seen
 
 
-@program
-def multi_grad_hooks_of_an_unknown_mode(m):
-    a = leaf(m, 2)
-    m.autograd.graph.register_multi_grad_hook([a], lambda g: None, mode="some")
-
-
-@program
-def a_multi_grad_hook_that_raises(m):
-    a, b = leaf(m, 2), leaf(m, 2)
-    fail = [True]
-
-    def hook(gs):
-        if fail[0]:
-            raise LookupError
-
-    m.autograd.graph.register_multi_grad_hook([a, b], hook)
-    first = attempt(lambda: (a * b).sum().backward())
-    fail[0] = False
-    a.grad = b.grad = None
-    (a * b).sum().backward()
-    return first, a.grad, b.grad
-
-
 # ----- handles ----------------------------------------------------------------------------------------------------------
-
-
-@program
-def handles_are_contexts_and_may_be_removed_twice(m):
-    x = leaf(m, 2)
-    seen = []
-    with x.register_hook(lambda g: seen.append("tensor")) as handle:
-        with x.register_post_accumulate_grad_hook(lambda t: seen.append("accumulated")):
-            x.sum().backward()
-        x.sum().backward()
-    handle.remove()
-    x.sum().backward()
-    return seen, type(handle).__name__
-
-
-@program
-def a_handle_does_not_keep_the_hook_alive(m):
-    class Hook:
-        def __call__(self, g):
-            return None
-
-    x = leaf(m, 2)
-    hook = Hook()
-    ref = weakref.ref(hook)
-    handle = x.register_hook(hook)
-    del x, hook
-    gc.collect()
-    gone = ref() is None
-    handle.remove()
-    return gone
 
 
 @program
@@ -459,3 +323,72 @@ def test_order_of_leaves_that_one_op_completes() -> None:
                 t.register_hook(lambda g, i=i, seen=seen: seen.append(i))
             m.cat(leaves).sum().backward()
             assert seen == ([0, 2, 4, 1, 3] if m is torch and count == 5 else list(range(count)))
+
+
+def test_hooks_of_outputs_without_a_gradient() -> None:
+    assert deliberate("hooks-without-gradient")
+    for m in MODULES:
+        x = leaf(m, 2, 2)
+        a, b = x.unbind()
+        seen = []
+        a.register_hook(lambda g, seen=seen: seen.append(("a", plain(g))))
+        b.register_hook(lambda g, seen=seen: seen.append(("b", plain(g))))
+        (a * 2 + b * 3).sum().backward()
+        a.sum().backward()
+        missing = [("b", None)] if m is torch else []
+        assert seen == [("a", [2.0, 2.0]), ("b", [3.0, 3.0]), ("a", [1.0, 1.0]), *missing]
+        assert x.grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+def test_hooks_of_a_view_whose_base_is_written() -> None:
+    assert deliberate("hooks-after-base-writes")
+    for m in MODULES:
+        x = leaf(m, 3)
+        y = x.clone()
+        v = y[:2]
+        seen: list[Any] = []
+        v.register_hook(lambda g, seen=seen: seen.append("before"))
+        y.mul_(10)
+        v.register_hook(lambda g, seen=seen: seen.append(plain(g)))
+        (v * 2).sum().backward()
+        assert seen == ([] if m is torch else [[2.0, 2.0]])
+
+
+def test_hooks_of_a_root_that_leads_to_no_input() -> None:
+    assert deliberate("hooks-of-unneeded-roots")
+    for m in MODULES:
+        x, w = leaf(m, 2), leaf(m, 2)
+        seen: list[str] = []
+        y, z = x * 2, w * 2
+        y.register_hook(lambda g, seen=seen: seen.append("y"))
+        m.autograd.grad(y, w, ones(m, 2), allow_unused=True)
+        assert seen == (["y"] if m is torch else [])
+        m.autograd.grad([y, z], w, [ones(m, 2)] * 2)
+        assert seen == (["y"] if m is torch else [])
+
+
+def test_hooks_behind_a_backward_that_returns_none() -> None:
+    assert deliberate("hooks-without-gradient")
+    for m in MODULES:
+        x, w = leaf(m, 2), leaf(m, 2)
+        seen: list[Any] = []
+
+        class Stop(m.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, t: Any) -> Any:
+                return t * 2
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return None
+
+        h = x * 3
+        h.register_hook(lambda g, seen=seen: seen.append("tensor"))
+        x.register_post_accumulate_grad_hook(lambda t, seen=seen: seen.append("accumulated"))
+        h.grad_fn.register_prehook(lambda o, seen=seen: seen.append(("pre", o)))
+        h.grad_fn.register_hook(lambda i, o, seen=seen: seen.append(("post", i, o)))
+        (Stop.apply(h) + w).sum().backward()
+        nodes = [("pre", (None,)), ("post", (None, None), (None,))]
+        assert seen == (["tensor", *nodes, "accumulated"] if m is torch else nodes)
+        assert x.grad is None
+        assert plain(w.grad) == [1.0, 1.0]

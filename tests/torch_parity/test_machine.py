@@ -52,16 +52,6 @@ def blocks_without_a_gpu(m):
 
 
 @program
-def seeding_a_gpu_leaves_the_cpus_numbers_alone(m):
-    m.manual_seed(5)
-    a = m.rand(3)
-    m.manual_seed(5)
-    m.cuda.manual_seed(1)
-    m.cuda.manual_seed_all(2)
-    return m.equal(a, m.rand(3))
-
-
-@program
 def other_devices(m):
     found = []
     for name in ("mps", "xpu", "mtia"):
@@ -77,14 +67,6 @@ def the_accelerator(m):
         a.is_available(), a.device_count(), a.current_accelerator(), attempt(a.synchronize), attempt(a.current_device_index),
         attempt(a.memory_allocated), attempt(lambda: a.set_device_index(0)),
     )  # fmt: skip
-
-
-@program
-def the_cpu_as_a_device(m):
-    cpu = m.cpu
-    with cpu.stream(cpu.Stream()):
-        cpu.synchronize()
-    return cpu.is_available(), cpu.device_count(), cpu.current_device(), type(cpu.current_stream()).__name__, cpu.is_initialized()
 
 
 @program
@@ -120,98 +102,12 @@ def answers_of_backends(m):
 
 
 @program
-def kernels_of_attention(m):
-    attention = module(m, "nn.attention")
-    q = m.ones(1, 1, 2, 4)
-    found = []
-    for kernel in (attention.SDPBackend.MATH, [attention.SDPBackend.MATH, attention.SDPBackend.FLASH_ATTENTION]):
-        with attention.sdpa_kernel(kernel):
-            found.append(m.nn.functional.scaled_dot_product_attention(q, q, q).sum())
-    return found, attempt(lambda: attention.sdpa_kernel("math").__enter__())
-
-
-@program
-def repeatable_results(m):
-    found = [m.are_deterministic_algorithms_enabled(), m.get_deterministic_debug_mode()]
-    m.use_deterministic_algorithms(True, warn_only=True)
-    found += [m.are_deterministic_algorithms_enabled(), m.is_deterministic_algorithms_warn_only_enabled(), m.get_deterministic_debug_mode()]
-    m.set_deterministic_debug_mode("error")
-    found += [m.get_deterministic_debug_mode(), m.is_deterministic_algorithms_warn_only_enabled()]
-    m.use_deterministic_algorithms(False)
-    bad = [attempt(lambda v=v: m.set_deterministic_debug_mode(v)) for v in ("loud", 7, None)]
-    return [*found, m.get_deterministic_debug_mode(), bad]
-
-
-@program
-def precision_and_warnings(m):
-    found = [m.get_float32_matmul_precision(), m.is_warn_always_enabled()]
-    m.set_float32_matmul_precision("medium")
-    m.set_warn_always(True)
-    found += [m.get_float32_matmul_precision(), m.is_warn_always_enabled()]
-    m.set_float32_matmul_precision("highest")
-    m.set_warn_always(False)
-    return found, attempt(lambda: m.set_warn_always(1)), m.is_vulkan_available(), m.compiled_with_cxx11_abi()
-
-
-@program
-def threads(m):
-    before = m.get_num_threads()
-    m.set_num_threads(1)
-    found = m.get_num_threads()
-    m.set_num_threads(before)
-    return found, attempt(lambda: m.set_num_threads(0)), attempt(lambda: m.set_num_threads("2"))
-
-
-@program
-def the_default_device(m):
-    found = [m.get_default_device().type]
-    m.set_default_device("meta")
-    try:
-        found += [m.ones(2).device.type, m.get_default_device().type]
-    finally:
-        m.set_default_device(None)
-    with m.device("meta"):
-        found.append(m.empty(2).device.type)
-    return [*found, m.ones(1).device.type]
-
-
-@program
-def versions(m):
-    v = module(m, "version")
-    TorchVersion = module(m, "torch_version").TorchVersion
-    a = TorchVersion("2.1.0+cpu")
-    return (
-        v.cuda, v.hip, v.debug, a > "1.9", a >= (2, 1), a < "2.10", a == "2.1.0", a != "2.1.1", TorchVersion("2.0rc1") < "2.0",
-        a > [2, 0, 9], a > "2.1.0", TorchVersion("2.1.0+cpu.2") > "2.1.0+cpu.1", TorchVersion("2.10") > "2.9", a.split("."),
-        isinstance(a, str), TorchVersion("1.0.dev1") < "1.0a1",
-    )  # fmt: skip
-
-
-@program
-def futures(m):
-    f = m.futures.Future()
-    g = f.then(lambda x: x.value() + 1)
-    found = [f.done()]
-    f.set_result(3)
-    found += [f.done(), f.wait(), f.value(), g.wait(), m.futures.wait_all([f, g])]
-    return [*found, attempt(lambda: f.set_result(4)), len(m.futures.collect_all([f, g]).wait())]
-
-
-@program
 def scripted_and_traced_functions(m):
     x = m.tensor([1.0, -2.0], requires_grad=True)
     f = m.jit.trace(lambda v: v.sin() * 2, m.zeros(2))
     f(x).sum().backward()
     numbers = [round(v, 5) for t in (f(x), x.grad) for v in t.tolist()]
     return numbers, m.jit.is_scripting(), m.jit.is_tracing(), m.jit.annotate(int, 3), m.jit.wait(m.jit.fork(m.exp, m.zeros(1)))
-
-
-@program
-def decorators_of_jit(m):
-    def f(x):
-        return x
-
-    return [d(f) is f for d in (m.jit.ignore, m.jit.unused, m.jit.export)], m.jit.isinstance([1], list[int])
 
 
 @program

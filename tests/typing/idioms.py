@@ -15,6 +15,7 @@ from ndgrad.autograd.function import Context, FunctionCtx
 from ndgrad.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from ndgrad.numpy import Array
 from ndgrad.utils.checkpoint import checkpoint
+from ndgrad.utils.data import DataLoader, TensorDataset
 
 
 def making() -> None:
@@ -520,6 +521,38 @@ def lifting() -> None:
     assert_type(decorated(1.0), float)
 
 
+def compiling() -> None:
+    def scaled(x: Tensor, n: int = 2) -> Tensor:
+        return x * n
+
+    compiled = ndgrad.compile(scaled)
+    assert_type(compiled(torch.ones(2), 3), Tensor)
+    assert_type(compiled.traces, int)
+    assert_type(ndgrad.compile(nn.Linear(2, 1)), nn.Linear)
+
+    @ndgrad.compile(fullgraph=True)
+    def whole(x: Tensor) -> Tensor:
+        return x.sum()
+
+    assert_type(whole(torch.ones(2)), Tensor)
+
+    class Model:
+        @ndgrad.compile
+        def step(self, x: Tensor) -> Tensor:
+            return x + 1
+
+    assert_type(Model().step(torch.ones(2)), Tensor)
+    assert_type(grad(ndgrad.compile(scaled))(torch.ones(())), Tensor)
+
+
+def loading(x: Tensor) -> None:
+    data = TensorDataset(x, x)
+    loader = DataLoader(data, batch_size=2, shuffle=True)
+    for inputs, targets in loader:
+        (inputs - targets).sum()
+    assert len(DataLoader([1, 2, 3])) == 3
+
+
 def everything() -> None:
     making()
     arithmetic(torch.ones(2, 2), torch.ones(2, 2))
@@ -537,3 +570,5 @@ def everything() -> None:
     numpy_type()
     numpy_modules(np.array([1.0, 2.0, 3.0]))
     lifting()
+    compiling()
+    loading(torch.ones(4, 2))

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Modes, modes, process, put_in_force, restore, scope
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.devices import device as as_device
-from ndgrad.amp.policies import policy_of
+from ndgrad._src.ops.vocabulary import tensor_ops as ops
+from ndgrad.amp.policies import LISTED, policy_of
 
 if TYPE_CHECKING:
     from ndgrad._typing import Dtype
@@ -35,7 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEVICES = ("cpu", "cuda")
 #: Dtypes to which functions can be cast.
 _FAST = {"cpu": (dtypes.bfloat16, dtypes.float16), "cuda": (dtypes.float16, dtypes.bfloat16)}
-_FLOATS = (dtypes.float32, dtypes.float16, dtypes.bfloat16)
+_FLOATS = frozenset(t.numpy for t in (dtypes.float32, dtypes.float16, dtypes.bfloat16))
 
 
 class State(NamedTuple):
@@ -71,7 +73,7 @@ def state_of(found: Modes) -> State:
 def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], unasked: Any) -> Any:
     """Return the result of a public function under autocast, or `unasked` if no policy applies."""
     state: State = modes().autocast
-    if not state.enabled:
+    if not state.enabled or function.__name__ not in LISTED:
         return unasked
     device = _device_of(args) or _device_of(tuple(kwargs.values()))
     if device not in state.enabled:
@@ -82,7 +84,7 @@ def autocast_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     target = state.dtype(device)
     outside = scope()
     try:
-        restore(outside.with_changes(autocast=state.switch(device, False)))
+        restore(outside.without_casts(device))
         if policy == "rounded":
             return _cast(function(*args, **kwargs), device, target, state)
         if policy == "float32":
@@ -108,7 +110,7 @@ def _device_of(values: Any) -> str | None:
 
 def _is_cast(value: Any, device: str) -> bool:
     """True if autocast casts a value: a tensor on this device of float32 or less."""
-    return isinstance(value, Variable) and dtypes.as_dtype(np_dtype(value)) in _FLOATS and value.device.type == device
+    return isinstance(value, Variable) and np_dtype(value) in _FLOATS and value.device.type == device
 
 
 def _widest(values: Any, device: str, dtype: dtypes.dtype) -> dtypes.dtype:
@@ -123,17 +125,22 @@ def _widest(values: Any, device: str, dtype: dtypes.dtype) -> dtypes.dtype:
 def _cast(value: Any, device: str, target: dtypes.dtype, state: State) -> Any:
     if value.__class__ in (tuple, list):
         return type(value)([_cast(v, device, target, state) for v in value])
-    if not _is_cast(value, device) or dtypes.as_dtype(np_dtype(value)) is target:
+    if not _is_cast(value, device) or np_dtype(value) == target.numpy:
         return value
     if not (state.keeps and state.casts is not None and _is_kept(value, target)):
-        return value.to(target)
+        return _convert(value, target)
     key = id(value), target, modes().grad_enabled
     found = state.casts.get(key)
     if found is not None and found[0] is value and found[1] == value._version:
         return found[2]
-    made = value.to(target)
+    made = _convert(value, target)
     state.casts[key] = value, value._version, made
     return made
+
+
+def _convert(value: Any, target: dtypes.dtype) -> Any:
+    """Return a tensor in another dtype. Classes of users have their own conversion."""
+    return ops.cast(value, dtype=target.numpy) if value.__class__ in TENSOR_TYPES else value.to(target)
 
 
 def _is_kept(value: Any, target: dtypes.dtype) -> bool:

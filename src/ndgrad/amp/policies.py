@@ -69,6 +69,10 @@ POLICIES: dict[str, dict[str, str]] = {
 }
 
 
+#: Names of the functions with a policy on any device.
+LISTED = frozenset(name for lists in POLICIES.values() for name in lists)
+
+
 def policy_of(device: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
     """Return the policy of a public function on a device under autocast; None if none applies."""
     if kwargs and kwargs.get("out") is not None:

@@ -12,6 +12,7 @@ group's timeout ends a wait too; its error names the missing ranks.
 
 from __future__ import annotations
 
+import os
 import time
 import zlib
 from collections.abc import Callable
@@ -28,15 +29,16 @@ if TYPE_CHECKING:
 
 #: Polls without reading the clock. One takes about 0.2 us.
 _SPINS = 200
-_MOST_SPINS = 20000
 #: Seconds of polling without a pause, and additional seconds per byte of the message. MPI makes progress only when it
-#: is polled, so a pause costs more than most messages take.
+#: is polled, so a pause costs more than most messages take. Each poll yields the core: the rank that this one waits for
+#: may need it. A poll that does not yield keeps it for the rest of its time slice, some milliseconds.
 _EAGER = 0.002
 _EAGER_PER_BYTE = 2e-9
 #: The number of calls remembered with their numbers.
 _MOST_PAIRS = 4096
 #: The number of bytes that describe a call in the exchange after a disagreement.
 _WORDS = 240
+_yield_core: Callable[[], None] = getattr(os, "sched_yield", None) or (lambda: time.sleep(0))
 
 
 class Call(NamedTuple):
@@ -96,7 +98,7 @@ def settle(group: ProcessGroup, kind: Kind, request: Any, buffer: Any) -> None:
     control = group.control.Iallreduce(group.in_place, pair, op=group.maximum)
     group.calls += 1
     test, agreed = control.Test, False
-    for _ in range(_SPINS + min(buffer.nbytes >> 7, _MOST_SPINS)):
+    for _ in range(_SPINS):
         if test():
             if agreed:
                 return
@@ -243,6 +245,7 @@ class Pending:
         while not test():
             waited = time.monotonic() - begun
             if waited < eager:
+                _yield_core()
                 continue
             notices.look(self.group, self.call, self.sequence)
             if waited > timeout:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.library import library_of
-from ndgrad._src.core.grad_mode import is_grad_enabled
+from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
 from ndgrad._src.core.inplace import check_memory, check_writable, write
 from ndgrad._src.core.modes import modes, process
 from ndgrad._src.core.variable import Variable
@@ -160,9 +161,11 @@ def _target(name: str, t: Any) -> Any:
         if storage.__class__ is Storage and not storage.keeps:
             return array
     array = _array(name, t)
-    check_writable(t, name)
+    # The values of a leaf may be replaced, as those of its `.data` may: no graph leads to it.
+    with no_grad() if t.is_leaf else nullcontext():
+        check_writable(t, name)
     check_memory(name, array)
-    storage_of(t).before_write(array)
+    storage_of(t).store_before_write(array)
     return array
 
 
@@ -262,7 +265,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     t = tensor if isinstance(tensor, Variable) else _tensor("all_reduce", tensor)
     if found is None:
         return None
-    if t.requires_grad and is_grad_enabled():
+    if t.requires_grad and is_grad_enabled() and not t.is_leaf:
         if async_op:
             _refuse_asynchronous("all_reduce")
         if op in (ReduceOp.SUM, ReduceOp.AVG):
@@ -302,7 +305,7 @@ def broadcast(
     if found is None:
         return None
     root = rank_in("broadcast", found, src, group_src, "src")
-    if _needs_gradient(t):
+    if _needs_gradient(t) and not t.is_leaf:
         if async_op:
             _refuse_asynchronous("broadcast")
         write(ops.broadcast, t, (), {"group": found, "root": root})

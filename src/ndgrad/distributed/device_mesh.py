@@ -110,9 +110,9 @@ class DeviceMesh:
         """
         if isinstance(group, ProcessGroup):
             ranks = np.array(group.ranks)
-            if mesh is not None and _as_ranks(mesh).reshape(-1).tolist() != ranks.tolist():
+            if mesh is not None and _as_ranks(mesh).tolist() != ranks.tolist():
                 raise ValueError(
-                    f"Invalid mesh {_as_ranks(mesh).tolist()}: the group has the ranks {ranks.tolist()}. Leave mesh "
+                    f"Invalid mesh {_as_ranks(mesh).tolist()} for ProcessGroup with ranks {ranks.tolist()}. Leave mesh "
                     "out. [nd-rank]"
                 )
             return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names, _groups=(group,))
@@ -125,8 +125,9 @@ class DeviceMesh:
             )
         if _as_ranks(mesh).ndim != len(groups):
             raise ValueError(
-                f"DeviceMesh.from_group: mesh has {_as_ranks(mesh).ndim} dimensions, and there are {len(groups)} "
-                "groups. Give one for each. [nd-arguments]"
+                "Expects mesh with ndim equal to number of ProcessGroups but got mesh "
+                f"{_as_ranks(mesh).tolist()} and {len(groups)} ProcessGroups. Give one for each dimension. "
+                "[nd-arguments]"
             )
         made = DeviceMesh(device_type, _as_ranks(mesh), mesh_dim_names=mesh_dim_names, _groups=tuple(groups))
         for dim, found in enumerate(groups):
@@ -208,7 +209,9 @@ class DeviceMesh:
         if mesh_dim is None:
             if self.ndim != 1:
                 raise RuntimeError(
-                    f"{self!r} has {self.ndim} dimensions: say which one, by number or by name. [nd-dtensor]"
+                    f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` needs to be "
+                    f"specified when device_mesh.ndim > 1. {self!r}: name the dimension, or give its number. "
+                    "[nd-dtensor]"
                 )
             return 0
         if isinstance(mesh_dim, str):

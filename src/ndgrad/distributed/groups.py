@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Self
 
+from ndgrad._src.arrays import blas_threads, threads
 from ndgrad.distributed.notices import notices
 from ndgrad.launch import tell_environment
 
@@ -371,6 +372,23 @@ def init_process_group(
         f"group {name}", range(size), here, comm if size > 1 else None, _seconds(timeout), "default_pg"
     )
     _groups[world.name] = GroupMember.WORLD = world
+    _divide_cores(size)
+
+
+def _divide_cores(size: int) -> None:
+    """Let kernels and BLAS of this rank use its share of the machine's cores, if they may use all of them.
+
+    Ranks whose threads outnumber the cores wait in every kernel for a thread that has no core. A number that is set by
+    the environment, by `set_num_threads` or by the cores that a launcher binds a rank to stays.
+    """
+    beside, cores = _ranks_per_machine(size), os.cpu_count() or 1
+    if beside < 2 or threads.max_threads != cores:
+        return
+    share = max(1, cores // beside)
+    if "NDGRAD_NUM_THREADS" not in os.environ:
+        threads.set_max_threads(share)
+    if not any(name in os.environ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")):
+        blas_threads.set_blas_threads(share)
 
 
 def _world() -> tuple[int, int, Any]:

@@ -284,7 +284,7 @@ class ExportedProgram:
         function), or, without a table, by the bodies of all composite ops.
 
         Args:
-            decomp_table: functions in the place of ops. The default is the bodies of all composite ops.
+            decomp_table: functions that replace ops. The default is the bodies of all composite ops.
             decompose_custom_triton_ops: must be False.
         """
         if decompose_custom_triton_ops:

@@ -145,32 +145,32 @@ class ExportGraphSignature:
 
     @property
     def inputs_to_parameters(self) -> dict[str, str]:
-        """Inputs of the graph -> names of parameters."""
+        """The parameter behind each input of the graph, by names."""
         return self._by_name(InputKind.PARAMETER)
 
     @property
     def inputs_to_buffers(self) -> dict[str, str]:
-        """Inputs of the graph -> names of buffers."""
+        """The buffer behind each input of the graph, by names."""
         return self._by_name(InputKind.BUFFER)
 
     @property
     def inputs_to_lifted_tensor_constants(self) -> dict[str, str]:
-        """Inputs of the graph -> names of constants."""
+        """The constant behind each input of the graph, by names."""
         return self._by_name(InputKind.CONSTANT_TENSOR)
 
     @property
     def buffers_to_mutate(self) -> dict[str, str]:
-        """Outputs of the graph -> buffers that take them."""
+        """The buffer that each output of the graph changes, by names."""
         return self._mutated(OutputKind.BUFFER_MUTATION)
 
     @property
     def parameters_to_mutate(self) -> dict[str, str]:
-        """Outputs of the graph -> parameters that take them."""
+        """The parameter that each output of the graph changes, by names."""
         return self._mutated(OutputKind.PARAMETER_MUTATION)
 
     @property
     def user_inputs_to_mutate(self) -> dict[str, str]:
-        """Outputs of the graph -> arguments that take them."""
+        """The argument that each output of the graph changes, by names."""
         return self._mutated(OutputKind.USER_INPUT_MUTATION)
 
     @property

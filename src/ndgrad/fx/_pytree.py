@@ -24,7 +24,7 @@ def register_pytree_flatten_spec(
 
 
 def tree_flatten_spec(tree: Any, spec: TreeSpec) -> list[Any]:
-    """Return the leaves of a tree that has a recorded structure. Subtrees in the place of a leaf are leaves.
+    """Return the leaves of a tree that has a recorded structure. A subtree where the structure has a leaf is one leaf.
 
     >>> from ndgrad.fx._pytree import tree_flatten_spec
     >>> from ndgrad.pytree import tree_structure

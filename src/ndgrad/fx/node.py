@@ -463,7 +463,7 @@ class Node:
         """Replace this node by another one in the arguments of its users; return the changed users.
 
         Args:
-            replace_with: node in the place of this one.
+            replace_with: node that replaces this one.
             delete_user_cb: function that returns whether a user changes. The default is all users.
             propagate_meta: whether `meta` is copied to the other node, which must have none.
 

@@ -80,7 +80,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill a tensor with normal numbers.
+    """Fill a tensor with numbers from a normal distribution.
 
     Args:
         tensor: tensor to fill.

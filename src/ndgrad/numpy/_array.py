@@ -29,7 +29,7 @@ from ndgrad._src.core.inplace import write
 from ndgrad._src.core.inplace_shape import change_shape
 from ndgrad._src.core.layout import is_view_of
 from ndgrad._src.core.sparse_gradients import is_structured
-from ndgrad._src.core.subclass import add_tensor_type
+from ndgrad._src.core.subclass import add_tensor_type, as_tensor_type
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import advice, lift_line
 from ndgrad._src.foundations import devices
@@ -169,19 +169,19 @@ class Array(ArrayMethods, Tensor):  # type: ignore[misc]  # NumPy's methods in p
         if kind is int:
             shape = self.shape
             if len(shape) == 1 and -shape[0] <= index < shape[0]:  # type: ignore[operator]  # an int
-                return cast("Array", index_ops.element.eager(self, index=(index,)))
+                return index_ops.element.eager(self, index=(index,))
         elif kind is not slice:
             if kind is not tuple or not _WRITTEN.issuperset(map(type, index)):  # type: ignore[arg-type]  # a tuple
                 index = index_api.replace_single_integers(index)
             ints = index if index.__class__ is tuple else (index,)
             if len(ints) == self.ndim and _INTS.issuperset(map(type, ints)):
                 try:
-                    return cast("Array", index_ops.element.eager(self, index=ints))
+                    return index_ops.element.eager(self, index=ints)
                 except IndexError:
                     pass  # the next line raises a better error
             if not self.ndim and None in ints:
                 self = cast_ops.clone(self)
-        return cast("Array", index_api.getitem(self, index))
+        return index_api.getitem(self, index)  # type: ignore[return-value]  # an Array for an Array
 
     # ----- shape ------------------------------------------------------------------------------------------------------
 
@@ -683,6 +683,4 @@ def _as_tensor_class(t: Any, tensor_class: type[Any]) -> Any:
             f"an Array is strided, but a tensor of shape {tuple(t.shape)} has the layout {t.layout}. "
             "Convert it with to_dense() or to_padded_tensor(0.0) first, or use ndgrad.scipy.sparse. [nd-sparse]"
         )
-    other = shape_ops.alias(t)
-    other.__class__ = tensor_class
-    return other
+    return as_tensor_type(t, tensor_class)

@@ -60,8 +60,11 @@ def as_array(x: ArrayLike) -> Array:
         return t
     if isinstance(x, (list, tuple)) and holds_tensors(x):
         return stack_items(x)
-    if x.__class__ not in _PLAIN_VALUES and is_other_array(x):
-        raise OtherArray(f"{type(x).__qualname__} has functions of its own for NumPy's [nd-dispatch]")
+    if x.__class__ not in _PLAIN_VALUES:
+        if is_other_array(x):
+            raise OtherArray(f"{type(x).__qualname__} has functions of its own for NumPy's [nd-dispatch]")
+        if getattr(type(x), "stands_for_numbers", False):
+            return x.as_array(Array)  # type: ignore[union-attr]  # a LoopNumber of the compiler
     return constant(check_plain(np.asarray(x)))
 
 

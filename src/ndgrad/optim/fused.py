@@ -346,7 +346,7 @@ class _Plan:
         storages = [t._storage or storage_of(t) for t in self.written]
         if True in [storage.keeps for storage in storages]:
             for storage, array in zip(storages, self.arrays, strict=True):
-                storage.before_write(array)
+                storage.store_before_write(array)
         if self.kernels is not None:
             self.kernels.formula_in_place(
                 rule.signature, rule.formula.numbers, self.dtype, self.table, self.chunks, self.place, gradients

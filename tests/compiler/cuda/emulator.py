@@ -18,13 +18,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-_SHIM = r"""
+#: Declarations in front of every kernel. Templates of the standard library stay out of it: they took most of the time of a compilation.
+_HEADER = r"""
 #include <cmath>
-#include <csetjmp>
 #include <cstdint>
 #include <cstring>
-#include <ucontext.h>
-#include <vector>
 #define __device__
 #define __global__
 #define __launch_bounds__(...)
@@ -42,32 +40,24 @@ template <typename T> T normcdf(T x) { return T(0.5) * std::erfc(-x * T(0.707106
 struct alignas(16) uint4 { unsigned int x, y, z, w; };
 static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned int w) { return {x, y, z, w}; }
 struct Index { unsigned int x; };
-static Index threadIdx, blockIdx, blockDim, gridDim;
-/* A thread's stack is a context's, but what goes to and fro are jumps, which ask nothing of the system. */
-struct Place { jmp_buf at; };
-static Place scheduler;
-static std::vector<ucontext_t> threads;
-static std::vector<Place> places;
-static std::vector<bool> done, begun;
-static unsigned int running;
-static void pause_here() { if (!_setjmp(places[running].at)) _longjmp(scheduler.at, 1); }
-/* Who of a number of threads has come; those that have ended need not. */
-struct Barrier {
-    unsigned int expected, come, turn;
-    void pass_if_all() { if (come == expected) { come = 0; ++turn; } }
-    void wait() {
-        const unsigned int before = turn;
-        ++come;
-        pass_if_all();
-        while (turn == before) pause_here();
-    }
-    void leave() { --expected; if (expected) pass_if_all(); }
-};
-static Barrier of_block, of_warps[32];
-static void __syncthreads() { of_block.wait(); }
-static void __syncwarp() { of_warps[threadIdx.x / 32].wait(); }
-static uint64_t slots[1024];
+namespace emulator {
+extern Index thread, block, threads_of_a_block, blocks_of_the_grid;
+extern uint64_t slots[1024];
+void wait_for_block();
+void wait_for_warp();
+void copy(void* to, const void* from, int bytes, bool inside);
+void end_of_copies();
+void wait_for_copies(unsigned int later);
+void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a);
+}
+#define threadIdx emulator::thread
+#define blockIdx emulator::block
+#define blockDim emulator::threads_of_a_block
+#define gridDim emulator::blocks_of_the_grid
+static void __syncthreads() { emulator::wait_for_block(); }
+static void __syncwarp() { emulator::wait_for_warp(); }
 template <typename T> T __shfl_xor_sync(unsigned int, T x, int d) {
+    uint64_t* const slots = emulator::slots;
     slots[threadIdx.x] = 0; memcpy(&slots[threadIdx.x], &x, sizeof(T));
     __syncwarp();
     T y; memcpy(&y, &slots[threadIdx.x ^ d], sizeof(T));
@@ -81,6 +71,61 @@ template <typename T> T atomicCAS(T* at, T seen, T x) { const T before = *at; if
 template <typename T> T atomicMin(T* at, T x) { const T before = *at; if (x < before) *at = x; return before; }
 template <typename T> T atomicMax(T* at, T x) { const T before = *at; if (x > before) *at = x; return before; }
 template <typename T> T atomicExch(T* at, T x) { const T before = *at; *at = x; return before; }
+"""
+
+#: Threads, barriers and asynchronous copies, compiled once into a library that every kernel is linked to.
+_RUNTIME = r"""
+#include <csetjmp>
+#include <cstdint>
+#include <cstring>
+#include <ucontext.h>
+#include <vector>
+struct Index { unsigned int x; };
+namespace emulator {
+Index thread, block, threads_of_a_block, blocks_of_the_grid;
+uint64_t slots[1024];
+/* The stack of a thread belongs to a context. Later switches are jumps, which need no system call. */
+struct Place { jmp_buf at; };
+static Place scheduler;
+static std::vector<ucontext_t> threads;
+static std::vector<Place> places;
+static std::vector<bool> done, begun;
+static unsigned int running;
+static void pause_here() { if (!_setjmp(places[running].at)) _longjmp(scheduler.at, 1); }
+/* Number of threads that have arrived. Threads that have ended are not expected. */
+struct Barrier {
+    unsigned int expected, come, turn;
+    void pass_if_all() { if (come == expected) { come = 0; ++turn; } }
+    void wait() {
+        const unsigned int before = turn;
+        ++come;
+        pass_if_all();
+        while (turn == before) pause_here();
+    }
+    void leave() { --expected; if (expected) pass_if_all(); }
+};
+static Barrier of_block, of_warps[32];
+void wait_for_block() { of_block.wait(); }
+void wait_for_warp() { of_warps[thread.x / 32].wait(); }
+struct Copied { void* to; const void* from; int bytes; bool inside; };
+static std::vector<std::vector<Copied>> copies[1024];  // the last group is not closed
+void copy(void* to, const void* from, int bytes, bool inside) {
+    auto& own = copies[thread.x];
+    if (own.empty()) own.emplace_back();
+    own.back().push_back({to, from, bytes, inside});
+}
+void end_of_copies() {
+    if (copies[thread.x].empty()) copies[thread.x].emplace_back();
+    copies[thread.x].emplace_back();
+}
+void wait_for_copies(unsigned int later) {
+    auto& own = copies[thread.x];
+    while (own.size() > later + 1) {
+        for (const Copied& c : own.front())
+            if (c.inside) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
+        own.erase(own.begin());
+    }
+}
 static void (*body)(const void*);
 static const void* argument;
 static void enter() {
@@ -88,12 +133,13 @@ static void enter() {
     done[running] = true; of_block.leave(); of_warps[running / 32].leave();
     _longjmp(scheduler.at, 1);
 }
-static void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a) {
-    body = f; argument = a; blockDim.x = count; gridDim.x = blocks;
+void run(void (*f)(const void*), unsigned int blocks, unsigned int count, const void* a) {
+    body = f; argument = a; threads_of_a_block.x = count; blocks_of_the_grid.x = blocks;
+    for (auto& own : copies) own.clear();
     static std::vector<std::vector<char>> stacks;
     if (stacks.size() < count) stacks.resize(count, std::vector<char>(1 << 16));
     for (unsigned int b = 0; b < blocks; ++b) {
-        blockIdx.x = b;
+        block.x = b;
         threads.assign(count, ucontext_t()); places.resize(count); done.assign(count, false); begun.assign(count, false);
         of_block = {count, 0, 0};
         for (unsigned int w = 0; w * 32 < count; ++w) of_warps[w] = {count - w * 32 < 32 ? count - w * 32 : 32, 0, 0};
@@ -102,13 +148,13 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
             threads[t].uc_stack.ss_sp = stacks[t].data(); threads[t].uc_stack.ss_size = stacks[t].size();
             makecontext(&threads[t], enter, 0);
         }
-        static bool left;  // as all that lives over a jump, not in a register
+        static bool left;  // static, like everything that lives over a jump: a register would be restored
         static unsigned int t;
         for (left = true; left;) {
             left = false;
             for (t = 0; t < count; ++t) {
                 if (done[t]) continue;
-                threadIdx.x = running = t;
+                thread.x = running = t;
                 if (!_setjmp(scheduler.at)) {
                     if (begun[t]) _longjmp(places[t].at, 1);
                     begun[t] = true;
@@ -118,6 +164,7 @@ static void run(void (*f)(const void*), unsigned int blocks, unsigned int count,
             }
         }
     }
+}
 }
 """
 
@@ -131,24 +178,9 @@ inline unsigned int pair(float x, float y) {
     return low.bits | (unsigned int)high.bits << 16;
 }
 inline float power_of_two(float x) { return std::exp2(x); }
-struct Copied { void* to; const void* from; int bytes; bool inside; };
-static std::vector<std::vector<Copied>> copies[1024];  // the last group is not closed
-template <int BYTES> void copy(void* to, const void* from, bool inside) {
-    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
-    copies[threadIdx.x].back().push_back({to, from, BYTES, inside});
-}
-inline void end_of_copies() {
-    if (copies[threadIdx.x].empty()) copies[threadIdx.x].emplace_back();
-    copies[threadIdx.x].emplace_back();
-}
-template <int LATER> void wait_for_copies() {
-    auto& own = copies[threadIdx.x];
-    while (own.size() > LATER + 1) {
-        for (const Copied& c : own.front())
-            if (c.inside) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
-        own.erase(own.begin());
-    }
-}
+template <int BYTES> void copy(void* to, const void* from, bool inside) { emulator::copy(to, from, BYTES, inside); }
+inline void end_of_copies() { emulator::end_of_copies(); }
+template <int LATER> void wait_for_copies() { emulator::wait_for_copies(LATER); }
 static float number(unsigned int both, int k) { S s; s.bits = both >> (k % 2 * 16); return wide(s); }
 static unsigned int operands[1024][6];
 """
@@ -264,47 +296,54 @@ def _on_processor(code: str) -> str:
             line = (
                 f"static void {name}_body(const {kind}& a);\n"
                 f'extern "C" void {name}(unsigned int blocks, unsigned int count, const void* a) {{\n'
-                f"    run([](const void* p) {{ {name}_body(*(const {kind}*)p); }}, blocks, count, a);\n}}\n"
+                f"    emulator::run([](const void* p) {{ {name}_body(*(const {kind}*)p); }}, blocks, count, a);\n}}\n"
                 f"static void {name}_body(const {kind}& a) {{"
             )
         lines.append(line)
     return "\n".join(lines)
 
 
-_COMPILE = ["g++", "-std=c++17", "-O0", "-w", "-fpermissive", "-ffp-contract=off", "-fPIC"]
+#: Some distributions check jumps by default (_FORTIFY_SOURCE) and abort if one leads to another stack.
+_COMPILE = ["g++", "-std=c++17", "-w", "-fpermissive", "-ffp-contract=off", "-fPIC", "-U_FORTIFY_SOURCE"]
 
 
-def _header(folder: Path) -> Path:
-    """The shim, compiled once: reading the standard library's headers takes longer than all the rest."""
-    place = folder / f"shim-{hashlib.sha256(_SHIM.encode()).hexdigest()[:16]}"
+def _prepare() -> Path:
+    """Folder of compiled kernels, with the precompiled header and the runtime library; its name is a hash of both."""
+    wanted = hashlib.sha256("".join((_HEADER, _RUNTIME, *_COMPILE)).encode()).hexdigest()[:16]
+    place = Path(tempfile.gettempdir()) / f"ndgrad-emulated-{wanted}"
     if not place.exists():
-        work = Path(tempfile.mkdtemp(dir=folder))
-        (work / "shim.h").write_text(_SHIM)
-        subprocess.run([*_COMPILE, "-x", "c++-header", work / "shim.h", "-o", work / "shim.h.gch"], check=True)
+        work = Path(tempfile.mkdtemp(dir=place.parent))
+        (work / "header.h").write_text(_HEADER)
+        (work / "runtime.cpp").write_text(_RUNTIME)
+        subprocess.run([*_COMPILE, "-O0", "-x", "c++-header", work / "header.h", "-o", work / "header.h.gch"], check=True)
+        subprocess.run([*_COMPILE, "-O1", "-shared", work / "runtime.cpp", "-o", work / "libruntime.so"], check=True)
         try:
             work.rename(place)
         except OSError:  # another process was quicker
             shutil.rmtree(work)
-    return place / "shim.h"
+    return place
+
+
+def _compile(text: str) -> Path:
+    """Library with the functions of `text`, from an earlier run if possible."""
+    folder = _prepare()
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            source, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
+            source.write_text(text)
+            command = [*_COMPILE, "-O0", "-shared", "-nostartfiles", "-include", folder / "header.h", source, "-o", made]
+            done = subprocess.run([*command, folder / "libruntime.so"], capture_output=True, text=True)
+            assert not done.returncode, done.stderr[:4000] + text
+            made.rename(path)
+    return path
 
 
 class Functions:
     """In the place of ndgrad._src.compiler.cuda.launch.Functions."""
 
     def __init__(self, code: str) -> None:
-        text = _on_processor(code)
-        folder = Path(tempfile.gettempdir()) / "ndgrad-emulated"
-        folder.mkdir(exist_ok=True)
-        path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.so"
-        if not path.exists():
-            with tempfile.TemporaryDirectory() as work:
-                source, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
-                source.write_text(text)
-                command = [*_COMPILE, "-shared", "-include", _header(folder), source, "-o", made]
-                done = subprocess.run(command, capture_output=True, text=True)
-                assert not done.returncode, done.stderr[:4000] + text
-                shutil.move(made, path)
-        self._library = ctypes.CDLL(str(path))
+        self._library = ctypes.CDLL(str(_compile(_on_processor(code))))
 
     def start(self, name: str, blocks: int, threads: int, addresses: list[int]) -> None:
         self.run(name, blocks, threads, struct.pack(f"{len(addresses)}q", *addresses))

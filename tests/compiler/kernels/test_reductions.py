@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from ndgrad._src.compiler.kernels import maths
-from ndgrad._src.compiler.kernels.reductions import Place, Reduction, stream, stream_place
+from ndgrad._src.compiler.kernels.reductions import Place, Reduction, stream
 from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, module
 from ndgrad._src.compiler.native.target import Code, host
 
@@ -21,6 +21,32 @@ NAMES = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimu
 DTYPES = ["int8", "uint32", "int64", "uint64", "float32", "float64"]
 CASES = [*((name, dtype) for name in NAMES for dtype in DTYPES), ("any", "bool"), ("all", "bool")]
 LANES = [1, 3, 8]
+
+
+def stream_place(f, place, pointer, count, lanes):
+    """Write the search for an extreme value among `count` > 0 elements, and return the index."""
+    kind = place.kind
+    first = f.load(Vector(kind), pointer)
+    found = (first, "0")
+    start = "0"
+    if lanes > 1:
+        type, indices = Vector(kind, lanes), Vector("i64", lanes)
+        start = f.mul(f.div(count, lanes), lanes)
+        value = f.carry(type, f.splat(first, type))
+        index = f.carry(indices, indices.constant(0))
+        order = "<" + ", ".join(f"i64 {k}" for k in range(lanes)) + ">"
+        with f.loop(start, step=str(lanes), carried=[value, index]) as i:
+            here = f.set(f"add {indices} {f.splat(i, indices)}, {order}")
+            value.next, index.next = place.later(
+                (value.name, index.name), f.load(type, f.address(kind, pointer, i)), here, lanes
+            )
+        found = place.across((value.name, index.name), lanes)
+    value, index = f.carry(kind, found[0]), f.carry("i64", found[1])
+    with f.loop(count, start, carried=[value, index]) as i:
+        value.next, index.next = place.later(
+            (value.name, index.name), f.load(Vector(kind), f.address(kind, pointer, i)), i, 1
+        )
+    return index.name
 
 
 @cache

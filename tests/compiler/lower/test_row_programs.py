@@ -24,7 +24,7 @@ from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.terms import write_program
 from ndgrad._src.compiler.runtime import fused_ops
 from ndgrad._src.ops import recurrent
-from ndgrad._src.ops.normalization import _on_channels
+from ndgrad._src.ops.normalization import _channel_gradients
 from ndgrad._src.ops.vocabulary import find, raw_ops
 from tests.compiler.cuda import emulator
 
@@ -59,7 +59,7 @@ def _larger(ops: Any, x: Any) -> Any:
 
 def _slope_of_group_norm(ops: Any, g: Any, x: Any, w: Any) -> Any:
     """Return the gradients in x, w and b, where w and b have one number per channel."""
-    return _on_channels(ops, (g, x, w), {"dim": (2, 3), "constant": (3,), "eps": 1e-5})
+    return _channel_gradients(ops, (g, x, w), {"dim": (2, 3), "constant": (3,), "eps": 1e-5})
 
 
 #: Functions with the shapes of their arguments.
@@ -246,7 +246,7 @@ def test_steps_of_recurrent_networks_are_one_kernel_each_way(
     arrays = [draw(*wide, dtype=dtype), draw(*wide, dtype=dtype), draw(*shape, dtype=dtype)]
     op = find(name)
     given = [draw(*shape, dtype=dtype) for _ in range(op.outputs)]
-    slopes = {"lstm_cell": recurrent._lstm_slopes, "gru_cell": recurrent._gru_slopes}[name].__wrapped__
+    slopes = {"lstm_cell": recurrent._lstm_slopes, "gru_cell": recurrent.gru_slopes}[name].__wrapped__
 
     def backward(ops: Any, *values: Any) -> Any:
         return slopes(*values[3:], *values[:3], ops)

@@ -262,13 +262,13 @@ def test_a_child_forked_during_a_run_can_run(shared_work: Work):
     thread = threading.Thread(target=run_forever)
     thread.start()
     try:
-        for _ in range(10):
+        for _ in range(5):
             child = os.fork()
             if child == 0:
                 b = np.zeros(2000, np.int64)
-                for _ in range(20):
+                for _ in range(5):
                     shared_work.run("slow", b, 100, 2)
-                os._exit(7 if (b[:100] == 20).all() else 1)
+                os._exit(7 if (b[:100] == 5).all() else 1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     finally:
         stop.set()

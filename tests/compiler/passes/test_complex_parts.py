@@ -9,7 +9,7 @@ import pytest
 
 import tests.op_programs  # noqa: F401  # which loads all ops
 from ndgrad._src.compiler.passes import simplify_program
-from ndgrad._src.compiler.passes.complex_parts import by_parts
+from ndgrad._src.compiler.passes.complex_parts import split_complex_values
 from ndgrad._src.compiler.passes.complex_walk import has_complex
 from ndgrad._src.compiler.passes.dead_code import remove_dead_code
 from ndgrad._src.compiler.program.compiler_ops import as_complex, as_pairs
@@ -38,7 +38,7 @@ def same(program: Program, parts: Program) -> None:
 
 def becomes(before: str, after: str) -> None:
     program = parse_program(before)
-    parts = remove_dead_code(by_parts(program))
+    parts = remove_dead_code(split_complex_values(program))
     same(program, parts)
     assert str(parts) == str(parse_program(after)), f"\n{parts}"
 
@@ -206,4 +206,4 @@ def test_products_of_matrices_as_they_are_transposed_and_conjugated(shapes: Any,
     number = f"%{2 + len(lines)}"
     lines.append(f"  {number}: complex128[{','.join(map(str, out))}] = matmul({names[0]}, {names[1]})")
     program = parse_program("\n".join([f"program p(%0: {types[0]}, %1: {types[1]})", *lines, f"  return {number}\n"]))
-    same(program, simplify_program(by_parts(program)))
+    same(program, simplify_program(split_complex_values(program)))

@@ -18,7 +18,8 @@ from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.ops.table import table
 from ndgrad._src.ops.vocabulary import load_all
 from tests.compiler.traced import arrays_for, assert_same, run, traced
-from tests.op_programs import SAMPLES, program_of
+from tests.examples import few
+from tests.op_programs import SAMPLES, program_of, various
 
 
 def decompose(program: Program, names: list[str] | None = None) -> Program:
@@ -36,9 +37,7 @@ BODIES = {name for name, op in table.items() if op.body is not None}
 @pytest.mark.parametrize("name", sorted({*composites.by_name, *BODIES}))
 def test_samples_of_an_op_give_the_same_within_rounding(name: str) -> None:
     ran = False
-    for sample in SAMPLES[name]:
-        if any(isinstance(a, np.generic) for a in sample.args):
-            continue
+    for sample in few(5, various([s for s in SAMPLES[name] if not any(isinstance(a, np.generic) for a in s.args)])):
         function, tensors = program_of(table[name], sample)
         arrays = [np.asarray(t._array) for t in tensors]
         try:

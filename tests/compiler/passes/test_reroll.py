@@ -293,3 +293,47 @@ def test_parts_are_read_where_they_are_used() -> None:
   return %7
 """,
     )
+
+
+# ----- chains that one pass computes (Note [Chains in one pass]) -------------------------------------------------------------
+
+
+def chain(rounds: int) -> Callable[..., Any]:
+    def function(x: Any, h: Any) -> Any:
+        for _ in range(rounds):
+            h = (h * x).tanh() + 0.25
+        return h.sum()
+
+    return function
+
+
+def test_a_chain_on_large_arrays_is_one_kernel_that_keeps_nothing() -> None:
+    x, h = (ndgrad.tensor(normal(30_000) * scale, requires_grad=scale == 1) for scale in (1, 2))
+    graph = ndgrad.compiler.graph(chain(20), x, h)
+    assert "loop(" not in str(graph.program)
+    (results,) = [line for line in str(graph.forward).splitlines() if line.startswith("  return ")]
+    assert "," not in results
+    compiled = ndgrad.compile(chain(20))
+    for _ in range(2):
+        x.grad = None
+        total = compiled(x, h)
+        total.backward()
+        slope = np.asarray(x.grad)
+        value, derivative = h.detach().numpy(), np.zeros(30_000)
+        for _ in range(20):  # the chain rule by hand
+            inner = np.tanh(value * x.detach().numpy())
+            derivative = (1 - inner**2) * (derivative * x.detach().numpy() + value)
+            value = inner + 0.25
+        np.testing.assert_allclose(float(total.detach()), value.sum(), rtol=1e-12)
+        np.testing.assert_allclose(slope, derivative, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("rounds", "size"), [(20, 30), (99, 200), (99, 30_000)])
+def test_a_chain_on_small_arrays_or_of_many_ops_is_a_loop(rounds: int, size: int) -> None:
+    def function(x: Any, h: Any) -> Any:
+        for _ in range(rounds):
+            h = (h * x).sin() + (h * 0.25).cos()
+        return h
+
+    program = simplify_program(traced(function, [normal(size), normal(size)], gradients=False))
+    assert loops(find_loops(program)) == [(rounds, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.distributed.programs.training import _batch, _model
 import ndgrad
 import ndgrad.distributed as dist
 import ndgrad.distributed.checkpoint as dcp
+from ndgrad.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from ndgrad.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from ndgrad.distributed.fsdp import fully_shard
 from ndgrad.distributed.optim import ZeroRedundancyOptimizer
@@ -309,3 +311,28 @@ def a_load_may_leave_out_names_that_the_checkpoint_lacks():
     with pytest.raises(NotImplementedError, match="layout"):
         dcp.DefaultSavePlanner(flatten_state_dict=False)
     _remove(folder)
+
+
+@on_ranks(1)
+def checkpoints_become_single_files_and_back():
+    with tempfile.TemporaryDirectory() as folder:
+        net = ndgrad.nn.Linear(3, 2)
+        optimizer = ndgrad.optim.Adam(net.parameters())
+        net(ndgrad.ones(1, 3)).sum().backward()
+        optimizer.step()
+        state = {"net": net.state_dict(), "optimizer": optimizer.state_dict(), "step": 5, "name": "a"}
+        ndgrad.save(state, f"{folder}/first.pt")
+        torch_save_to_dcp(f"{folder}/first.pt", f"{folder}/parts")
+        dcp_to_torch_save(f"{folder}/parts", f"{folder}/second.pt")
+        found = ndgrad.load(f"{folder}/second.pt")
+        assert (found["step"], found["name"]) == (5, "a")
+        assert found["optimizer"]["param_groups"] == json.loads(json.dumps(state["optimizer"]["param_groups"]))
+        for i in (0, 1):
+            close(found["optimizer"]["state"][i]["exp_avg"], state["optimizer"]["state"][i]["exp_avg"].numpy(), 0)
+        close(found["net"]["weight"], net.weight.detach().numpy(), 0)
+        ndgrad.optim.Adam(net.parameters()).load_state_dict(found["optimizer"])
+        other = {"step": 0}
+        dcp.load_state_dict(other, dcp.FileSystemReader(f"{folder}/parts"))
+        assert other == {"step": 5}
+        with pytest.raises(NotImplementedError, match="coordinator_rank=1"):
+            dcp.save_state_dict(other, dcp.FileSystemWriter(f"{folder}/more"), coordinator_rank=1)

@@ -11,7 +11,12 @@ from tests.distributed.on_ranks import close, everybody, mine, on_ranks, values
 
 import ndgrad
 import ndgrad.distributed as dist
+from ndgrad.distributed import _functional_collectives as functional
 from ndgrad.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, zeros
+from ndgrad.distributed.tensor._api import _shard_tensor
+from ndgrad.distributed.tensor._collective_utils import pad_tensor, shard_dim_alltoall, unpad_tensor
+from ndgrad.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+from ndgrad.distributed.tensor._utils import compute_global_tensor_info, compute_local_shape_and_global_offset
 from ndgrad.distributed.tensor.debug import CommDebugMode
 from ndgrad.distributed.tensor.experimental import implicit_replication, local_map
 from ndgrad.distributed.tensor.parallel import ColwiseParallel, parallelize_module
@@ -352,3 +357,135 @@ def assert_close_compares_placements_and_parts():
         ndgrad.testing.assert_close(x, ndgrad.tensor(values(0, 4)))
     with pytest.raises(AssertionError, match="not close"):
         ndgrad.testing.assert_close(x, x + 1)
+
+
+def _second_derivatives(f, *arrays, place=None):
+    """Return f, its gradients, and the gradients of the sum of their squares. `place` spreads the leaves."""
+    leaves = [ndgrad.tensor(a, dtype=ndgrad.float64, requires_grad=True) for a in arrays]
+    if place is not None:
+        leaves = [distribute_tensor(t, p[0], p[1]) for t, p in zip(leaves, place, strict=True)]
+    out = f(*leaves)
+    first = ndgrad.autograd.grad(out, leaves, create_graph=True)
+    second = ndgrad.autograd.grad(sum((g * g).sum() for g in first), leaves)
+    return [t.full_tensor().detach() if isinstance(t, DTensor) else t.detach() for t in (out, *first, *second)]
+
+
+@on_ranks(1, 2, 3, 4)
+def second_derivatives_of_divided_work_are_those_of_one_process():
+    n, mesh = dist.get_world_size(), line()
+    x, u, v = (np.random.default_rng(k).standard_normal(s) for k, s in ((0, (2 * n, 3)), (1, (3, n + 1)), (2, (n + 1, 2))))
+
+    def layers(x, u, v):
+        hidden = (x @ u).tanh()
+        return ((hidden @ v) ** 3).mean() + (hidden.exp().sum(0) ** 2).sum() + (x.amax(1) * hidden.mean(1)).sum()
+
+    want = _second_derivatives(layers, x, u, v)
+    choices = ([Replicate()], [Shard(0)], [Shard(1)])
+    for chosen in itertools.product(choices, repeat=3):
+        found = _second_derivatives(layers, x, u, v, place=[(mesh, p) for p in chosen])
+        for a, b in zip(found, want, strict=True):
+            close(a, b.numpy(), 1e-9)
+
+
+@on_ranks(1, 2, 3)
+def second_derivatives_of_terms_are_those_of_their_reduction():
+    n, mesh = dist.get_world_size(), line()
+    terms = everybody(2, n + 1)
+    for name, reduce in (("sum", lambda t: t.sum(0)), ("avg", lambda t: t.mean(0)), ("max", lambda t: t.amax(0))):
+        whole = ndgrad.tensor(terms, requires_grad=True)
+        (first,) = ndgrad.autograd.grad((reduce(whole) ** 3).sum(), [whole], create_graph=True)
+        (second,) = ndgrad.autograd.grad((first * first).sum(), [whole])
+        for target in (Replicate(), Shard(1)):
+            local = mine(2, n + 1, requires_grad=True)
+            d = DTensor.from_local(local, mesh, [Partial(name)]).redistribute(placements=[target])
+            (first,) = ndgrad.autograd.grad((d**3).sum(), [local], create_graph=True)
+            (own,) = ndgrad.autograd.grad((first * first).sum(), [local])
+            close(own, second[dist.get_rank()].numpy())
+    for kept in ("sum", "avg"):  # a whole tensor as terms, which work is divided on
+        x = ndgrad.tensor(terms[0], requires_grad=True)
+        d = distribute_tensor(x.detach().requires_grad_(), mesh, [Replicate()])
+        (want,) = ndgrad.autograd.grad((x**3).sum(), [x], create_graph=True)
+        (want,) = ndgrad.autograd.grad((want**2).sum(), [x])
+        (first,) = ndgrad.autograd.grad(
+            (d.redistribute(placements=[Partial(kept)]).redistribute(placements=[Shard(1)]) ** 3).sum(), [d],
+            create_graph=True,
+        )  # fmt: skip
+        (second,) = ndgrad.autograd.grad((first**2).sum(), [d])
+        close(second.full_tensor(), want.numpy())
+
+
+@on_ranks(1, 2, 3)
+def torchs_internal_names_describe_and_cut_tensors():
+    n, r, mesh = dist.get_world_size(), dist.get_rank(), line()
+    whole = ndgrad.arange(2.0 * (n + 1)).reshape(n + 1, 2)
+    pieces, missing = Shard(0)._split_tensor(whole, n)
+    sizes = [len(p) for p in whole.chunk(n)]
+    sizes += [0] * (n - len(sizes))
+    assert missing == [sizes[0] - k for k in sizes]
+    assert {tuple(p.shape) for p in pieces} == {(sizes[0], 2)}
+    assert unpad_tensor(pieces[r], 0, missing[r]).tolist() == whole[sum(sizes[:r]) :][: sizes[r]].tolist()
+    assert pad_tensor(whole, 1, 2).shape == (n + 1, 4)
+    part = _shard_tensor(whole, [Shard(0)], mesh)
+    shape, offset = compute_local_shape_and_global_offset(whole.shape, mesh, part.placements)
+    assert part.to_local().shape == shape
+    assert part.to_local().tolist() == whole[offset[0] :][: shape[0]].tolist()
+    spec = DTensorSpec(mesh, part.placements, TensorMeta(whole.shape, whole.stride(), whole.dtype))
+    made = DTensor(part.to_local(), spec, requires_grad=True)
+    assert made.requires_grad
+    assert made.full_tensor().tolist() == whole.tolist()
+    with pytest.raises(ValueError, match="Give the spec of the whole"):
+        DTensor(whole[:, :1], spec, requires_grad=False)
+    square = ndgrad.arange(float(n * n)).reshape(n, n)
+    column = shard_dim_alltoall(square[r : r + 1], 0, 1, mesh, 0)
+    assert column.tolist() == square[:, r : r + 1].tolist()
+    shape, strides = compute_global_tensor_info(column, mesh, [Shard(1)])
+    assert (shape, strides) == ([n, n], [n, 1])
+
+
+@on_ranks(2, 3)
+def collectives_that_return_new_tensors():
+    n, r, mesh = dist.get_world_size(), dist.get_rank(), line()
+    every = everybody(n, 3)
+    x = mine(n, 3, requires_grad=True)
+    for group in (mesh, (mesh, 0), list(range(n)), dist.group.WORLD):
+        close(functional.all_reduce(x, "sum", group), every.sum(0))
+    for name, reduce in (("avg", np.mean), ("max", np.max), ("min", np.min), ("product", np.prod)):
+        close(functional.all_reduce(x, name, mesh), reduce(every, 0))
+        close(functional.reduce_scatter_tensor(x, name, 0, mesh), reduce(every, 0)[r : r + 1])
+    close(functional.all_gather_tensor(x, 1, mesh), np.concatenate(list(every), 1))
+    close(functional.all_to_all_single(x, None, None, mesh), every[:, r])
+    close(functional.permute_tensor(x, [(i + 1) % n for i in range(n)], mesh), every[r - 1])
+    close(functional.broadcast(x, 1, mesh), every[1])
+    first, second = functional.reduce_scatter_tensor_coalesced([x, x * 2.0], "sum", [0, 0], mesh)
+    close(second, 2 * first.detach().numpy())
+    bits = functional.all_reduce(ndgrad.tensor([1 << r]), "bor", mesh)
+    assert bits.tolist() == [2**n - 1]
+    (functional.all_gather_tensor_autograd(x, 0, mesh) * (1.0 + r)).sum().backward()
+    close(x.grad, np.full((n, 3), n * (n + 1) / 2))
+    pair = functional.all_reduce(ndgrad.ones(1), "sum", [r])
+    assert pair.tolist() == [1.0]
+    with pytest.raises(ValueError, match="a reduction is one of"):
+        functional.all_reduce(x, "mean", mesh)
+    with pytest.raises(ValueError, match="must be a multiple"):
+        functional.reduce_scatter_tensor(ndgrad.ones(n + 1), "sum", 0, mesh)
+    with pytest.raises(ValueError, match="no permutation"):
+        functional.permute_tensor(x, [0] * n, mesh)
+
+
+@on_ranks(2)
+def collectives_replace_the_values_of_parameters():
+    p = ndgrad.nn.Parameter(mine(3))
+    dist.broadcast(p, 1)
+    close(p, values(1, 3))
+    dist.all_reduce(p)
+    close(p, 2 * values(1, 3))
+    assert p.is_leaf
+    assert p.requires_grad
+
+
+@on_ranks(2)
+def plain_tensors_of_one_element_count_as_replicated():
+    x = distribute_tensor(ndgrad.arange(4.0), line(), [Shard(0)])
+    close((x * ndgrad.tensor([2.0])).full_tensor(), 2 * np.arange(4.0))
+    with pytest.raises(RuntimeError, match="plain tensor"):
+        x * ndgrad.tensor([2.0], requires_grad=True)

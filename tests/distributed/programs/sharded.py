@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from tests.distributed.on_ranks import close, on_ranks, values
@@ -454,3 +456,99 @@ def a_model_on_the_meta_device_is_divided_before_it_is_allocated():
     assert net[2].bias.grad.full_tensor().tolist() == [2.0]
     with pytest.raises(ValueError, match="do not implement forward"):
         fully_shard(ndgrad.nn.ModuleList([ndgrad.nn.Linear(2, 2)]))
+
+
+@on_ranks(2, 3)
+def micro_batches_are_summed_in_the_dtype_of_the_reduction():
+    ndgrad.manual_seed(0)
+    net, alone = (ndgrad.nn.Linear(8, 4, bias=False) for _ in range(2))
+    alone.load_state_dict(net.state_dict())
+    half = copy.deepcopy(alone).half()
+    fully_shard(net, mp_policy=MixedPrecisionPolicy(param_dtype=ndgrad.float16, reduce_dtype=ndgrad.float32))
+    total = np.zeros((4, 8), np.float32)
+    x = ndgrad.tensor(values(0, 5, 6, 8), dtype=ndgrad.float16)  # the same on all ranks
+    for i, batch in enumerate(x):
+        net.set_requires_gradient_sync(i == 4)
+        net(batch).sum().backward()
+        half.zero_grad()
+        half(batch).sum().backward()
+        total += half.weight.grad.numpy().astype(np.float32)
+    np.testing.assert_allclose(_whole(net.weight.grad), total, rtol=1e-6)  # float16 has 5e-4
+
+
+@on_ranks(2, 4)
+def averages_in_float16_are_divided_before_and_after_their_sum():
+    net = ndgrad.nn.Linear(4, 2, bias=False)
+    fully_shard(net, mp_policy=MixedPrecisionPolicy(param_dtype=ndgrad.float16, reduce_dtype=ndgrad.float16))
+    (net(ndgrad.ones(1, 4, dtype=ndgrad.float16)) * 30000.0).sum().backward()
+    close(_whole(net.weight.grad), np.full((2, 4), 30000.0), 1e-3)  # the sum is not finite
+
+
+def _tall(seed=0):
+    ndgrad.manual_seed(seed)
+    return ndgrad.nn.Sequential(*(ndgrad.nn.Linear(4, 4) for _ in range(4))).double()
+
+
+@on_ranks(2, 3)
+def several_modules_are_gathered_as_one():
+    x = ndgrad.tensor(values(dist.get_rank(), 5, 4))
+    alone = _tall()
+    (alone(x) ** 2).sum().backward()
+    for reshard in (True, False):
+        net = _tall()
+        fully_shard([net[0], net[2]], reshard_after_forward=reshard)  # net[1] is called between them
+        with pytest.raises(RuntimeError, match="single root module"):
+            net[0](x)
+        fully_shard([net[1], ndgrad.nn.Linear(1, 1).double()], reshard_after_forward=reshard)  # one is never called
+        fully_shard(net)
+        for _ in range(2):
+            net.zero_grad()
+            with CommDebugMode() as forward:
+                loss = (net(x) ** 2).sum()
+            with CommDebugMode() as backward:
+                loss.backward()
+            assert forward.get_comm_counts()["all_gather"] == 3
+            assert backward.get_comm_counts()["all_gather"] == 2 * reshard
+            for p, q in zip(net.parameters(), alone.parameters(), strict=True):
+                total = q.grad.clone()
+                dist.all_reduce(total)
+                close(_whole(p.grad), total.numpy() / dist.get_world_size())
+    with pytest.raises(ValueError, match="inside another"):
+        fully_shard([alone, alone[0]])
+    with pytest.raises(ValueError, match="empty"):
+        fully_shard([])
+
+
+@on_ranks(2)
+def modules_are_gathered_ahead_as_the_program_says():
+    x = ndgrad.tensor(values(dist.get_rank(), 5, 4))
+    net = _tall()
+    for layer in net:
+        fully_shard(layer)
+    fully_shard(net)
+    net(x).sum().backward()
+    wanted = [p.grad.full_tensor().numpy() for p in net.parameters()]
+    ahead = []
+    units = [layer._fsdp_state.units[0] for layer in net]
+    net[0].set_modules_to_forward_prefetch([net[1], net[2]])
+    net[3].set_modules_to_backward_prefetch([net[1]])
+
+    def count(*_):
+        ahead.append([u.block is not None or u._gathering is not None for u in units])
+
+    net[0].register_forward_hook(count)
+    net.zero_grad()
+    out = net(x)
+    assert ahead.pop() == [True, True, True, False]
+    out.sum().backward()
+    for p, want in zip(net.parameters(), wanted, strict=True):
+        close(p.grad.full_tensor(), want)
+    net.set_gradient_divide_factor(1.0)
+    for layer in net:
+        layer.set_gradient_divide_factor(1.0)
+    net.zero_grad()
+    net(x).sum().backward()
+    for p, want in zip(net.parameters(), wanted, strict=True):
+        close(p.grad.full_tensor(), 2 * want)
+    with pytest.raises(TypeError, match="takes fully sharded modules"):
+        net[0].set_modules_to_forward_prefetch([ndgrad.nn.Linear(1, 1)])

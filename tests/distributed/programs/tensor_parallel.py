@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from tests.distributed.on_ranks import close, on_ranks, values
@@ -200,9 +202,58 @@ def arguments_and_results_are_placed():
     net = parallelize_module(net, mesh, PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(1)))
     out = net(ndgrad.ones(1, 4) + rank)
     close(out, [[2, 2], [4, 4]])
-    with pytest.raises(ValueError, match="got 2 arguments, but there are 1 layouts"):
+    with pytest.raises(ValueError, match="got 2 arguments, and there are 1 layouts"):
         net(ndgrad.ones(1, 4), 3)
     with pytest.warns(UserWarning, match=r"key 'b' could not be resolved.*There are 0"):
         parallelize_module(nn.Sequential(nn.Linear(2, 2)), mesh, {"b": ColwiseParallel()})
     with pytest.raises(NotImplementedError, match="only supports nn.Linear and nn.Embedding, and this is Tanh"):
         parallelize_module(nn.Sequential(nn.Tanh()), mesh, {"0": ColwiseParallel()})
+
+
+@on_ranks(2, 3, 4)
+def gathered_inputs_get_their_gradient_by_one_reduce_scatter():
+    n = dist.get_world_size()
+    ndgrad.manual_seed(0)
+    net = ndgrad.nn.Sequential(ndgrad.nn.Linear(3, 2 * n), ndgrad.nn.Tanh(), ndgrad.nn.Linear(2 * n, 3)).double()
+    alone = copy.deepcopy(net)
+    plan = {"0": ColwiseParallel(input_layouts=Shard(0)), "2": RowwiseParallel(output_layouts=Shard(0))}
+    net = parallelize_module(net, _mesh(), plan)
+    x = values(0, 2 * n, 3)
+    piece = ndgrad.tensor(np.split(x, n)[dist.get_rank()], requires_grad=True)
+    with CommDebugMode() as forward:
+        loss = (net(piece) ** 3).sum()
+    with CommDebugMode() as backward:
+        (first,) = ndgrad.autograd.grad(loss, [piece], create_graph=True)
+    assert forward.get_comm_counts() == {"all_gather": 1, "reduce_scatter": 1}
+    assert backward.get_comm_counts() == {"all_gather": 1, "reduce_scatter": 1}
+    (first**2).sum().backward()
+    whole = ndgrad.tensor(x, requires_grad=True)
+    (want,) = ndgrad.autograd.grad((alone(whole) ** 3).sum(), [whole], create_graph=True)
+    (want**2).sum().backward()
+    close(piece.grad, np.split(whole.grad.numpy(), n)[dist.get_rank()])
+    for p, q in zip(net.parameters(), alone.parameters(), strict=True):
+        close(_whole(p.grad), q.grad.numpy())
+
+
+@on_ranks(2)
+def a_gathered_input_has_a_gradient_of_its_own_only_before_its_use():
+    layer = ndgrad.nn.Linear(3, 4)
+    seen = []
+
+    def ask(module, args):
+        seen.append(args[0])
+        if hooked:
+            args[0].register_hook(gradients.append)
+
+    for hooked in (True, False):
+        gradients = []
+        part = parallelize_module(copy.deepcopy(layer), _mesh(), ColwiseParallel(input_layouts=Shard(0)))
+        part.register_forward_pre_hook(ask)
+        piece = ndgrad.ones(2, 3, requires_grad=True)
+        out = part(piece)
+        if not hooked:
+            with pytest.raises(RuntimeError, match="before the module uses the tensor"):
+                ndgrad.autograd.grad(out.sum(), [seen[-1]])
+        out.sum().backward()
+        assert len(gradients) == hooked
+        close(piece.grad, np.broadcast_to(layer.weight.detach().numpy().sum(0), (2, 3)), 1e-6)

@@ -23,7 +23,7 @@ _ITEMS = 6
 
 
 class _Block(NamedTuple):
-    kind: str  # paragraph, list, heading
+    kind: str  # paragraph, list, heading, other
     lines: list[str]
 
 
@@ -73,12 +73,15 @@ def _introduces(plain: str) -> bool:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """Paragraphs, lists with a line per item, and headings; code, tables and directives are left out."""
+    """Paragraphs, lists with a line per item, and headings. All else is `other`, without lines."""
     block = _Block("paragraph", [])
     fenced = skipping = False
     for line in text.splitlines():
         if _FENCE.match(line):
             fenced = not fenced
+            if block.lines:
+                yield block
+            yield _Block("other", [])
             block, skipping = _Block("paragraph", []), False
         elif fenced or (skipping and line.strip()):
             continue
@@ -104,6 +107,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             block.lines[-1] += " " + line.strip()
         elif not block.lines and (_SKIPPED.match(line) or line.startswith(("    ", "\t"))):
             skipping = True
+            yield _Block("other", [])
         else:
             block.lines.append(line.strip())
     if block.lines:

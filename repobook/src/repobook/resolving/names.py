@@ -205,10 +205,29 @@ class Names:
             # Classes of one name in several modules are several classes.
             if len({sym.file for sym in found if language[sym.file] == "python"}) > 1:
                 answer = answer[0], min(answer[1], CANDIDATE)
-            if name in _ARRAYS and answer[1] == LIKELY:
+            if answer[1] == LIKELY and (name in _ARRAYS or self._has_other_owners(name, found)):
                 answer = answer[0], CANDIDATE
         self._opaque[key] = answer
         return answer
+
+    def _has_other_owners(self, name: str, found: list[Sym]) -> bool:
+        """True if an unknown receiver may be a module with such a function, or a class that only a stub describes.
+
+        A stub may describe definitions in another language, so it counts only beside Python's.
+        """
+        if any(self.tables.language[sym.file] != "python" for sym in found):
+            return False
+        classes = {sym.qualified.rpartition(".")[0].rpartition(".")[2] for sym in found}
+        for sym in self.tables.find_named(name):
+            if sym.file in self.tables.tests or self.tables.language[sym.file] != "python":
+                continue
+            if sym.kind == "function" and sym.qualified == name:
+                return True
+            owner = sym.qualified.rpartition(".")[0].rpartition(".")[2]
+            is_member = sym.kind in ("method", "property", "field")
+            if is_member and ".pyi" in self.tables.path[sym.file] and owner not in classes:
+                return True
+        return False
 
     def weigh(self, found: list[Sym]) -> Answer:
         """Likely if all symbols are one name, candidates if they are few."""

@@ -7,6 +7,7 @@ the op, and CuPy computes it from then on.
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from ndgrad._src.arrays import library
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import FLOAT32, half_of, round_to
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.public_path import set_module
 
 _unknown = object()
 _found: Any = _unknown
@@ -26,6 +28,7 @@ _found: Any = _unknown
 _suppressed = 0
 
 
+@set_module("ndgrad.errors")
 class KernelError(RuntimeError):
     """Raised if NVRTC, or the driver, rejects a kernel."""
 
@@ -44,6 +47,15 @@ def without_kernels() -> Iterator[None]:
 def warn_of(name: str, error: KernelError) -> None:
     """Warn that CuPy computes an op because its kernel could not be compiled."""
     warnings.warn(f"{name}: {error} CuPy computes it instead.", RuntimeWarning, stacklevel=3)
+
+
+def _attempt(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a kernel; None, with a warning, if it could not be compiled."""
+    try:
+        return function(*arguments)
+    except KernelError as error:
+        warn_of(name, error)
+        return None
 
 
 def kernels() -> Any:
@@ -88,7 +100,7 @@ def targets_later(index: Any, classes: int, ignored: int, error: Callable[[int],
 def scalar_one(like: Any, dtype: Any) -> Any:
     """Return a new 0-d array that holds 1, on the device of an array; None if there is no kernel for it."""
     found = kernels() if is_on_device(like) else None
-    return None if found is None else found.scalar_one(dtype, like.data.device_id)
+    return None if found is None else _attempt("ones", found.scalar_one, dtype, like.data.device_id)
 
 
 def make_filled(np: Any, shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
@@ -96,39 +108,66 @@ def make_filled(np: Any, shape: tuple[int, ...], value: Any, dtype: Any) -> Any:
     found = kernels() if np is library.device_library else None
     out = None
     if found is not None and value.__class__ in (bool, int, float):
-        out = found.make_filled(tuple(shape), value, as_dtype(dtype))
+        out = _attempt("full", found.make_filled, tuple(shape), value, as_dtype(dtype))
     if out is not None:
         return out
     is_zero = value.__class__ in (bool, int) and not value  # unlike -0.0
     return np.zeros(shape, dtype) if is_zero else np.full(shape, value, dtype)
 
 
+def make_alike(x: Any, value: Any) -> Any:
+    """Return a new array like a contiguous one on the current device, full of one number.
+
+    The result is None for other arrays, and if there is no kernel.
+    """
+    found = kernels() if x._c_contiguous else None
+    if found is None or x.data.device_id != library.device_library.cuda.runtime.getDevice():
+        return None
+    return _attempt("full", found.make_filled, x.shape, value, x.dtype)
+
+
 def copy_array(np: Any, x: Any) -> Any:
     """Return a contiguous copy of an array of a library."""
     found = kernels() if is_on_device(x) else None
-    out = None if found is None else found.copy_of(x)
+    out = None if found is None else _attempt("copy", found.copy_of, x)
     return np.array(x, order="C") if out is None else out
 
 
 def copy_to(to: Any, given: Any) -> None:
     """Assign to[...] = given."""
     found = kernels() if is_on_device(to) and is_on_device(given) else None
-    if found is None or not found.copy_into(to, given):
+    if found is None or not _attempt("copy", found.copy_into, to, given):
         to[...] = given
 
 
 def cast_array(x: Any, dtype: Any) -> Any:
     """Return an array in another dtype."""
     found = kernels() if is_on_device(x) else None
-    out = None if found is None else found.cast((x,), {"dtype": dtype})
+    out = None if found is None else _attempt("cast", found.cast, (x,), {"dtype": dtype})
     return x.astype(dtype) if out is None else out
+
+
+library.device_cast = cast_array
 
 
 def add_into(to: Any, given: Any) -> None:
     """Compute to += given."""
     found = kernels()
-    if found is None or not found.copy_into(to, given, adds=True):
+    if found is None or not _attempt("add", found.copy_into, to, given, True):
         to += given
+
+
+def write_elementwise(op: Any, array: Any, others: Any) -> bool:
+    """Write op(array, *others) over an array on a device by one kernel. Return False if nothing was done."""
+    write = None if kernels() is None else _writer_of(op)
+    return write is not None and bool(_attempt(op.name, write, array, others))
+
+
+@functools.lru_cache(maxsize=1024)
+def _writer_of(op: Any) -> Any:
+    """Return the function that writes an op over its first operand on a device; None if there is none."""
+    own = kernels().forward_of(library.device_library, op) if op.elementwise and not op.settings else None
+    return getattr(own, "write", None)
 
 
 def device_forward(op: Any, np: Any, forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ a slow op is more useful than a missing one.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +26,32 @@ def to_host(value: Any) -> Any:
     return value.get()
 
 
+#: Names of functions for which a warning has been given.
+_warned: set[str] = set()
+
+
+def warn_of_host(name: str) -> None:
+    """Warn, once for each name, that a function of device arrays is computed on the host."""
+    if name in _warned:
+        return
+    _warned.add(name)
+    warnings.warn(
+        f"{name}: CuPy has no such function, so it is computed on the host, with copies in both directions. "
+        "docs/gpu.md lists these functions.",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
 def wrap_for_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function of NumPy arrays for arrays of the library `np`. Its results, one or a tuple, are copied back."""
     if np is numpy:
         return function
 
+    name = getattr(function, "__name__", "a function")
+
     def call(*arguments: Any, **settings: Any) -> Any:
+        warn_of_host(name)
         made = function(*map(to_host, arguments), **settings)
         return tuple(map(np.asarray, made)) if isinstance(made, tuple) else np.asarray(made)
 

@@ -17,6 +17,8 @@ _known: dict[type[Any], Any] = {numpy.ndarray: numpy}
 on_second_library: list[Any] = []
 #: The library of arrays on a device, once there are any.
 device_library: Any = None
+#: The function of ndgrad._src.arrays.device_kernels that casts arrays on a device, once that module is loaded.
+device_cast: Any = None
 
 
 def library_of(array: Any) -> Any:

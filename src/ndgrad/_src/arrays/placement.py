@@ -18,12 +18,17 @@ from ndgrad._src.foundations.devices import device
 
 CPU = device("cpu")
 META = device("meta")
+#: Devices by the number of the GPU.
+_GPUS: dict[int, device] = {}
 
 
 def device_of(array: Any) -> device:
     """Return the device that holds an array."""
     if isinstance(array, (numpy.ndarray, numpy.generic)):
         return CPU
+    if library.is_on_device(array):
+        number = array.data.device_id
+        return _GPUS.get(number) or _GPUS.setdefault(number, device("cuda", number))
     if getattr(array, "is_meta", False):
         where: device = getattr(array, "stands_on", META)
         return where

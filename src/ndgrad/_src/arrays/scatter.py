@@ -89,9 +89,10 @@ def no_such_index(
     """Return a function that makes the error for an index outside [0, size)."""
 
     def make_error(found: int) -> Exception:
+        negative = " Negative ones count from the end in x[...] and take_along_dim() only." if found < 0 else ""
         return error(
             f"{name}(): index {found} is out of bounds for dimension {dim} with size {size}. Indices run from 0 "
-            f"to {size - 1} here; where negative ones should count from the end, use x[...] or take_along_dim()."
+            f"to {size - 1}.{negative} [nd-index]"
         )
 
     return make_error

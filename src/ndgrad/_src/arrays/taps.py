@@ -251,7 +251,7 @@ def maxima(np: Any, x: Any, taps: tuple[Taps, ...]) -> tuple[Any, Any]:
     if kernels is not None:
         found: tuple[Any, Any] = kernels.maxima(native_kernels.dense(x), dim, taps)
         return found
-    # The last dimension first: so the first maximum along each dimension is the first in row-major order.
+    # The last dimension comes first. So the first maximum along each dimension is the first one in row-major order.
     values, places, pitch = x, None, 1
     for d, t in zip(reversed(dim), reversed(taps), strict=True):
         values, places = _max_along(np, values, places, d, t, pitch)

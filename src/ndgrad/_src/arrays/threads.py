@@ -48,7 +48,7 @@ def set_max_threads(count: int) -> None:
         listener(count)
 
 
-def on_change(listener: Callable[[int], None]) -> None:
+def add_listener(listener: Callable[[int], None]) -> None:
     """Call `listener` whenever the number of threads changes, because native code cannot read a Python variable."""
     _listeners.append(listener)
 

@@ -17,7 +17,7 @@ import ndgrad
 
 
 def workloads() -> dict[str, tuple[Callable[[], Any], Callable[[], Any] | None]]:
-    """Name -> the workload in ndgrad, and the forward arithmetic in NumPy."""
+    """Return the workload in ndgrad and the forward arithmetic in NumPy, by name."""
     small, large = np.linspace(0, 1, 8), np.linspace(0, 1, 1_000_000)
     s, big = (ndgrad.tensor(v, requires_grad=True) for v in (small, large))
     matrix = np.random.default_rng(0).normal(size=(256, 256))

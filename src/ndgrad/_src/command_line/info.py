@@ -19,7 +19,7 @@ from ndgrad.backends.cpu import build, get_cpu_capability
 #: Optional libraries, and the features that they add.
 OPTIONAL = {
     "scipy": "ndgrad.scipy, ndgrad.implicit", "ml_dtypes": "bfloat16", "llvmlite": "ndgrad.compile", "cupy": "GPUs",
-    "opt_einsum": "better orders for einsum", "safetensors": "its files", "onnx": "its files",
+    "opt_einsum": "better orders for einsum", "onnx": "ndgrad.onnx",
     "mpi4py": "several processes",
 }  # fmt: skip
 _DISTRIBUTIONS = {"cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x")}
@@ -30,7 +30,7 @@ def facts() -> dict[str, Any]:
     blas = build().get("Build Dependencies", {}).get("blas", {})
     return {
         "ndgrad": ndgrad.__version__,
-        "after torch": str(ndgrad.version.torch),
+        "torch interface": str(ndgrad.version.torch),
         "at": str(Path(ndgrad.__path__[0])),
         "Python": f"{platform.python_implementation()} {sys.version.split()[0]}",
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
@@ -45,7 +45,7 @@ def facts() -> dict[str, Any]:
             for name in sorted(os.environ)
             if name.startswith(("NDGRAD_", "OMP_NUM", "OPENBLAS_NUM"))
         },
-        "beside it": {name: _version(name) for name in OPTIONAL},
+        "optional libraries": {name: _version(name) for name in OPTIONAL},
     }
 
 
@@ -78,11 +78,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(known, indent=2))
         return 0
-    beside = known.pop("beside it")
+    beside = known.pop("optional libraries")
     for name, value in known.items():
         text = ", ".join(f"{k}={v}" for k, v in value.items()) or "nothing set" if isinstance(value, dict) else value
         print(f"  {name:20} {text}")
-    print("\n  beside it:")
+    print("\n  optional libraries:")
     for name, version in beside.items():
         print(f"    {name:18} {version or '-':12} {OPTIONAL[name]}")
     return 0

@@ -167,9 +167,15 @@ class Watch(_Interceptor):
         """Return the captured tensors as the surroundings of the solve see them."""
         return [seen for _, seen in self.found.values()]
 
+    def list_outside(self) -> list[Any]:
+        """Return the tensors of the closure that the function used, captured or constant."""
+        return [*[t for t, _ in self.found.values()], *self._living_constants()]
+
+    def _living_constants(self) -> list[Any]:
+        return [t for t in (reference() for reference in self._constants.values()) if t is not None]
+
     def replacing(self) -> Replace:
-        constants = [t for t in (reference() for reference in self._constants.values()) if t is not None]
-        return Replace([t for t, _ in self.found.values()], constants)
+        return Replace([t for t, _ in self.found.values()], self._living_constants())
 
 
 class Replace:

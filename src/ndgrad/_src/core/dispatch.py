@@ -51,6 +51,9 @@ def dispatch(
     if not calm:
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
+        if state.is_alone_with_autocast() and not (process.dispatching or process.open or settled):
+            run = op.plain if state.grad_enabled else op.unrecorded
+            return run(*args, **settings)
         if thread.watchers and not watched:
             return registry.call_watchers.watched_op(op, args, settings, dispatch)
         if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
@@ -91,7 +94,7 @@ def dispatch_as(
             with join_levels(open_elsewhere(args)):
                 return dispatch_as(modes(), tensor_type, op, args, settings, False)
         if level is not None:
-            level = level.in_charge_of(op, args, number)
+            level = level.find_level_in_charge(op, args, number)
             silent = find_silenced(state, level, dual)
             if silent is not None:
                 return _run_under(silent, tensor_type, op, args, settings)

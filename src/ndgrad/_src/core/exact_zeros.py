@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ndgrad._typing import GraphTask, Payload
 
 
-def leaves_exact_zeros(node: Any) -> bool:
+def leaves_exact_zeros(node: Node) -> bool:
     """True for the node of a write, whose first gradient has exact zeros."""
     return node.consumes or node.route == OVERWRITE
 
@@ -108,4 +108,5 @@ def _keep(out: Payload, g: Payload) -> Payload:
         kept = tensor_ops.keep(out, (g != 0) | tensor_ops.isfinite(out))
         mark_overwrite(keep, kept)  # for derivatives of higher order
         return kept
-    return raw_ops(library_of(out)).keep(out, g != 0)
+    ops = raw_ops(library_of(out))
+    return ops.keep(out, ops.ne(g, 0))

@@ -36,7 +36,7 @@ from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.save_plan import save_plan
 from ndgrad._src.core.stored_tensors import keep_in_level, without_base
 from ndgrad._src.core.variable import Meta, edge, new
-from ndgrad._src.core.versions import Storage, kept_storage, storage_of
+from ndgrad._src.core.versions import SCALARS, Storage, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, MULTI_OUTPUT, ViewInfo, geometry_of, make_view
 from ndgrad._src.core.view_path import LONG
 from ndgrad._src.ops.deferred import make_deferred, make_renewable, renew
@@ -182,7 +182,7 @@ def _has_function(op: Op, level: bool) -> bool:
 
 def _scope(op: Op, level: bool) -> dict[str, Any]:
     """Return the global names of a generated function."""
-    from ndgrad._src.core.promotion import in_default_dtype, makes_floats  # it calls generated functions
+    from ndgrad._src.core.promotion import makes_floats, run_in_default_dtype  # it calls generated functions
     from ndgrad._src.core.record import fact, payload_dtype, shares_memory
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
@@ -192,10 +192,11 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
         "OP": op, "forward": forward, "node_class": node_class, "DISCRETE": op.discrete_outputs,
         "Tensor": Tensor, "TENSOR_TYPES": TENSOR_TYPES, "process": process, "SIZES": sizes,
         "after_failure": after_failure, "as_number": as_number, "NoneType": type(None), "ndarray": numpy.ndarray,
-        "F64": _REAL[0], "F32": _REAL[1], "in_default_dtype": in_default_dtype, "makes_floats": makes_floats,
+        "F64": _REAL[0], "F32": _REAL[1], "run_in_default_dtype": run_in_default_dtype, "makes_floats": makes_floats,
         "new": new, "Meta": Meta, "edge": edge, "edge_node": edge_node, "next_sequence_number": next_sequence_number,
         "fact": fact, "payload_dtype": payload_dtype, "shares_memory": shares_memory, "version_of": _version_of,
         "without_base": without_base, "keep_in_level": keep_in_level, "kept_storage": kept_storage,
+        "SCALARS": SCALARS,
         "storage_of": storage_of, "Storage": Storage,
         "make_view": make_view, "ViewInfo": ViewInfo, "DEFAULT": DEFAULT, "MULTI_OUTPUT": MULTI_OUTPUT,
         "geometry_of": geometry_of, "streams": streams, "note_stream": note_stream,
@@ -205,7 +206,9 @@ def _scope(op: Op, level: bool) -> dict[str, Any]:
 
 def _version_of(x: Variable, tensor_type: type[Any]) -> Any:
     """Return the version of a tensor saved for a result of class `tensor_type`."""
-    storage = kept_storage(x) if tensor_type.keeps_saved else x._storage
+    storage = x._storage
+    if tensor_type.keeps_saved and not (storage is None and x._array.__class__ in SCALARS):
+        storage = kept_storage(x)
     return storage and storage.version
 
 
@@ -236,6 +239,13 @@ class FunctionTemplate:
         self.leave = f"return slow(OP, {self.given}, {self.settings})"
         self.numbers = records and has_number_form(op) and not reflected
         self.promoted = {op.args[i] for i in op.promotes}
+        #: the array whose dtype the other promoted arguments must share: the first one, or that of another argument if
+        #: the first takes no part (the condition of `where`), which may be a number
+        self.leading = self._leading()
+
+    def _leading(self) -> str:
+        read = sorted(self.names.items(), key=lambda pair: pair[1] != self.first)
+        return next((f"a_{arg}" for arg, _ in read if arg in self.promoted), self.first_array)
 
     def source(self) -> str:
         """Return the source of the function."""
@@ -307,18 +317,18 @@ class FunctionTemplate:
             number += [f"u = {UNARY}"]
         # NumPy returns float32 for bfloat16 and a Python float; NumPy 2.0 also for bfloat16 and a Python integer.
         rounding = "E" if op.rounds_numbers and not self.on_device else ""
-        leaving = ""
-        if arg in self.promoted and not self.level:  # torch's tensor class only (see ndgrad._src.core.promotion)
-            first, leaving = self.first_array, EXACT
-            quick_to_tell = f"{first}.__class__ is ndarray or a_{arg}.__class__ is not {first}.__class__"
-            take += [
-                f"if ({quick_to_tell}) and a_{arg}.dtype is not {first}.dtype and c is Tensor:",
-                f"    {self.leave}",
-            ]
+        leaving, leading = "", self.leading
+        is_led = f"a_{arg}" != leading
+        if arg in self.promoted and is_led and not self.level:
+            # torch's tensor class only (see ndgrad._src.core.promotion)
+            leaving = EXACT
+            take += [f"if c is Tensor and {self.promotes_beside(f'a_{arg}')}:", f"    {self.leave}"]
         refused = [f"dt.char in {rounding!r}"] if rounding else []
         refused += [f"d is float and dt.char in {leaving!r}"] if leaving else []
-        if refused:
-            rare = ("made is None and " if self.level else "") + _has_rare_dtype(self.first_array)
+        if refused and is_led:
+            rare = ("made is None and " if self.level else "") + _has_rare_dtype(leading)
+            if leading != self.first_array:  # two numbers, or a payload without a dtype
+                number += [f"if {leading}.__class__ is not ndarray:", f"    {self.leave}"]
             number += [f"if {rare} and ({' or '.join(refused)}):", f"    {self.leave}"]
         body = [f"d = {name}.__class__", "if d is c or TENSOR_TYPES.get(d) is c:", *indent(take)]
         if op.elementwise:
@@ -326,6 +336,22 @@ class FunctionTemplate:
         elif arg in op.optional_args:
             body += ["elif d is NoneType:", *indent(number)]
         return [*body, "else:", f"    {self.leave}"]
+
+    def promotes_beside(self, array: str) -> str:
+        """Return a condition that is false if the leading array alone gives the dtype of the result.
+
+        A bool array beside a common floating-point one does not change it.
+        """
+        first, leading = self.first_array, self.leading
+        if leading == first:
+            quick_to_tell = f"({first}.__class__ is ndarray or {array}.__class__ is not {first}.__class__)"
+            differs = f"{quick_to_tell} and {array}.dtype is not {first}.dtype"
+            if not self.op.elementwise:
+                return differs
+            return f"{differs} and ({array}.dtype.char != '?' or {_has_rare_dtype(first)})"
+        is_number = f"{leading}.__class__ is float or {leading}.__class__ is int"
+        beside_number = f"not ({is_number}) or {_has_rare_dtype(array)}"
+        return f"({array}.dtype is not {leading}.dtype if {leading}.__class__ is ndarray else {beside_number})"
 
     def take(self, arg: str, name: str) -> list[str]:
         """Return lines that split a tensor."""
@@ -419,7 +445,7 @@ class FunctionTemplate:
             return []
         arrays = "".join(f"a_{a}, " for a in self.names)
         ask = f"c is Tensor and {_has_dtype(first, EXACT)} and makes_floats(({arrays}), out)"
-        return [f"if {ask}:", f"    return in_default_dtype(OP, {self.given}, {self.settings})"]
+        return [f"if {ask}:", f"    return run_in_default_dtype(OP, {self.given}, {self.settings})"]
 
     # ----- several results -----
 
@@ -488,7 +514,9 @@ class FunctionTemplate:
             if arg in plan.arrays:  # a view always has a storage
                 without = f"keep_in_level({name}, level)" if self.level else f"without_base({name})"
                 # Only a saved tensor needs its storage: most results of code without gradients never have one.
-                storage = [f"s_{arg} = {name}._storage if c is Tensor else kept_storage({name})"]
+                # A NumPy scalar without a storage cannot be written: see Note [Saved scalars].
+                unshared = f"c is Tensor or (a_{arg}.__class__ in SCALARS and {name}._storage is None)"
+                storage = [f"s_{arg} = {name}._storage if {unshared} else kept_storage({name})"]
                 kept = [
                     *(guard(f"s_{arg} is not None", storage) if self.may_be_number(arg, name) else storage),
                     f"n.{arg} = {name} if s_{arg} is None else {without}",

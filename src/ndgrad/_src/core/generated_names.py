@@ -97,9 +97,11 @@ def _uses(op: Op, name: str) -> Iterator[tuple[str, Any]]:
 @functools.cache
 def names_of_kind(kind: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names in eager functions for ops of a kind, and in the functions of their nodes."""
-    for file in _EXAMPLES[kind].values():
+    # Views read several arguments as other ops do, and the examples of views have one argument.
+    examples = _EXAMPLES[kind] | _EXAMPLES["one"] if kind == "view" else _EXAMPLES[kind]
+    for file in examples.values():
         importlib.import_module(f"ndgrad._src.ops.{file}")  # files of ops are loaded on first use
-    found = [own_names(table[name]) for name in _EXAMPLES[kind]]
+    found = [own_names(table[name]) for name in examples]
     return frozenset().union(*(eager for eager, _ in found)), frozenset().union(*(apply for _, apply in found))
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ndgrad._src.arrays.device_kernels import copy_to
-from ndgrad._src.arrays.library import library_of, on_second_library
+from ndgrad._src.arrays.device_kernels import copy_to, write_elementwise
+from ndgrad._src.arrays.library import is_on_device, library_of, on_second_library
 from ndgrad._src.arrays.precision import INEXACT, fits, result_dtype
 from ndgrad._src.arrays.scatter import check_at_once
 from ndgrad._src.core.batched_parts import is_picked
@@ -248,7 +248,7 @@ def _write_part(target: Variable, part: Part, value: Variable, recording: bool) 
     # The part covers the whole tensor.
     if found.ndim == array.ndim and found.shape == array.shape and found.strides == array.strides:
         return write_level(copy, target, (value,), {}, 0, recording)
-    storage.before_write(found)
+    storage.store_before_write(found)
     assign(library, found, value._array)
     storage.bump("copy_")
     if recorded:
@@ -295,7 +295,7 @@ def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, A
     """Write op(array, *others) into `array`. If the result does not fit, raise before any change."""
     library = np if array.__class__ is np.ndarray else library_of(array)
     if op.write_kernel is not None and (library is np or not getattr(array, "is_meta", False)):
-        storage.before_write(array)
+        storage.store_before_write(array)
         if library is np:
             op.write_kernel(library, array, *others, **settings)
         else:
@@ -307,14 +307,18 @@ def perform(op: Op, array: Payload, others: Sequence[Any], settings: dict[str, A
         if library is np and not settings and array.ndim and array.dtype.kind in INEXACT:
             ufunc = op.ufunc
             if ufunc is not None and _fit_as_they_are(array, others):
-                storage.before_write(array)
+                storage.store_before_write(array)
                 ufunc(array, *others, out=array)
+                return
+        if library is not np and not settings and is_on_device(array):
+            storage.store_before_write(array)
+            if write_elementwise(op, array, tuple(others)):
                 return
         result = op.forward_for(library)(array, *others, **settings)
     except (MemoryError, NotImplementedError, TypeError, ValueError) as error:
         result = after_failure(op, (array, *others), settings, error)
     check_fits(op.name, array, result)
-    storage.before_write(array)
+    storage.store_before_write(array)
     if library is np:
         array[...] = result
     else:

@@ -6,7 +6,7 @@ correct until the memory is written. Then they can no longer replay their path f
 (`ViewInfo.refresh`).
 
 Graphs in which a leaf had its old shape end at another accumulator. Its gradients are converted by the same shape
-changes (`in_present_shape`).
+changes (`to_present_shape`).
 """
 
 from __future__ import annotations

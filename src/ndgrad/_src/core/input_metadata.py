@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.arrays.placement import device_of
@@ -11,9 +11,6 @@ from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import AccumulateGrad, innermost_array
 from ndgrad._src.foundations.devices import device
 from ndgrad._src.foundations.sizes import size_of_shape
-
-if TYPE_CHECKING:
-    pass
 
 
 class InputMetadata(NamedTuple):

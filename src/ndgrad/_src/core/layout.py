@@ -69,7 +69,7 @@ def copy_in_order(t: Variable, order: Order) -> Variable:
     return clone_ordered(t, order=tuple(range(len(t.shape))) if order is None else order)
 
 
-def in_layout_of(primal: Variable, tangent: Variable | None) -> Variable | None:
+def lay_out_like(primal: Variable, tangent: Variable | None) -> Variable | None:
     """Return the tangent with the primal's shape and memory order, so that views of one are views of the other."""
     if tangent is None:
         return None

@@ -134,7 +134,7 @@ class Modes:
     """The modes in force in one place. `__init__` sets the values that mean no mode."""
 
     __slots__ = (
-        "_flipped", "_tokens_below", "_tracer", "autocast", "captures",
+        "_alone", "_flipped", "_tokens_below", "_tracer", "autocast", "captures",
         "copy_on_write", "dual_levels", "dual_stack", "enforce_grad_layout", "entered", "forward_grad_enabled",
         "function_modes", "functions_disabled", "grad_asked", "grad_enabled", "in_custom_forward", "inference",
         "levels", "multithreading", "observers", "saved_hooks", "saved_hooks_disabled", "saving", "transforms",
@@ -182,6 +182,8 @@ class Modes:
         #: True while a custom function's forward runs.
         self.in_custom_forward: bool = False
         self._flipped: Modes | None = None
+        #: Cached result of `only_autocast`; None before the first call of `is_alone_with_autocast`.
+        self._alone: bool | None = None
         #: Cached result of `tracer`; False before the first call.
         self._tracer: Any = False
         #: Size of `process.busy` if only transforms are in force, and only in this context; -1 with other modes here.
@@ -211,6 +213,7 @@ class Modes:
         made.function_modes, made.functions_disabled = self.function_modes, self.functions_disabled
         made.autocast, made.captures, made.in_custom_forward = self.autocast, self.captures, self.in_custom_forward
         made._flipped = None
+        made._alone = None
         made._tracer = False
         return made
 
@@ -240,6 +243,17 @@ class Modes:
             and self.enforce_grad_layout
         )  # fmt: skip
 
+    def is_alone_with_autocast(self) -> bool:
+        """True if autocast is the only mode in force here, recording aside, and no other context is in any mode.
+
+        Autocast chooses dtypes for public functions. The ops below run as without a mode.
+        """
+        if self.autocast is None or len(process.busy) != 1:
+            return False
+        if self._alone is None:
+            self._alone = self.only_autocast()
+        return self._alone
+
     def flip_recording(self) -> Modes:
         """Return the same modes with recording on and off exchanged."""
         made = self._flipped
@@ -267,7 +281,7 @@ class Scope:
     Only contexts, open sections and open blocks hold a scope. Other code that needs the modes holds the modes.
     """
 
-    __slots__ = ("_observed", "_token", "_under", "closed", "inside", "modes", "outside")
+    __slots__ = ("_casting", "_observed", "_token", "_under", "closed", "inside", "modes", "outside")
 
     def __init__(
         self,
@@ -292,6 +306,7 @@ class Scope:
         #: True if the block was left while blocks inside it were open.
         self.closed = False
         self._under: dict[Level, Scope] | None = None
+        self._casting: dict[str, Scope] | None = None
         self._observed: Scope | None = None
 
     def with_changes(self, **fields: Any) -> Scope:
@@ -306,6 +321,17 @@ class Scope:
         made = self._observed
         if made is None or made.modes.observers != observers:
             made = self._observed = self.with_changes(observers=observers)
+        return made
+
+    def without_casts(self, device: str) -> Scope:
+        """Return a scope in which autocast is off for a kind of device. Cached, because every cast function calls it.
+        """
+        cache = self._casting
+        if cache is None:
+            cache = self._casting = {}
+        made = cache.get(device)
+        if made is None:
+            made = cache[device] = self.with_changes(autocast=self.modes.autocast.switch(device, False))
         return made
 
     def recording(self, value: bool) -> Scope:
@@ -562,7 +588,7 @@ def leave_process() -> None:
             process.busy.discard("process")
 
 
-def _after_fork() -> None:
+def _drop_other_threads() -> None:
     """Remove the modes of other threads after a fork: the child has only the thread that forked."""
     here = get_ident()
     process.open = {number: stacks for number, stacks in process.open.items() if stacks.thread == here}
@@ -572,4 +598,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_drop_other_threads)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ndgrad._src.arrays import library, native_kernels
+from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.arrays.precision import HALF
 from ndgrad._src.core.generate import _REAL, TENSOR_TYPES, compile_source, guard, indent
 from ndgrad._src.core.native_rules import make_device_rule, make_native_rule
@@ -116,6 +117,7 @@ class Apply:
         body += self.joint_rule() if self.op.joint_rule is not None else self.rules()
         if library.device_library is not None:  # a device runs out of memory more often than the host
             body = ["try:", *indent(body), "except MemoryError as error:", "    raise_for_node(n, error)"]
+            body += ["except KernelError:  # the general form warns, and uses CuPy's kernels", f"    {self.general}"]
         scope: dict[str, Any] = {"Tensor": registry.Tensor}
         scope |= {
             "TENSOR_TYPES": TENSOR_TYPES,
@@ -124,6 +126,7 @@ class Apply:
             "unpack_raw": unpack_raw,
             "HALF": HALF,
             "raise_for_node": raise_for_node,
+            "KernelError": KernelError,
             **self.scope,
         }
         scope |= {"F64": _REAL[0], "F32": _REAL[1], "general": RuleNode.apply}

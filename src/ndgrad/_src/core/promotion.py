@@ -7,7 +7,7 @@ most common, only pay for a comparison.
 
     elementwise ops, cat, ...     promoted: tensors with dimensions decide, then those without, then Python numbers
     matrix products, ...          must agree, as in torch, since the cost of a conversion would be hidden
-    functions of integers         `sin` of int64 has the default dtype (`in_default_dtype`)
+    functions of integers         `sin` of int64 has the default dtype (`run_in_default_dtype`)
     comparisons of integers       not converted: NumPy compares integers with floats exactly
 """
 
@@ -51,10 +51,10 @@ def promote_arguments(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
         elif a is not None:
             mixed = True  # another kind of number
     mixed = mixed or (with_float and first is not None and first.kind not in INEXACT)
-    return _in_one_dtype(op, args) if mixed else args
+    return _convert_to_one_dtype(op, args) if mixed else args
 
 
-def _in_one_dtype(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _convert_to_one_dtype(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     positions = [i for i in op.promoted_positions(len(args)) if args[i] is not None]
     ranks: list[Any] = [None, None, None]
     for i in positions:
@@ -104,7 +104,7 @@ def require_one_dtype(run: Callable[..., Any]) -> Callable[..., Any]:
     return run_checked
 
 
-def in_default_dtype(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def run_in_default_dtype(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run `op` again with integers cast to torch's default dtype, because NumPy computed wider floats from them."""
     default = dtypes.get_default_dtype()
     return op(*[_cast(a, default) if isinstance(a, Variable) or is_raw_array(a) else a for a in args], **settings)

@@ -27,7 +27,7 @@ from ndgrad._src.core.modes import Modes, modes, process, thread
 from ndgrad._src.core.node import RULE, Edge, make_node, sizes
 from ndgrad._src.core.op_errors import after_failure
 from ndgrad._src.core.open_levels import birth_level
-from ndgrad._src.core.promotion import in_default_dtype, makes_floats
+from ndgrad._src.core.promotion import makes_floats, run_in_default_dtype
 from ndgrad._src.core.saved import hooks_for
 from ndgrad._src.core.saved_hooks import pack, pack_input, pack_output
 from ndgrad._src.core.stored_tensors import Packed, keep_array, keep_in_level, without_base
@@ -65,7 +65,7 @@ def record(op: Op, args: tuple[Any, ...], settings: dict[str, Any], tensor_type:
     else:
         out = run_forward(op, library, args, arrays, settings)
     if op.narrows and not tensor_type.is_numpy_type and not isinstance(out, Variable) and makes_floats(arrays, out):
-        return in_default_dtype(op, args, settings)
+        return run_in_default_dtype(op, args, settings)
     return finish(op, args, settings, tensor_type, out)
 
 

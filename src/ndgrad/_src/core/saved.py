@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ndgrad._src.arrays import device_kernels
+from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.arrays.precision import FLOAT32, HALF, computing_dtype, is_half, widen
 from ndgrad._src.core.modes import SavedHooks, modes, process, thread
 from ndgrad._src.core.node import Node, edge_number
 from ndgrad._src.core.saved_errors import changed_error, freed_error, overwritten_error
 from ndgrad._src.core.stored_tensors import FREED, Packed, has_history, is_of_level, original
 from ndgrad._src.core.variable import AccumulateGrad, Variable, edge, innermost_array, meta_of, np_dtype, twin, wrap
-from ndgrad._src.core.versions import Storage, Unrecorded, Version, storage_of
+from ndgrad._src.core.versions import ScalarStorage, Storage, Unrecorded, Version, storage_of
 from ndgrad._src.core.view import replay, tangents_of
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.table import VARIABLE, parameter_names
@@ -107,6 +109,8 @@ def _array_at(node: Node, name: str, value: Payload, version: Version | None) ->
     storage = value._storage
     if storage is None or storage.version is version or (version is None and storage.version.writer is None):
         return value._array
+    if version is None and storage.__class__ is ScalarStorage:
+        return storage.scalar
     if version is not None and version.undo is not None and version.undo[0] is None:
         # In a transform, the write left the whole base unchanged (see ndgrad._src.interpreters.transform_writes).
         old = old_payload(value, version.undo[2])
@@ -200,7 +204,7 @@ def input_tensor(
     return with_history(twin(value) if array is value._array else wrap(value.tensor_type, array), own_edge)
 
 
-def as_output(node: Any, name: str, out: Variable) -> Variable:
+def as_output(node: Node, name: str, out: Variable) -> Variable:
     """Give the new tensor `out` the history of the node's own output, and return it.
 
     The node does not hold its output, which would be a cycle.
@@ -422,7 +426,12 @@ class RuleNode(Node):
         return find(name), others, settings
 
     def apply(self, grads: Any, ops: Vocabulary, keep: bool = True) -> tuple[Any, ...]:
-        outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        try:
+            outs = self.run_rules(self.environment(unpack_raw, ops), grads)
+        except KernelError as error:  # nothing has been released
+            device_kernels.warn_of(self.name(), error)
+            with device_kernels.without_kernels():
+                outs = self.run_rules(self.environment(unpack_raw, ops), grads)
         if not keep:
             self.release()
         return outs

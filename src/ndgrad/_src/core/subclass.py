@@ -33,6 +33,7 @@ from ndgrad._src.core.variable import Variable, meta_of, new
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.foundations import devices
 from ndgrad._src.foundations.devices import device as as_device
+from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
@@ -523,3 +524,31 @@ def make_wrapper(
         meta_of(made).requires_grad = True
     count_wrapper(made)
     return made
+
+
+# ----- tensors of another class ---------------------------------------------------------------------------------------
+
+
+def as_tensor_type(t: Any, tensor_type: type[Variable]) -> Any:
+    """Return a recorded view of a whole tensor, of another class.
+
+    A tensor of an open transform wraps the tensor of the transform around it, and leaves the transform as that one. So
+    each of them takes the class.
+    """
+    view = inner = tensor_ops.alias(t)
+    while isinstance(inner, Variable) and inner is not t:
+        inner.__class__ = tensor_type
+        inner, t = inner._array, t._array
+    return view
+
+
+def as_type_of(derivative: Any, like: Any) -> Any:
+    """Return the derivative of a tensor as a tensor of its class.
+
+    The gradient of a Tensor is a Tensor, although rules that compute with NumPy's Arrays give an Array. Derivatives of
+    other classes, such as sparse ones, stay as they are.
+    """
+    wanted = TENSOR_TYPES.get(like.__class__) or like.tensor_type
+    if wanted not in TENSOR_TYPES or TENSOR_TYPES.get(derivative.__class__, wanted) is wanted:
+        return derivative
+    return as_tensor_type(derivative, wanted)

@@ -12,6 +12,8 @@ from operator import attrgetter
 
 from ndgrad._src.core.node import FIRST, Edge, Node, edge_node
 
+_sequence_number = attrgetter("seq")
+
 
 def iterate_nodes(roots: Iterable[Node]) -> Iterator[Node]:
     """Yield all nodes reachable from the roots, each once, consumers of the first root first."""
@@ -54,7 +56,16 @@ def nodes_towards(roots: Iterable[Node], wanted: set[Node]) -> set[Node]:
     the targets of each node, which are older, so one sweep over the graph is enough. If sequence numbers were changed,
     a node may come before its target; the sweep is then repeated until nothing changes.
     """
-    found = sorted(iterate_nodes(dict.fromkeys(roots)), key=attrgetter("seq"))
+    found = list(dict.fromkeys(roots))
+    seen = set(found)
+    for node in found:  # the list grows
+        for e in node.next:
+            if e is not None:
+                target = e.node if e.__class__ is Edge else e
+                if target not in seen:
+                    seen.add(target)
+                    found.append(target)
+    found.sort(key=_sequence_number)
     needed = wanted.intersection(found)
     inner = [node for node in found if node.has_inner_pass]
     if inner:

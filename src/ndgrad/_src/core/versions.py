@@ -96,7 +96,7 @@ class Storage:
         """True if a save, or an older version that a save holds, refers to the present version."""
         return sys.getrefcount(self.version) > ATTRIBUTE
 
-    def before_write(self, array: NDArray[Any], index: Any = None) -> None:
+    def store_before_write(self, array: NDArray[Any], index: Any = None) -> None:
         """Store the values that are about to be overwritten (`array`, or `array[index]`), if a save may need them."""
         if self.keeps and self.is_held():
             if index is None:
@@ -109,8 +109,8 @@ class Storage:
 
         A lock protects the cursor, which threads that run backward over one graph share and move.
         """
-        if hasattr(array, "at_version"):  # a traced array of the compiler, which knows its old values by version
-            return array.at_version(version)
+        if hasattr(array, "copy_at_version"):  # a traced array of the compiler, which knows its old values by version
+            return array.copy_at_version(version)
         with restoring:
             return self._restore(array, version)
 
@@ -137,13 +137,30 @@ class Storage:
             undos.append(step.undo)
             step = step.next
         for region, index, old in reversed(undos):
-            target = _in_copy(region, low, memory)
+            target = _part_of_copy(region, low, memory)
             if index is None:
                 target[...] = old
             else:
                 target[index] = old
         self.cursor = Cursor(version, low, memory)
-        return _in_copy(array, low, memory).copy()
+        return _part_of_copy(array, low, memory).copy()
+
+
+class ScalarStorage(Storage):
+    """Memory of a 0-d tensor of NumPy's class that was a NumPy scalar before.
+
+    Note [Saved scalars]
+    Most values of a NumPy program with loops are scalars: elements of arrays and their arithmetic. A scalar cannot be
+    written, so a graph saves the tensor without a storage and without a version, which takes a third of the time. A
+    write to the tensor itself (`x[...] = 1`, `out=x`), which NumPy does not allow for its scalars, makes this storage
+    first. It keeps the scalar, which is the saved value of all saves without a version.
+    """
+
+    __slots__ = ("scalar",)
+
+    def __init__(self, scalar: np.generic) -> None:
+        super().__init__()
+        self.scalar = scalar
 
 
 class InferenceStorage(Storage):
@@ -285,11 +302,11 @@ def _fill(array: NDArray[Any], low: int, size: int, value: Payload) -> bytearray
     memory = bytearray(size)
     if value.shape != array.shape:
         raise Unrecorded(None)
-    _in_copy(array, low, memory)[...] = value
+    _part_of_copy(array, low, memory)[...] = value
     return memory
 
 
-def _in_copy(region: NDArray[Any], low: int, memory: bytearray) -> NDArray[Any]:
+def _part_of_copy(region: NDArray[Any], low: int, memory: bytearray) -> NDArray[Any]:
     """Return the part of a copy of the memory that corresponds to `region`."""
     offset = region.__array_interface__["data"][0] - low
     return np.ndarray(region.shape, region.dtype, buffer=memory, offset=offset, strides=region.strides)
@@ -310,15 +327,20 @@ def storage_of(t: Variable) -> Storage:
     return storage
 
 
+#: Classes of NumPy scalars with derivatives.
+SCALARS: frozenset[type] = frozenset((np.float64, np.float32, np.complex128, np.complex64))
+
 # Threads that take views of one tensor must agree on its storage.
 _making = make_lock()
 
 
 def _make_storage(t: Variable) -> Storage:
     payload = t._array
+    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
     if isinstance(payload, np.generic):
         t._array = np.asarray(payload)
-    made = PayloadStorage(storage_of(payload)) if isinstance(payload, Variable) else Storage()
+        if t.keeps_saved:
+            made = ScalarStorage(payload)
     node = t._node
     announce = None if node is None else getattr(node, "announce_storage", None)
     return announce(t, made) if announce is not None else made

@@ -15,13 +15,16 @@ part, a sliding window) is kept as it is, and later steps are merged from its en
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.addresses import pointer
 from ndgrad._src.ops.index import getitem
 from ndgrad._src.ops.shape import permute, reshape
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
 
 #: A view path: (path of the parent or None, op, settings, output number).
 Path = tuple[Any, Any, dict[str, Any], int]
@@ -58,7 +61,7 @@ def take_raw(array: Any, way: Iterable[Path], library: Any) -> Any:
     return array
 
 
-def extend(info: Any, op: Any, settings: dict[str, Any], number: int) -> tuple[Path, int]:
+def extend(info: Any, op: Op, settings: dict[str, Any], number: int) -> tuple[Path, int]:
     """Return the path of a view with one more step, and the number of its steps since the last milestone."""
     path = (info.path, op, settings, number)
     return (path, info.depth + 1) if info.depth + 1 < LONG else (_make_milestone(info.base, path), 0)

@@ -27,7 +27,8 @@ from ndgrad._src.foundations.public_path import set_module
 
 _VERY = "Check that y is computed from this very tensor."
 _RERUN = (
-    "Run the computation inside ndgrad.autograd.debug() and ask again: then it is known where values left the graph."
+    "Run the computation inside ndgrad.autograd.debug() and ask again. Then the answer names the call that cut the "
+    "graph."
 )
 
 _ADVICE = {
@@ -347,8 +348,8 @@ def _from_graph_alone(y: Any, x: Any, start: Any, seen: bool) -> Explanation:
         if seen:
             return Explanation("unused", "y was not computed from x, as far as debug mode has seen.", _VERY)
         what = (
-            "y has no graph: on its way the value met detach(), no_grad(), an op without derivative or plain numbers, "
-            "or nothing it was computed from required grad."
+            "y has no graph: its value went through detach(), no_grad(), an op without a derivative or plain numbers, "
+            "or no tensor that it was computed from requires grad."
         )
         return Explanation("unknown", what, _RERUN, certain=False)
     twin = _twin(start, x)

@@ -91,7 +91,7 @@ def _public(frame: FrameType) -> tuple[str, str] | None:
     module = ".".join(parts[: next((i for i, part in enumerate(parts) if part.startswith("_")), len(parts))])
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
     if owner is not None:
-        # A method of a distribution (an object with a name) or of a class.
+        # The function is a method of a distribution (an object with a name) or of a class.
         label = getattr(getattr(owner, "dist", owner), "name", None)
         known = isinstance(label, str) and _resolve(module, label) is not None
         name = f"{label}.{name}" if known else type(owner).__name__

@@ -16,6 +16,7 @@ They are set on the class of the thread state, whose attributes are the defaults
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import os
@@ -48,11 +49,16 @@ def is_users(filename: str) -> bool:
     return not filename.startswith(_INSIDE)
 
 
+@functools.lru_cache(maxsize=4096)
+def _is_inside(filename: str) -> bool:
+    return filename.startswith(_INSIDE)
+
+
 def user_frames(limit: int = 1) -> Frames:
     """Return the innermost frames of user code that led here, at most `limit`."""
     frame: FrameType | None = sys._getframe(1)
     inside = _INSIDE
-    while frame is not None and frame.f_code.co_filename.startswith(inside):
+    while frame is not None and _is_inside(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return ()

@@ -22,13 +22,14 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.layout import copy_in_order, is_dense_in, order_of
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.references import LOCAL
 from ndgrad._src.core.sparse_gradients import is_structured, wrap_gradient
-from ndgrad._src.core.subclass import has_dispatch
+from ndgrad._src.core.subclass import as_type_of, has_dispatch
 from ndgrad._src.core.variable import Variable, innermost_array, lock_of, meta_of, wrap
 from ndgrad._src.core.versions import storage_of
 from ndgrad._src.core.view import tangents_of
@@ -57,7 +58,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
     variable = node.variable
     meta = variable._meta
     if meta.reshapes:
-        array = in_present_shape(node, array)
+        array = to_present_shape(node, array)
     if not meta.requires_grad:  # requires_grad_(False) or detach_() was called after the forward
         check_still_leaf(variable)
         return
@@ -81,7 +82,7 @@ def accumulate_array(node: Any, array: Any, may_steal: bool = True) -> None:
             storage = storage_of(grad)
             target = grad._array
             if storage.keeps:
-                storage.before_write(target)
+                storage.store_before_write(target)
             target += array
             storage.bump("AccumulateGrad")
         else:
@@ -104,7 +105,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         return
     meta = meta_of(variable)
     if meta.reshapes:
-        g = in_present_shape(node, g)
+        g = to_present_shape(node, g)
     if not meta.requires_grad:
         check_still_leaf(variable)
         return
@@ -120,7 +121,7 @@ def accumulate_tensor(node: Any, g: Any) -> None:
         if before is None:
             made = first = recorded_copy(g, variable) if first is None else first
         else:
-            made = before + g
+            made = as_type_of(before + g, variable)
         with lock_of(variable):
             if meta.grad is before:
                 meta.grad = made
@@ -143,10 +144,10 @@ def former_accumulators(t: Any) -> list[Any]:
     """Return the accumulators of a leaf's former shapes that are still part of a graph."""
     meta = t._meta if isinstance(t, Variable) else None
     known = () if meta is None else meta.reshapes
-    return [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
+    return [] if not known else [node for node in (ref and ref() for ref, _, _ in known) if node is not None]
 
 
-def in_present_shape(node: Any, g: Any) -> Any:
+def to_present_shape(node: Any, g: Any) -> Any:
     """Return a gradient of a leaf's former shape with the leaf's later shape changes applied."""
     reached = False
     for ref, op, settings in node.variable._meta.reshapes:
@@ -174,12 +175,12 @@ def is_exclusive(array: Any) -> bool:
         return on_device or array.flags.writeable
     # A reshaped result covers its whole base, which only this view (and the local variable) holds.
     return (
-        isinstance(base, np.ndarray)
+        (base.__class__ is cls if on_device else isinstance(base, np.ndarray))
         and base.base is None
         and base.size == array.size
         and sys.getrefcount(base) <= LOCAL + 1
         and array.flags.c_contiguous
-        and array.flags.writeable
+        and (on_device or array.flags.writeable)
     )
 
 
@@ -216,6 +217,8 @@ def lies_like(array: Any, leaf: Any) -> bool:
 def copy_like(array: Any, leaf: Any) -> Any:
     """Return a copy of a gradient with the memory layout of the `.grad` of `leaf`."""
     if array.ndim < 2 or is_structured(array) or leaf.flags.c_contiguous or not is_dense(leaf):
+        if is_on_device(array):
+            return copy_array(library_of(array), array)
         return array.copy("C") if array.ndim else array.copy()
     out = library_of(array).empty_like(leaf, dtype=array.dtype)
     out[...] = array
@@ -237,6 +240,8 @@ def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
     if g.__class__ is np.ndarray and leaf.__class__ is np.ndarray:
         if not g.ndim or (g.flags.c_contiguous and leaf.flags.c_contiguous):  # the most common case
             return g
+    elif is_on_device(g) and is_on_device(leaf) and g._c_contiguous and leaf._c_contiguous:
+        return g
     is_tensor = isinstance(g, Variable)
     array, leaf = innermost_array(g) if is_tensor else g, innermost_array(t)
     if not array.ndim or is_structured(array) or is_structured(leaf) or (is_tensor and has_dispatch(g.__class__)):
@@ -285,6 +290,14 @@ def _is_certainly_in(array: Any, ndim: int, order: Any) -> bool:
 
 def recorded_copy(g: Any, leaf: Any) -> Any:
     """Same as `copy_like`, under create_graph."""
-    return copy_in_order(g, order_of(leaf))
+    return as_type_of(copy_in_order(g, order_of(leaf)), leaf)
+
+
+def convert_types(found: list[Any], inputs: list[Any]) -> list[Any]:
+    """Return requested gradients as tensors of the classes of the inputs."""
+    return [
+        as_type_of(g, t) if isinstance(g, Variable) and isinstance(t, Variable) else g
+        for g, t in zip(found, inputs, strict=True)
+    ]
 
 

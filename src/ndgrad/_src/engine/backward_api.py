@@ -87,10 +87,9 @@ def backward(
         grad_tensors = grad_variables
     roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
     grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
-    if any(_has_twin(t) for t in roots):
-        grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
-        roots = [_take_twin(t) for t in roots]
-    wanted = None if inputs is None else _wanted_inputs([_take_twin(t) for t in _as_list(inputs)])
+    if not TENSOR_TYPES.keys() >= {*map(type, roots)}:
+        _replace_by_twins(roots, grads)
+    wanted = None if inputs is None else _wanted_inputs([_take_twin(t, as_input=True) for t in _as_list(inputs)])
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         warnings.warn(
@@ -198,24 +197,16 @@ def grad(
             "materialize_grads": materialize_grads,
         }
         return _batched_grad(outputs, inputs, grad_outputs, rest)
-    if isinstance(inputs, dict):
-        options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
-        values = grad(outputs, tuple(inputs.values()), grad_outputs, *options)
-        return dict(zip(inputs, values, strict=True))
-    roots, wanted = _as_list(outputs), _as_list(inputs)
+    roots, wanted = [[*part] if part.__class__ is list else _as_list(part) for part in (outputs, inputs)]
     grads = [None] * len(roots) if grad_outputs is None else _listed_gradients(roots, grad_outputs)
     if not wanted:
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
-    if any(_has_twin(t) for t in (*roots, *wanted)):
-        grads = [t.to_twin_gradient(g) if _has_twin(t) else g for t, g in zip(roots, grads, strict=True)]
-        options = (retain_graph, create_graph, only_inputs, allow_unused, False, materialize_grads)
-        found_twins = grad([_take_twin(t) for t in roots], [_take_twin(t) for t in wanted], grads, *options)
-        return tuple(
-            g if g is None or not _has_twin(t) else t.from_twin_gradient(g)
-            for t, g in zip(wanted, found_twins, strict=True)
-        )
+    given_inputs = wanted
+    if not TENSOR_TYPES.keys() >= {*map(type, roots), *map(type, wanted)}:  # plain tensors have no twins
+        _replace_by_twins(roots, grads)
+        wanted = [_take_twin(t, as_input=True) for t in wanted]
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
     given = root_gradients(roots, grads)
@@ -226,7 +217,7 @@ def grad(
     # also be the gradient that was passed in.
     made: dict[tuple[int, type[Any]], Any] = {(id(g._array), g.__class__): g for g in given}
     out = []
-    for position, (t, g) in enumerate(zip(wanted, found, strict=True)):
+    for position, (t, g, original) in enumerate(zip(wanted, found, given_inputs, strict=True)):
         if g is None:
             if not (allow_unused or materialize_grads):
                 raise RuntimeError(_unused(t, position))
@@ -235,19 +226,25 @@ def grad(
                 if create_graph:
                     g.requires_grad_()
         elif not isinstance(g, Variable):
-            tensor_type = t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            tensor_type = TENSOR_TYPES.get(t.__class__) or (
+                t.tensor_type if isinstance(t, Variable) else _tensor_class()
+            )
             g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))
-        out.append(g)
-    return tuple(out)
+        out.append(g if g is None or t is original else original.from_twin_gradient(g))
+    return dict(zip(inputs, out, strict=True)) if isinstance(inputs, dict) else tuple(out)
 
 
-def _has_twin(t: Any) -> bool:
-    """True if a tensor keeps its graph in another one."""
-    return isinstance(t, Variable) and t.graph_twin is not None
+def _take_twin(t: Any, as_input: bool = False) -> Any:
+    """Return the tensor in which another one keeps its graph, usually the tensor itself."""
+    return t.graph_twin(as_input) if isinstance(t, Variable) and t.graph_twin is not None else t
 
 
-def _take_twin(t: Any) -> Any:
-    return t.graph_twin() if _has_twin(t) else t
+def _replace_by_twins(roots: list[Any], grads: list[Any]) -> None:
+    """Replace roots by the tensors in which they keep their graph, and their gradients accordingly."""
+    for n, t in enumerate(roots):
+        twin = _take_twin(t)
+        if twin is not t:
+            roots[n], grads[n] = twin, t.to_twin_gradient(grads[n])
 
 
 def _batched_grad(outputs: Any, inputs: Any, grad_outputs: Any, options: dict[str, Any]) -> Any:
@@ -331,7 +328,7 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
 
 def _listed_gradients(roots: Sequence[Any], given: Any) -> list[Any]:
     """Return the gradients of the roots as a list with one entry for each root."""
-    grads = _as_list(given)
+    grads = [*given] if given.__class__ is list else _as_list(given)
     if len(roots) != len(grads):
         raise RuntimeError(
             f"got {len(roots)} tensors and {len(grads)} gradients. Pass one gradient (or None) per tensor. "

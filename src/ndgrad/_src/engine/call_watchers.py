@@ -14,12 +14,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ndgrad._src.core.modes import ThreadState, enter_process, leave_process, process, thread
 from ndgrad._src.core.variable import AccumulateGrad
 from ndgrad._src.engine.accumulate import accumulate_array
 from ndgrad._src.engine.engine import apply_leaf, apply_rule
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._src.engine.engine import GraphTask
+    from ndgrad._src.ops.table import Op
 
 # Kinds of watched calls. Their subjects are: the op; the op; the class; None; the node; the node; None; and for KERNEL
 # the step of a compiled program.
@@ -105,11 +110,11 @@ def call_watched(kind: str, name: str, subject: Any, args: tuple[Any, ...], run:
 # ----- watched calls --------------------------------------------------------------------------------------------------
 
 
-def watched_op(op: Any, args: tuple[Any, ...], settings: dict[str, Any], dispatch: Callable[..., Any]) -> Any:
+def watched_op(op: Op, args: tuple[Any, ...], settings: dict[str, Any], dispatch: Callable[..., Any]) -> Any:
     return call_watched(OP, op.name, op, args, lambda: dispatch(op, args, settings, True))
 
 
-def watched_write(op: Any, target: Any, args: tuple[Any, ...], write: Callable[[], Any]) -> Any:
+def watched_write(op: Op, target: Any, args: tuple[Any, ...], write: Callable[[], Any]) -> Any:
     return call_watched(WRITE, op.name + "_", op, (target, *args), write)
 
 
@@ -117,7 +122,7 @@ def watch_evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the engine's `run_node` for watchers: with its hooks it is the evaluation, its rule alone is the node."""
     run_watched = functools.partial(run_node, apply=_rule)
 
-    def run(task: Any, node: Any, g: Any) -> Any:
+    def run(task: GraphTask, node: Node, g: Any) -> Any:
         if not isinstance(node, AccumulateGrad):
             return call_watched(EVALUATION, node.name(), node, (), lambda: run_watched(task, node, g))
         at_once = node.extra is not None or node.variable._meta.hooks or node.variable._meta.post_accumulate_hooks
@@ -132,12 +137,12 @@ def watch_evaluation(run_node: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _rule(task: Any, node: Any, g: Any, keep: bool) -> Any:
+def _rule(task: GraphTask, node: Node, g: Any, keep: bool) -> Any:
     received = tuple(g) if isinstance(g, list) else (g,)
     return call_watched(NODE, node.name(), node, received, lambda: apply_rule(task, node, g, keep))
 
 
-def accumulate_leaves(task: Any) -> None:
+def accumulate_leaves(task: GraphTask) -> None:
     """Accumulate the gradients of leaves without hooks at the end of a pass, with watchers."""
     while task.leaves:
         node, g = task.leaves.pop()

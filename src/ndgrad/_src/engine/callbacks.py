@@ -6,12 +6,15 @@ A pass belongs to the thread that runs it. Inside a nested pass the results are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.node import Node
 from ndgrad._src.core.traversal import count_gradients, execution_order
 from ndgrad._src.foundations.public_path import set_module
+
+if TYPE_CHECKING:
+    from ndgrad._src.engine.engine import GraphTask
 
 
 @set_module("ndgrad.autograd.graph")
@@ -90,7 +93,7 @@ def current_execution_order() -> list[Node]:
     return execution_order(task.roots, task.wanted)
 
 
-def will_run(task: Any, node: Node) -> bool:
+def will_run(task: GraphTask, node: Node) -> bool:
     """True if a pass reaches a node. Hooks over several tensors need this to detect the last gradient."""
     reached = task.notes.get(will_run)
     if reached is None:

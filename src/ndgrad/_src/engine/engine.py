@@ -66,14 +66,15 @@ from ndgrad._src.core.traversal import count_gradients, nodes_towards, oldest_of
 from ndgrad._src.core.variable import ESCAPED, AccumulateGrad, Variable, accumulator, innermost_array, meta_of, wrap
 from ndgrad._src.engine.accumulate import (
     accumulate_array,
+    convert_types,
     counts,
     former_accumulators,
-    in_present_shape,
     lay_out_as_inputs,
+    to_present_shape,
 )
 from ndgrad._src.engine.roots import choose_path, gradient_edge, gradient_edges
 from ndgrad._src.engine.streams import Crossing
-from ndgrad._src.engine.threads import needs_fresh_stack, on_a_fresh_stack
+from ndgrad._src.engine.threads import needs_fresh_stack, run_on_fresh_stack
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.vocabulary import owning_raw_ops, raw_ops, tensor_ops
 
@@ -144,14 +145,20 @@ def run(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     around, outside = running(), scope()
     try:
         set_running(task)
-        if roots:
-            run_graph(task, roots)
-        task.node = None
-        for callback in task.callbacks:
-            call(task, callback)
+        # The path on raw arrays needs no modes: its rules cannot be recorded.
+        if task.path == "tensors":
+            restore(outside.recording(task.create_graph))
+        elif task.path == "payloads":
+            restore(outside.with_changes(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
+        with np.errstate(all="ignore"):
+            if roots:
+                run_graph(task, roots)
+            task.node = None
+            for callback in task.callbacks:
+                call(task, callback)
     finally:
         try:
-            restore(outside)  # undo mode changes left by hooks and reruns
+            restore(outside)  # undo mode changes of this pass, and those left by hooks and reruns
             del outside
         finally:  # an interrupt may come between two calls
             set_running(around)
@@ -229,7 +236,7 @@ def run_by_age(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
             node, g = nxt, ng
 
 
-def run_apart(task: GraphTask, node: Any, g: Any, waiting: list[Any]) -> None:
+def run_apart(task: GraphTask, node: Node, g: Any, waiting: list[Any]) -> None:
     """Run a node that needs more than its rule, then the nodes with exact zeros that follow from it."""
     if node.seq is FIRST:  # backward was called on a leaf
         send_apart(task, node, g, waiting)
@@ -268,7 +275,7 @@ def send_apart(task: GraphTask, e: Any, g: Any, waiting: list[Any], fresh: bool 
         task.owned.add(node)
 
 
-def send_undefined(task: GraphTask, node: Any, waiting: list[Any]) -> None:
+def send_undefined(task: GraphTask, node: Node, waiting: list[Any]) -> None:
     """Queue the nodes that must run even if no gradient reaches them (see Note [Undefined gradients]).
 
     A rule is linear: without an incoming gradient it has no result. So the search passes through nodes that run by
@@ -303,7 +310,8 @@ def finish_leaves(task: GraphTask) -> None:
     """Finish a pass by age: separate, so that only `leaves` holds the gradients, which then become `.grad` uncopied."""
     leaves = task.leaf_grads
     if not task.accumulate:
-        task.captures.update(((node, 0), g) for node, g in leaves.items())
+        for node, g in leaves.items():
+            task.captures[node, 0] = g
         return
     while leaves:
         node, g = leaves.popitem()
@@ -411,7 +419,7 @@ def apply_rule(task: GraphTask, node: Any, g: Any, keep: bool) -> Any:
     return outs
 
 
-def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tuple[Any, bool]:
+def run_node(task: GraphTask, node: Node, g: Any, apply: Any = apply_rule) -> tuple[Any, bool]:
     """Run one node on any path, with hooks, captures, several outputs and owned gradients; `apply` runs its rule.
 
     Return the gradients of its inputs (None if it did not run), and True if the first of them is owned. The gradient
@@ -456,7 +464,7 @@ def run_node(task: GraphTask, node: Any, g: Any, apply: Any = apply_rule) -> tup
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
 
 
-def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
+def _goes_on(task: GraphTask, node: Node, g: Any) -> bool:
     """If only some gradients are requested: capture the requested one. Return True if the node has more to do."""
     assert task.wanted is not None
     assert task.needed is not None
@@ -469,14 +477,14 @@ def _goes_on(task: GraphTask, node: Any, g: Any) -> bool:
     return any(e is not None and edge_node(e) in task.needed for e in node.next)
 
 
-def _may_consume(task: GraphTask, node: Any, g: Any) -> bool:
+def _may_consume(task: GraphTask, node: Node, g: Any) -> bool:
     """True if a node may change the owned gradient that it received: hooks and callers may hold a gradient they saw."""
     if node.extra is not None or (task.wanted is not None and node in task.wanted):
         return False
     return task.path == "arrays" or may_write(g, g)
 
 
-def _round_gradients(node: Any, outs: Any) -> Any:
+def _round_gradients(node: Node, outs: Any) -> Any:
     """Return gradients as hooks see them: half-precision rules compute in float32, and edges expect the half dtype."""
     if not hasattr(node, "dtype") or node.dtype is None or not is_half(node.dtype):
         return outs
@@ -527,7 +535,7 @@ def run_leaf(task: GraphTask, node: Any, box: list[Any]) -> None:
         run_post_hooks(task, node, (), received)
 
 
-def apply_leaf(task: GraphTask, node: Any, g: Any) -> None:
+def apply_leaf(task: GraphTask, node: Node, g: Any) -> None:
     """Accumulate a tensor gradient into a leaf, recorded if the task creates a graph."""
     outside = scope()
     try:
@@ -589,7 +597,7 @@ def add(task: GraphTask, node: Node, g: Any) -> None:
         task.owned.add(node)
 
 
-def capture(task: GraphTask, node: Any, g: Any) -> None:
+def capture(task: GraphTask, node: Node, g: Any) -> None:
     """Store a gradient that the caller requested."""
     if g is None:
         return
@@ -669,14 +677,16 @@ def backward_from(
         task.wanted = {edge_node(e) for e in edges if e is not None}.union(*former)
         task.accumulate = accumulate
     if running() is not None and needs_fresh_stack():
-        on_a_fresh_stack(lambda: run_in_mode(task, roots))
+        run_on_fresh_stack(lambda: run(task, roots))
     else:
-        run_in_mode(task, roots)
-    if edges is None:
+        run(task, roots)
+    if edges is None or inputs is None:
         return None
     found = [None if e is None else task.captures.get((edge_node(e), edge_number(e))) for e in edges]
     found = [_add_former(task, g, nodes) if nodes else g for g, nodes in zip(found, former, strict=True)]
-    return found if create_graph or inputs is None else lay_out_as_inputs(found, inputs)
+    if path != "arrays":
+        found = convert_types(found, inputs)
+    return found if create_graph else lay_out_as_inputs(found, inputs)
 
 
 def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
@@ -684,28 +694,9 @@ def _add_former(task: GraphTask, g: Any, nodes: list[Any]) -> Any:
     for node in nodes:
         part = task.captures.get((node, 0))
         if part is not None:
-            part = in_present_shape(node, part)
+            part = to_present_shape(node, part)
             g = part if g is None else g + part
     return g
-
-
-def run_in_mode(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
-    """Run a task in the modes that its path needs. The path on raw arrays needs none: its rules cannot be recorded."""
-    if task.path == "arrays":
-        with np.errstate(all="ignore"):
-            run(task, roots)
-        return
-    outside = scope()
-    try:
-        if task.path == "tensors":
-            restore(outside.recording(task.create_graph))
-        else:
-            restore(outside.with_changes(entered=outside.modes.entered + 1, transforms=outside.modes.transforms + 1))
-        with np.errstate(all="ignore"):
-            run(task, roots)
-    finally:
-        restore(outside)
-        del outside
 
 
 # ----- reference counts of gradients ----------------------------------------------------------------------------------

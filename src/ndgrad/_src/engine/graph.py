@@ -30,6 +30,7 @@ from ndgrad._src.foundations.locks import make_lock
 from ndgrad._src.foundations.public_path import set_module
 
 if TYPE_CHECKING:
+    from ndgrad._src.engine.engine import GraphTask
     from ndgrad._typing import GradNode, Tensor
 
 __all__ = [
@@ -153,7 +154,7 @@ class _Place:
         self.leaf = weakref.ref(t) if isinstance(found.node, AccumulateGrad) else None
         self.node = weakref.ref(found.node)
 
-    def is_reached(self, task: Any) -> bool:
+    def is_reached(self, task: GraphTask) -> bool:
         if self.leaf is not None:
             t = self.leaf()
             return t is not None and will_run(task, accumulator(t))

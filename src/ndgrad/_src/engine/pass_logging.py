@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.node import edge_node
 from ndgrad._src.core.traversal import iterate_nodes
 from ndgrad._src.core.variable import np_dtype, shape_of
 from ndgrad._src.engine.engine import backward_from
 from ndgrad._src.engine.roots import gradient_edges
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
 
 _DEBUG = 10
 _LETTERS = {"f": "f", "c": "c", "i": "i", "u": "u", "b": "b"}
@@ -38,7 +41,7 @@ def log_nodes(roots: Sequence[Any]) -> Callable[[], None]:
 
     logger = logging.getLogger("ndgrad.autograd.graph")
 
-    def make_hook(node: Any) -> Callable[[Any], None]:
+    def make_hook(node: Node) -> Callable[[Any], None]:
         name = f"<{node.name()} object at {id(node):#x}>"  # a hook must not hold its node
         return lambda grads: logger.debug("Executing: %s with grad_outputs: [%s]", name, ", ".join(map(_brief, grads)))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays.device_kernels import scalar_one
-from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
@@ -16,7 +16,7 @@ from ndgrad._src.core.modes import process, thread
 from ndgrad._src.core.node import Edge
 from ndgrad._src.core.sparse_gradients import is_structured
 from ndgrad._src.core.subclass import has_dispatch, needs_tensors
-from ndgrad._src.core.variable import Variable, edge, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad._src.core.variable import Variable, edge, innermost_array, np_dtype, requires_grad, shape_of, wrap
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.ops.vocabulary import tensor_ops
 
@@ -64,7 +64,7 @@ def choose_path(roots: list[Any], grads: list[Any], create_graph: bool) -> str:
 
 def _is_plain(g: Any) -> bool:
     """True if the array of a gradient is complete: not batched, dual, meta, sparse or of a custom subclass."""
-    if g._array.__class__ is not np.ndarray and (
+    if not (g._array.__class__ is np.ndarray or is_on_device(g._array)) and (
         isinstance(g._array, Variable) or getattr(g._array, "is_meta", False) or is_structured(g._array)
     ):
         return False
@@ -89,14 +89,21 @@ def root_gradients(tensors: list[Any], grads: list[Any]) -> list[Any]:
                 f"gradients can be either Tensors or None, but got {type(g).__name__}. Wrap it with "
                 "ndgrad.as_tensor(...). [nd-grad-mismatch]"
             )
-        shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
-        if tuple(g.shape) != tuple(shape):
+        if t.__class__ in TENSOR_TYPES and g.__class__ in TENSOR_TYPES:
+            shape, is_same = shape_of(t), shape_of(t) == shape_of(g)
+        else:
+            shape = tuple(t.shape) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[0]
+            is_same = tuple(g.shape) == tuple(shape)
+        if not is_same:
             raise RuntimeError(
                 f"Mismatch in shape: grad_output[{position}] has a shape of {tuple(g.shape)} and output[{position}] "
                 f"has a shape of {tuple(shape)}. Pass a gradient of the output's shape. [nd-grad-mismatch]"
             )
+        if np_dtype(g).kind != "c":
+            out.append(g)
+            continue
         want = np_dtype(t) if isinstance(t, Variable) else t.node.output_metadata(t.input_nr)[1]
-        if np_dtype(g).kind == "c" and want.kind != "c":
+        if want.kind != "c":
             raise RuntimeError(
                 "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in "
                 "dtype: "
@@ -152,7 +159,9 @@ def implicit_gradient(t: Any) -> Any:
                 return tensor_ops.zeros_like(t) + 1.0  # the class makes its own gradient
     if tensor_type is None:
         from ndgrad._src.foundations.registry import Tensor as tensor_type  # the class lies above the core
-    like = innermost_array(t) if isinstance(t, Variable) else None
+    like = t._array if isinstance(t, Variable) else None
+    if isinstance(like, Variable):
+        like = innermost_array(like)
     if like is None or isinstance(like, (np.ndarray, np.generic)):
         ones: Any = np.empty(shape, dtype)
     elif isinstance(like, MetaArray):

@@ -13,10 +13,14 @@ skip all of this (ndgrad._src.arrays.streams).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays import library
 from ndgrad._src.core.node import FIRST, edge_node
+
+if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
+    from ndgrad._src.engine.engine import GraphTask
 
 
 class Crossing:
@@ -32,7 +36,7 @@ class Crossing:
         #: gradients used by two streams: kept, so that neither reuses the memory before the other has read it
         self._kept: list[Any] = []
 
-    def _stream_of(self, node: Any) -> Any:
+    def _stream_of(self, node: Node) -> Any:
         if node.seq is FIRST:
             return self.here
         return self.default if node.extra is None or node.extra.stream is None else node.extra.stream.stream
@@ -40,7 +44,7 @@ class Crossing:
     def wrap_run(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap `run(task, node, gradient)` to run on the node's stream."""
 
-        def run_there(task: Any, node: Any, g: Any) -> Any:
+        def run_there(task: GraphTask, node: Node, g: Any) -> Any:
             self._last = stream = self._stream_of(node)
             with stream:
                 return run(task, node, g)
@@ -50,7 +54,7 @@ class Crossing:
     def wrap_send(self, send: Callable[..., bool]) -> Callable[..., bool]:
         """Wrap `send(task, edge, gradient, fresh)` to run on the stream of the destination node."""
 
-        def send_there(task: Any, e: Any, g: Any, fresh: bool = False) -> bool:
+        def send_there(task: GraphTask, e: Any, g: Any, fresh: bool = False) -> bool:
             stream, last = self._stream_of(edge_node(e)), self._last
             if stream.ptr != last.ptr:
                 self._used[stream.ptr], self._used[last.ptr] = stream, last

@@ -130,7 +130,7 @@ class _Worker(threading.Thread):
             self.is_addressed = False
 
 
-def on_a_fresh_stack(function: Callable[[], None]) -> None:
+def run_on_fresh_stack(function: Callable[[], None]) -> None:
     """Call `function` in a new thread and wait for it (see Note [Interrupts of nested passes])."""
     worker, caller = _Worker(function), threading.current_thread()
     outer = caller if isinstance(caller, _Worker) else None

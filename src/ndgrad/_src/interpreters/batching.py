@@ -6,7 +6,7 @@ code here loops over the batch.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.core.modes import Modes, modes, restore, scope
@@ -18,6 +18,9 @@ from ndgrad._src.ops.random import SHAPE_ONLY
 from ndgrad._src.ops.shape import reshape
 from ndgrad._src.ops.table import DATA_DEPENDENT, RANDOM, parameter_names
 from ndgrad._src.ops.vocabulary import plain_ops, tensor_ops
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
 
 
 def batch_tensor(level: Level, payload: Any) -> Any:
@@ -59,7 +62,7 @@ class BatchLevel(Level):
 
     def run(
         self,
-        op: Any,
+        op: Op,
         args: tuple[Any, ...],
         settings: dict[str, Any],
         tensor_type: type[Any],
@@ -94,7 +97,7 @@ class BatchLevel(Level):
         return made[0] if op.outputs == 1 else tuple(made)
 
 
-def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], number: int, payload: Any) -> Any:
+def _batch_view(level: Level, op: Op, source: Any, settings: dict[str, Any], number: int, payload: Any) -> Any:
     """Return a result of a view op. If its payload is a view of the source's payload, it becomes a view of the source
     and follows it to another level."""
     t = batch_tensor(level, payload)
@@ -108,7 +111,7 @@ def _batch_view(level: Level, op: Any, source: Any, settings: dict[str, Any], nu
 
 
 def apply_batch_rule(
-    op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
+    op: Op, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
 ) -> Any:
     """Run an op on whole batches with the ops of `ops`, which match the kind of the arguments."""
     rule, run = op.batch, getattr(ops, op.name)
@@ -143,7 +146,7 @@ def apply_batch_rule(
 
 
 def _run_rule(
-    op: Any, rule: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
+    op: Op, rule: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any], size: int, ops: Any
 ) -> Any:
     names = parameter_names(rule)
     if "batched" not in names:
@@ -203,7 +206,7 @@ def _shape(a: Any) -> tuple[int, ...]:
 
 
 def _random_op(
-    level: BatchLevel, op: Any, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]
+    level: BatchLevel, op: Op, args: tuple[Any, ...], batched: tuple[bool, ...], settings: dict[str, Any]
 ) -> Any:
     """Draw for a batch: once for all samples, or once per sample, according to vmap's `randomness`."""
     if level.randomness == "error":

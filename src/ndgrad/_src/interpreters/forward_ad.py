@@ -21,7 +21,7 @@ from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_half, is_inexact
 from ndgrad._src.core.dispatch import dispatch, innermost_dual
 from ndgrad._src.core.grad_mode import FieldSwitch, Mode
-from ndgrad._src.core.layout import in_layout_of, is_view_of
+from ndgrad._src.core.layout import is_view_of, lay_out_like
 from ndgrad._src.core.modes import (
     Modes,
     modes,
@@ -37,7 +37,7 @@ from ndgrad._src.core.record import fact
 from ndgrad._src.core.saved import in_single, lift
 from ndgrad._src.core.sparse_gradients import refuse_sparse
 from ndgrad._src.core.stored_tensors import copy_tangent
-from ndgrad._src.core.subclass import adopt
+from ndgrad._src.core.subclass import adopt, as_type_of
 from ndgrad._src.core.variable import Variable, accumulator, meta_of, new, np_dtype, shape_of
 from ndgrad._src.core.versions import LazyStorage, storage_of
 from ndgrad._src.core.view import tangents_of
@@ -48,6 +48,7 @@ from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, Op, parameter_names
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 if TYPE_CHECKING:
+    from ndgrad._src.core.node import Node
     from ndgrad._typing import Tensor
 
 
@@ -201,7 +202,7 @@ def _give_tangents(
     if op.outputs == 1:
         if made is not None and any(made is t for t in tangents):
             made = tensor_ops.clone(made)  # A later write to the result must not reach the argument's tangent.
-        made = in_layout_of(out, made)
+        made = lay_out_like(out, made)
     outs, parts = ((out,), (made,)) if op.outputs == 1 else (out, made)
     for o, t in zip(outs, parts, strict=True):
         dtype = np_dtype(o)
@@ -240,7 +241,7 @@ def saved_tangents(number: int) -> weakref.WeakKeyDictionary[Any, Any]:
     return _saved_by_level.setdefault(number, weakref.WeakKeyDictionary())
 
 
-def has_saved_tangents(node: Any) -> bool:
+def has_saved_tangents(node: Node) -> bool:
     """True if a value saved by a node had a tangent of an open level."""
     return any(node in by_node for by_node in tuple(_saved_by_level.values()))
 
@@ -606,7 +607,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             )
     dual = tensor_ops.alias(tensor)
     meta = meta_of(dual)
-    meta.tangents = {**(meta.tangents or {}), number: _lazy_like(dual, in_layout_of(dual, tangent))}
+    meta.tangents = {**(meta.tangents or {}), number: _lazy_like(dual, lay_out_like(dual, tangent))}
     return dual
 
 
@@ -641,9 +642,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     number = _open_number("unpack_dual", level) or innermost_dual((tensor,))  # possibly a level of another thread
     if not number:
         return UnpackedDualTensor(tensor, None)
-    return UnpackedDualTensor(
-        strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None
-    )
+    primal, tangent = strip(tensor, number), tangent_of(tensor, number) if thread.forward_grad_enabled else None
+    return UnpackedDualTensor(primal, None if tangent is None else as_type_of(tangent, primal))
 
 
 def _open_number(name: str, level: int | None) -> int | None:

@@ -11,7 +11,7 @@ Level numbers are never reused, so a tensor that outlives its level is detected.
 from __future__ import annotations
 
 from threading import get_ident
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy
 
@@ -37,6 +37,9 @@ from ndgrad._src.core.view import tangents_of
 from ndgrad._src.foundations.registry import register
 from ndgrad._src.interpreters import forward_ad
 from ndgrad._src.ops.table import RANDOM
+
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
 
 
 class Level:
@@ -74,7 +77,7 @@ class Level:
         close_block(block)
         block.closed = True  # Unlike other modes, a level is also closed for tasks that were started in it.
 
-    def in_charge_of(self, op: Any, args: tuple[Any, ...], number: int) -> Level | None:
+    def find_level_in_charge(self, op: Op, args: tuple[Any, ...], number: int) -> Level | None:
         """Return the open level that handles an op next; None if no level is concerned. This level is the innermost
         open one, and `number` is that of the innermost level among the arguments."""
         levels = modes().levels
@@ -94,7 +97,7 @@ class Level:
 
     def run(
         self,
-        op: Any,
+        op: Op,
         args: tuple[Any, ...],
         settings: dict[str, Any],
         tensor_type: type[Any],
@@ -106,7 +109,7 @@ class Level:
         """
         raise NotImplementedError
 
-    def run_alone(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Fast path of `run` while this is the only open transform; NotImplemented if the general path is needed."""
         return NotImplemented
 
@@ -148,7 +151,7 @@ class GradLevel(Level):
 
     def run(
         self,
-        op: Any,
+        op: Op,
         args: tuple[Any, ...],
         settings: dict[str, Any],
         tensor_type: type[Any],
@@ -182,7 +185,7 @@ class GradLevel(Level):
                 return made
         return self._record(op, args, settings, tensor_type, result, state)
 
-    def run_alone(self, op: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         if not self.pure or op.outputs != 1 or op.shares_storage or op.variadic or op.batch is RANDOM:
             return NotImplemented
         number, concerned = self.number, False
@@ -217,7 +220,7 @@ class GradLevel(Level):
             meta_of(made).made_in = number
         return made
 
-    def _run_below(self, op: Any, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    def _run_below(self, op: Op, args: tuple[Any, ...], payloads: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Return the result(s) of an op on the levels below."""
         outside = scope()
         try:
@@ -233,7 +236,7 @@ class GradLevel(Level):
 
     def _record(
         self,
-        op: Any,
+        op: Op,
         args: tuple[Any, ...],
         settings: dict[str, Any],
         tensor_type: type[Any],

@@ -12,7 +12,7 @@ tensor made inside can, and is brought to the level first.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.core.batched_parts import follow_pick, note_pick
 from ndgrad._src.core.borrowed_memory import Lent
@@ -44,8 +44,11 @@ from ndgrad._src.interpreters.levels import (
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import find, tensor_ops
 
+if TYPE_CHECKING:
+    from ndgrad._src.ops.table import Op
 
-def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+
+def write_in_transforms(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     picked = follow_pick(target)
     # A part picked from the target must not follow it during the write, which proceeds level by level.
     args = tuple([tensor_ops.clone(a) if isinstance(a, Variable) and follow_pick(a) is not None else a for a in args])
@@ -64,7 +67,7 @@ def write_in_transforms(op: Any, target: Any, args: tuple[Any, ...], settings: d
     return target
 
 
-def _write_directly(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> bool:
+def _write_directly(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> bool:
     """Fast path for the most common case: one grad transform is open, and payloads are bare arrays. Then the op runs
     in place as it does outside of transforms, and is recorded in the level's graph. Return False otherwise."""
     levels = thread.levels
@@ -94,7 +97,7 @@ def _write_directly(op: Any, target: Any, args: tuple[Any, ...], settings: dict[
     return True
 
 
-def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
+def _write(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any]) -> None:
     if _write_directly(op, target, args, settings):
         return
     everything = (target, *args)
@@ -114,7 +117,7 @@ def _write(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any]
 
 
 def _write_inside(
-    op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
+    op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None, tangents: bool
 ) -> None:
     """Write inside a level, if the write belongs to one; `tangents` is True if a participant has a tangent."""
     everything = (target, *args)
@@ -176,7 +179,7 @@ def was_made_inside(level: Level, t: Any) -> bool:
     return meta is not None and bool(meta.made_in >= level.number)
 
 
-def _unalias_arguments(op: Any, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
+def _unalias_arguments(op: Op, target: Any, args: tuple[Any, ...], level: Level | None) -> tuple[Any, ...]:
     """Return the arguments of the out-of-place op; values saved by its rules must not share the written memory."""
     if not op.differentiable or not save_plan(op).arrays:
         return (target, *args)
@@ -250,7 +253,7 @@ def _innermost_level(everything: tuple[Any, ...], level: Level) -> Level | None:
     return None if innermost_dual(everything) > level.number else level
 
 
-def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
+def write_part(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level | None) -> Any:
     """Write a part at one level: that of the tangents (None), or a transform's."""
     storage = target._storage
     y = op.args.index("y") - 1
@@ -270,7 +273,7 @@ def write_part(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, 
     return target
 
 
-def _write_part_dual(op: Any, target: Any, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
+def _write_part_dual(op: Op, target: Any, args: tuple[Any, ...], y: int, settings: dict[str, Any]) -> None:
     """Write the part of the primal, then that of every tangent that the target or the value has."""
     own, value = level_number(target), args[y]
     theirs = {n: t for n, t in (tangents_of(value) or {}).items() if n > own} if isinstance(value, Variable) else {}
@@ -287,7 +290,7 @@ def _write_part_dual(op: Any, target: Any, args: tuple[Any, ...], y: int, settin
         write(op, tangent, (*args[:y], new, *args[y + 1 :]), settings)
 
 
-def _write_part_grad(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel) -> None:
+def _write_part_grad(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: GradLevel) -> None:
     """Write the part of the payload, and record the op in the level's graph."""
     number = level.number
     payloads = tuple([a._array if level_number(a) == number else lower(a) for a in args])
@@ -325,7 +328,7 @@ class _WritingOps:
         )
 
 
-def _write_part_batched(op: Any, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
+def _write_part_batched(op: Op, target: Any, args: tuple[Any, ...], settings: dict[str, Any], level: Level) -> None:
     """Write the part of the batched payload, by the op's batching rule."""
     assert level.size is not None
     _keep_payload(level, target)

@@ -16,6 +16,7 @@ from ndgrad._src.foundations.public_path import set_module
 from ndgrad._src.lifting import packages
 from ndgrad._src.lifting.namespaces import UNKNOWN, known_object
 from ndgrad._src.lifting.numbers import PythonNumber
+from ndgrad._src.lifting.plain_calls import NOT_PLAIN
 from ndgrad._src.lifting.program import LiveNamespace, Program
 from ndgrad.numpy._array import in_lifted_call, to_array
 
@@ -155,6 +156,10 @@ def _cross(
     is_lifted: bool = False,
 ) -> Any:
     """Make one call from outside, of a function to lift or of a lifted one."""
+    if not is_lifted:
+        made = program.plain_calls.call(original, args, kwargs)
+        if made is not NOT_PLAIN:
+            return made
     program.enter()
     outside = in_lifted_call.set(True)
     try:

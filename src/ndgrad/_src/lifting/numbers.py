@@ -22,7 +22,8 @@ from ndgrad._src.arrays.precision import is_number
 from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import add_tensor_type
-from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad
+from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, requires_grad, wrap
+from ndgrad._src.core.versions import SCALARS as SCALAR_TYPES
 from ndgrad._src.core.view import tangents_of
 from ndgrad._src.lifting.subclasses import make_array
 from ndgrad._src.ops import shape as shape_ops
@@ -72,6 +73,16 @@ def python_number(t: Array) -> Array:
     """Turn a new tensor of one element into a Python number."""
     t.__class__ = PythonNumber
     return t
+
+
+def _make_other(t: Array) -> Array:
+    """Return another tensor for the same number. A NumPy scalar without metadata, which cannot be written, needs no
+    node for it."""
+    if t._meta is None and t._storage is None and t._array.__class__ in SCALAR_TYPES:
+        made = wrap(Array, t._array)
+        made._node = t._node
+        return made
+    return shape_ops.alias(t)
 
 
 #: Classes of numbers whose arithmetic with a Python number gives a Python number.
@@ -174,7 +185,7 @@ class _Float(_Number):
     def keep(cls, *args: Any, **named: Any) -> Any:
         if np_dtype(args[0]).kind == "c":
             raise TypeError("float() argument must be a real number, not complex. Take .real of it. [nd-complex]")
-        return python_number(shape_ops.alias(scalar(args[0], "float()").astype(np.float64, copy=False)))
+        return python_number(_make_other(scalar(args[0], "float()").astype(np.float64, copy=False)))
 
 
 class _Complex(_Number):
@@ -564,7 +575,7 @@ def _function(module: ModuleType, name: str, how: str | Callable[..., Any] | Non
         function: Any = getattr(_numpy(), how) if isinstance(how, str) else how
         made = function(*given, **kwargs)
         parts = made if isinstance(made, tuple) else (made,)
-        parts = tuple(python_number(shape_ops.alias(as_array(p))) if _is_tensor(p) else p for p in parts)
+        parts = tuple(python_number(_make_other(as_array(p))) if _is_tensor(p) else p for p in parts)
         return parts if isinstance(made, tuple) else parts[0]
 
     def call_flat(*args: Any, **kwargs: Any) -> Any:

@@ -60,6 +60,7 @@ from ndgrad._src.lifting.numbers import (
     make_builtins,
     replace_formats,
 )
+from ndgrad._src.lifting.plain_calls import PlainCalls
 from ndgrad._src.lifting.solvers import BRACKETING, wrap_solver
 from ndgrad._src.lifting.subclasses import SubclassedArray
 from ndgrad.numpy._array import Array
@@ -236,6 +237,7 @@ class Program:
         self._replaced_in = {str(getattr(f, "__module__", None)) for f in replace or ()}
         for f, other in (replace or {}).items():
             self._made[id(f)] = (f, self.value(other))
+        self.plain_calls = PlainCalls(self, is_faithful=not replace and not implicit)
         self._active = 0  # calls from outside that have not returned
         self._lasting: set[int] = set()  # objects made before the first of them
 

@@ -16,13 +16,15 @@ differential. Everything else is a matrix product.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from ndgrad._src.arrays import native_kernels, threads
-from ndgrad._src.arrays.precision import widen
+from ndgrad._src.arrays.device_kernels import copy_to
+from ndgrad._src.arrays.library import is_on_device
+from ndgrad._src.arrays.precision import round_to, widen
 from ndgrad._src.arrays.short_rows import is_lines, line_sum
 from ndgrad._src.ops.errors import refuse_complex
 from ndgrad._src.ops.extremum import largest
@@ -43,6 +45,77 @@ _SMALL_PRODUCT = 2**19
 def _swap_last(x: Payload, ops: Vocabulary) -> Payload:
     n = len(x.shape)
     return ops.permute(x, dims=(*range(n - 2), n - 1, n - 2))
+
+
+# ----- whole attentions on a device -----------------------------------------------------------------------------------
+
+
+def _masked_softmax(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
+    """Return softmax(scale z + mask) along the last dimension; rows of -inf become zeros.
+
+    A mask of truths is given as ones and zeros.
+    """
+    z, mask = arrays
+    z, last = z * settings["scale"], (len(z.shape) - 1,)
+    if mask is not None:
+        z = ops.where(mask == 0.0, -inf, z) if settings["of_truths"] else z + mask
+    top = ops.amax(z, dim=last, keepdim=True)
+    e = ops.exp(z - ops.where(top == -inf, 0.0, top))
+    total = ops.sum(e, dim=last, keepdim=True)
+    return e / ops.where(total == 0.0, 1.0, total)
+
+
+def _weights_on_device(np: Library, q: Payload, k: Payload, mask: Payload, scale: float) -> Payload:
+    """Return softmax(scale q k' + mask) of arrays on a device by one product and one kernel; None if that is not
+    possible.
+
+    This needs equal leading dimensions of q and k, and a mask that broadcasts to the weights.
+    """
+    lead, dtype = q.shape[:-2], q.dtype
+    shape = (*lead, q.shape[-2], k.shape[-2])
+    if np is numpy or not is_on_device(q) or k.shape[:-2] != lead or k.dtype != dtype or dtype.char not in "fd":
+        return None
+    if 0 in shape or prod(shape) > _BLOCK_ON_GPU:
+        return None
+    of_truths = mask is not None and mask.dtype.kind == "b"
+    if mask is not None:
+        if (mask.dtype != dtype and not of_truths) or not fits_into(mask.shape, shape):
+            return None
+        whole = np.empty(shape, dtype)
+        copy_to(whole, mask)
+        mask = whole
+    z = raw_ops(np).matmul(q, k.swapaxes(-1, -2))
+    return native_kernels.run_fused(
+        _masked_softmax, [native_kernels.dense(z), mask], {"scale": scale, "of_truths": of_truths}
+    )
+
+
+def fits_into(shape: Shape, wanted: Shape) -> bool:
+    """True if a shape broadcasts to another one."""
+    return len(shape) <= len(wanted) and all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(wanted), strict=False)
+    )
+
+
+def _pull_back_on_device(
+    np: Library, g: Payload, q: Payload, k: Payload, v: Payload, mask: Payload, scale: float, needs: tuple[bool, ...]
+) -> tuple[Any, ...] | None:
+    """Return the gradients of a whole attention on a device without its mask's; None if that is not possible."""
+    if needs[3] or v.shape[:-2] != q.shape[:-2] or v.dtype != q.dtype:
+        return None
+    p = _weights_on_device(np, q, k, mask, scale)
+    if p is None:
+        return None
+    ops = raw_ops(np)
+    gv = ops.matmul(p.swapaxes(-1, -2), g) if needs[2] else None
+    if not (needs[0] or needs[1]):
+        return None, None, gv, None
+    h = native_kernels.dense(ops.matmul(g, v.swapaxes(-1, -2)))
+    kernels = native_kernels.row_kernels_along(h.ndim - 1, h, p)
+    h = (h - (h * p).sum(axis=-1, keepdims=True)) * p * scale if kernels is None else kernels.softmax_slope(h, p, scale)
+    gq = ops.matmul(h, k) if needs[0] else None
+    gk = ops.matmul(h.swapaxes(-1, -2), q) if needs[1] else None
+    return gq, gk, gv, None
 
 
 # ----- blocks of raw arrays ------------------------------------------------------------------------------------------
@@ -89,7 +162,8 @@ def _exponentials(
     low = z.dtype.type(-np.inf)
     masked = mask is not None
     if mask is not None:
-        fits = np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype
+        is_same = mask.shape == z.shape and mask.dtype == z.dtype
+        fits = is_same or (np.broadcast_shapes(z.shape, mask.shape) == z.shape and np.result_type(z, mask) == z.dtype)
         z = np.add(z, mask, out=z) if fits else z + mask
     if first is not None:
         queries, keys = z.shape[-2:]
@@ -128,15 +202,17 @@ class _Blocks:
     """Splits a large attention into heads and ranges of queries that fit into the cache."""
 
     def __init__(self, np: Library, q: Payload, k: Payload, v: Payload, mask: Payload) -> None:
-        shapes = [a.shape[:-2] for a in (q, k, v, mask) if a is not None]
-        self.lead: Shape = np.broadcast_shapes(*shapes)
+        first, *others = [tuple(a.shape[:-2]) for a in (q, k, v, mask) if a is not None]
+        # NumPy's functions for broadcasting take microseconds each, as much as a small attention.
+        is_same = all(shape == first for shape in others)
+        self.lead: Shape = first if is_same else np.broadcast_shapes(first, *others)
         self.queries, self.keys = q.shape[-2], k.shape[-2]
         self.dtype = np.result_type(q, k, v)
         self.size = _BLOCK if np is numpy else _BLOCK_ON_GPU
         self.arrays = tuple(
             None
             if a is None
-            else np.broadcast_to(a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
+            else _broadcast(np, a, (*self.lead, *(a.shape[-2:] if a is not mask else (self.queries, self.keys))))
             for a in (q, k, v, mask)
         )
 
@@ -159,6 +235,10 @@ class _Blocks:
         """Return ranges of queries, for heads that do not fit into one block."""
         step = max(16, self.size // max(self.keys, 1))
         return [slice(i, min(i + step, self.queries)) for i in range(0, self.queries, step)] or [slice(0, 0)]
+
+
+def _broadcast(np: Library, a: Payload, shape: Shape) -> Payload:
+    return a if a.shape == shape else np.broadcast_to(a, shape)
 
 
 def _indices(shape: Shape) -> Iterator[tuple[int, ...]]:
@@ -193,6 +273,12 @@ def _attention(np: Library, q: Payload, k: Payload, v: Payload, mask: Payload, *
     kernels = native_kernels.attention_kernels(q, k, v, mask)
     if kernels is not None:
         return kernels.attention(q, k, v, is_causal, scale)
+    if np is not numpy and not is_causal:
+        refuse_complex("scaled_dot_product_attention", q, k, v)
+        wide_q, wide_k, wide_v = widen(q), widen(k), widen(v)
+        p = _weights_on_device(np, wide_q, wide_k, widen(mask), scale)
+        if p is not None and wide_v.shape[:-2] == p.shape[:-2] and wide_v.dtype == p.dtype:
+            return round_to(raw_ops(np).matmul(p, wide_v), None if dtype.char in "fd" else dtype)
     q, k, v, mask = (widen(a) for a in _prepare(np, q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     out = np.empty((*blocks.lead, blocks.queries, v.shape[-1]), blocks.dtype)
@@ -226,6 +312,11 @@ def pull_back(
     if kernels is not None:
         g = g if g.dtype == q.dtype else native_kernels.dense(g, q.dtype)
         return kernels.attention_gradients(g, q, k, v, is_causal, scale, needs)
+    if np is not numpy and not is_causal and not getattr(q, "is_meta", False):
+        inputs = (native_kernels.dense(g), q, k, v, mask)
+        found = _pull_back_on_device(np, *map(widen, inputs), scale, needs)
+        if found is not None:
+            return found
     g, q, k, v, mask = (widen(a) for a in _prepare(np, np.ascontiguousarray(g), q, k, v, mask))
     blocks = _Blocks(np, q, k, v, mask)
     lead, dtype = blocks.lead, blocks.dtype
@@ -267,6 +358,10 @@ def pull_back(
 
 def _weights(np: Library, q: Payload, k: Payload, mask: Payload, *, is_causal: bool, scale: float) -> Payload:
     dtype = np.result_type(q, k)
+    if np is not numpy and not is_causal and not getattr(q, "is_meta", False):
+        found = _weights_on_device(np, q, k, mask, scale)
+        if found is not None:
+            return found
     q, k, mask = _prepare(np, q, k, mask)
     p, total = _exponentials(np, q, k, mask, 0 if is_causal else None, scale)
     p /= total
@@ -320,12 +415,21 @@ def _weights_vjp(
     needs: tuple[bool, ...],
     ops: Vocabulary,
 ) -> tuple[Any, ...]:
-    h = _softmax_derivative(g, out, ops)
+    kernels = None
+    if ops.raw and is_on_device(out) and not needs[2]:
+        g, out = native_kernels.dense(g), native_kernels.dense(out)
+        kernels = native_kernels.row_kernels_along(out.ndim - 1, g, out)
+    h = _softmax_derivative(g, out, ops) if kernels is None else kernels.softmax_slope(g, out, scale)
+    rest = scale if kernels is None else 1.0
     return (
-        ops.matmul(h, k) * scale if needs[0] else None,
-        ops.matmul(_swap_last(h, ops), q) * scale if needs[1] else None,
+        _times(ops.matmul(h, k), rest) if needs[0] else None,
+        _times(ops.matmul(_swap_last(h, ops), q), rest) if needs[1] else None,
         h if needs[2] else None,
     )
+
+
+def _times(x: Payload, factor: float) -> Payload:
+    return x if factor == 1.0 else x * factor
 
 
 def _weights_jvp(

@@ -169,11 +169,13 @@ def _round_first(out: Any, dtype: Any) -> Any:
     return (rounded, *rest) if rest else rounded
 
 
-def fused_rule(arrays: str, small: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for rules that large arrays, and arrays on a device, run as one kernel.
+def fused_rule(
+    arrays: str, small: bool = False, only_on_device: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that runs a rule as one kernel on large arrays and on arrays on a device.
 
     `arrays` names the arguments that are arrays. The last argument of a rule is `ops`.
-    With `small`, small arrays use the kernel too.
+    With `small`, small arrays use the kernel, too. With `only_on_device`, NumPy's arrays never do.
     """
 
     def decorate(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -192,7 +194,7 @@ def fused_rule(arrays: str, small: bool = False) -> Callable[[Callable[..., Any]
 
         @functools.wraps(rule)
         def run(*values: Any) -> Any:
-            if not values[-1].raw:
+            if not values[-1].raw or (only_on_device and values[-1].np is numpy):
                 return rule(*values)
             given = [values[i] for i in places]
             has_numbers = any(a.__class__ in (float, int) for a in given)

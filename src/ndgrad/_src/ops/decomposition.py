@@ -8,9 +8,19 @@ eigenvalues] in _src.ops.matrix. The derivations follow Giles (2008), Walter and
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.ops.matrix import adjoint, call_linalg, column, hermitian, make_diagonal, row, take_diagonal
+from ndgrad._src.ops.matrix import (
+    adjoint,
+    call_linalg,
+    column,
+    decompose_singular,
+    hermitian,
+    make_diagonal,
+    row,
+    take_diagonal,
+)  # fmt: skip
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -160,7 +170,11 @@ _SVD_PHASE = (
 def _svd(np: Library, x: Payload, *, full_matrices: bool) -> Any:
     return tuple(
         call_linalg(
-            np.linalg.svd, "svd: the singular values did not converge", _NOT_FINITE, x, full_matrices=full_matrices
+            functools.partial(decompose_singular, np),
+            "svd: the singular values did not converge",
+            _NOT_FINITE,
+            x,
+            full_matrices=full_matrices,
         )
     )
 
@@ -307,7 +321,8 @@ svd = op(
 
 
 def _svdvals(np: Library, x: Payload) -> Payload:
-    return call_linalg(np.linalg.svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
+    svd = functools.partial(decompose_singular, np)
+    return call_linalg(svd, "svdvals: the singular values did not converge", _NOT_FINITE, x, compute_uv=False)
 
 
 def _svdvals_vjp(g: Payload, x: Payload, ops: Vocabulary) -> Payload:

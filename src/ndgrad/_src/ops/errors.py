@@ -10,15 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.foundations.public_path import set_module
 
+
+@set_module("ndgrad.errors")
 class ShapeError(RuntimeError, ValueError):
     """Shapes that cannot be broadcast together."""
 
 
+@set_module("ndgrad.errors")
 class DtypeError(NotImplementedError, TypeError):
     """A dtype for which an op is not defined."""
 
 
+@set_module("ndgrad.errors")
 class DomainError(RuntimeError, ValueError):
     """Values for which an op is not defined."""
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.integers import as_int64
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.meta import zeros_on_same_device
 from ndgrad._src.arrays.precision import INEXACT
 from ndgrad._src.arrays.scatter import combine_along, move_along, read_along
 from ndgrad._src.arrays.short_rows import is_lines, line_extremum
+from ndgrad._src.ops.composite import fused_rule
 from ndgrad._src.ops.reduce import keep, unbatched_dims
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, op
 
@@ -119,8 +121,17 @@ def _share(
 ) -> Payload:
     """Share the gradient equally among the ties. NaN equals nothing here, and 0/0 propagates it, as in torch."""
     shape = tuple(x.shape)
-    ties = x == keep(out, shape, dim, keepdim, ops)
-    return ties * (keep(g, shape, dim, keepdim, ops) / ops.sum(ties, dim=dim, keepdim=True, dtype=x_dtype))
+    g, out = keep(g, shape, dim, keepdim, ops), keep(out, shape, dim, keepdim, ops)
+    if ops.raw and is_on_device(x) and x.dtype.char in "fd":
+        return _share_among_ties(g, x, out, dim, ops)
+    ties = x == out
+    return ties * (g / ops.sum(ties, dim=dim, keepdim=True, dtype=x_dtype))
+
+
+@fused_rule("g x out", only_on_device=True)
+def _share_among_ties(g: Payload, x: Payload, out: Payload, dim: tuple[int, ...], ops: Vocabulary) -> Payload:
+    ties = ops.where(x == out, 1.0, 0.0)
+    return ties * (g / ops.sum(ties, dim=dim, keepdim=True))
 
 
 def _share_t(

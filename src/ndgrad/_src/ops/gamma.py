@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy
 
-from ndgrad._src.arrays.host_fallback import to_host
+from ndgrad._src.arrays.host_fallback import to_host, warn_of_host
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.arrays.scalar_operands import as_operands
 from ndgrad._src.ops.error_function import _special
@@ -49,6 +49,8 @@ def run_on_host(np: Library, name: str, function: Callable[..., Any], *arguments
     """Run a float64 function of NumPy arrays on the host, and convert the result to the arguments' dtype and
     library.
     """
+    if np is not numpy:
+        warn_of_host(name)
     given = [to_host(a) for a in arguments]
     dtype = numpy.result_type(*given)
     if dtype.kind == "c":

@@ -117,7 +117,7 @@ def make_range(like: Any, size: int, ndim: int) -> Any:
 
 
 def _align_indices(indices: tuple[Payload, ...], batched: tuple[bool, ...], ops: Vocabulary) -> list[Any]:
-    """Align index arrays behind the batch dimension as they were aligned for one sample."""
+    """Align index arrays behind the batch dimension, with the broadcasting of a single sample."""
     rank = max(len(i.shape) - b for i, b in zip(indices, batched, strict=True))
     out = []
     for i, b in zip(indices, batched, strict=True):

@@ -8,12 +8,14 @@ raises the error.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from ndgrad._src.arrays.device_kernels import copy_array
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import finfo
 from ndgrad._src.foundations.public_path import set_module
@@ -52,6 +54,36 @@ def call_linalg(function: Callable[..., Any], problem: str, remedy: str, *arrays
             f"{problem.split(':')[0]}: {kinds} is not a type this works on ({error}). Convert to float32 or float64. "
             "[nd-dtype]"
         ) from None
+
+
+def decompose_singular(np: Library, x: Payload, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """Return np.linalg.svd of matrices. On a device Jacobi's method decomposes a single real matrix of moderate size.
+
+    It takes a quarter of the time of CuPy's function, which reduces to bidiagonal form.
+    """
+    jacobi = None if np is numpy or getattr(x, "is_meta", False) else _find_jacobi()
+    if jacobi is None or x.ndim != 2 or x.dtype.char not in "fd" or not 0 < x.size <= _MOST_FOR_JACOBI:
+        return np.linalg.svd(x, full_matrices=full_matrices, compute_uv=compute_uv)
+    found = jacobi(x, full_matrices=full_matrices, compute_uv=compute_uv)
+    if not compute_uv:
+        return found
+    u, s, v = found
+    return u, s, v.swapaxes(-1, -2)
+
+
+#: Maximum number of elements of a matrix for Jacobi's method.
+_MOST_FOR_JACOBI = 1 << 18
+
+
+@functools.cache
+def _find_jacobi() -> Any:
+    """Return CuPy's interface to the decomposition by Jacobi's method; None if this version has none."""
+    for name in ("cupyx.cusolver", "cupyx._cusolver", "cupy.cusolver"):  # its place depends on the version
+        try:
+            return importlib.import_module(name).gesvdj
+        except (ImportError, AttributeError):
+            continue
+    return None
 
 
 # ----- transposes -----------------------------------------------------------------------------------------------------
@@ -112,6 +144,14 @@ def make_diagonal(x: Payload, rows: int, columns: int, ops: Vocabulary) -> Paylo
 
 
 def _scale_diagonal(np: Library, x: Payload, *, factor: float) -> Payload:
+    if np is not numpy and x.flags.c_contiguous and x.size and not getattr(x, "is_meta", False):
+        out, n = copy_array(np, x), x.shape[-1]
+        diagonal = out.reshape(*x.shape[:-2], -1)[..., : min(x.shape[-2:]) * (n + 1) : n + 1]
+        if factor:
+            diagonal *= factor
+        else:
+            diagonal.fill(0)
+        return out
     out = np.array(x)
     i = np.arange(min(x.shape[-2:]))
     out[..., i, i] = x[..., i, i] * factor if factor else 0

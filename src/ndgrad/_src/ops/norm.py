@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ndgrad._src.arrays.blocked_sums import reduce_dot, reduce_sum
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import finfo, real_dtype
+from ndgrad._src.ops.composite import fused_rule
 from ndgrad._src.ops.extremum import equal_or_nan, largest, smallest
 from ndgrad._src.ops.reduce import keep
 from ndgrad._src.ops.shape import inverse_permutation
 from ndgrad._src.ops.table import op
+from ndgrad._src.ops.vocabulary import raw_ops
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 
 
 def _vector_norm(np: Library, x: Payload, *, ord: float, dim: tuple[int, ...], keepdim: bool) -> Payload:
+    if ord == 2 and is_on_device(x) and x.dtype.char in "fd":
+        ops = raw_ops(np)
+        squares = ops.square(x)
+        is_whole = len(dim) == x.ndim and not keepdim
+        return ops.sqrt(ops.sum_all(squares) if is_whole else ops.sum(squares, dim=dim, keepdim=keepdim))
     if ord == 2:
         with numpy.errstate(over="ignore"):
             if len(dim) == len(x.shape) and not keepdim:
@@ -74,6 +82,12 @@ def _scaled_norm(np: Library, size: Any, ord: float, dim: tuple[int, ...], keepd
     return total if keepdim else total.reshape([n for i, n in enumerate(size.shape) if i not in dim])
 
 
+@fused_rule("g x out", only_on_device=True)
+def _euclidean_slope(g: Payload, x: Payload, out: Payload, ops: Vocabulary) -> Payload:
+    """Return g x / |x|, with 0 for 0/0. g / |x| alone would overflow if the norm is subnormal."""
+    return x / ops.where(out == 0, 1.0, out) * ops.where(out == 0, 0.0, g)
+
+
 def _slope(
     g: Payload, x: Payload, out: Payload, ord: float, dim: tuple[int, ...], out_dtype: Any, ops: Vocabulary
 ) -> Payload:
@@ -86,10 +100,10 @@ def _slope(
     if abs(ord) == math.inf:
         ties = equal_or_nan(ops.abs(x), out, ops)
         return ops.sgn(x) * (ties * (g / ops.sum(ties, dim=dim, keepdim=True, dtype=out_dtype)))
+    if ord == 2:
+        return _euclidean_slope(g, x, out, ops)
     safe = ops.where(out == 0, 1.0, out)
     scale = ops.where(out == 0, 0.0, g)  # g / out would overflow if the norm is subnormal
-    if ord == 2:
-        return x / safe * scale
     zero = x == 0
     return ops.sgn(x) * (scale * (ops.abs(ops.where(zero, 1.0, x)) / safe) ** (ord - 1))
 

@@ -282,7 +282,7 @@ def _norm_vjp(
     return gx, g * y if needs[1] else None, g if needs[2] else None
 
 
-def _on_channels(ops: Vocabulary, arrays: Any, settings: Any) -> tuple[Payload, Payload, Payload]:
+def _channel_gradients(ops: Vocabulary, arrays: Any, settings: Any) -> tuple[Payload, Payload, Payload]:
     """Return the gradient in x, and those in w and b as sums over the dimensions along which w is the same."""
     (g, x, w), dim = arrays, settings["dim"]
     y, r = _standardise(x, dim, settings["eps"], ops)
@@ -300,7 +300,7 @@ def _pull_channels(
         return None
     g = native_kernels.dense(g, x.dtype)
     settings = {"dim": dim, "eps": eps, "constant": constant}
-    found = native_kernels.run_fused(_on_channels, [g, x, w], settings, small=True)
+    found = native_kernels.run_fused(_channel_gradients, [g, x, w], settings, small=True)
     if found is None:
         return None
     gx, gw, gb = found

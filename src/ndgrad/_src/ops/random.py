@@ -22,7 +22,7 @@ from ndgrad._src.arrays import graph_recording, host_draws
 from ndgrad._src.arrays.device_draws import DRAWS, FROM_ARRAYS, Source, first_arrivals
 from ndgrad._src.arrays.generator import Generator, default_generator, default_on
 from ndgrad._src.arrays.host_draws import HostSource
-from ndgrad._src.arrays.host_fallback import to_host
+from ndgrad._src.arrays.host_fallback import to_host, warn_of_host
 from ndgrad._src.arrays.precision import finfo, result_dtype, widen
 from ndgrad._src.ops.table import NOT_DIFFERENTIABLE, RANDOM, Op, op
 
@@ -198,6 +198,8 @@ def _define_sampler(name: str, args: str, host_name: str, backward_name: str, **
         source = None if np is numpy or name not in FROM_ARRAYS else _device_source(np, first, generator)
         if source is not None:
             return _place(np, FROM_ARRAYS[name](source, *map(widen, arrays), **given), dtype)
+        if np is not numpy:
+            warn_of_host(name)
         arrays = tuple([to_host(a) if "normal" in host_name else widen(to_host(a)) for a in arrays])
         return _place(np, _draw_on_host(np, first, generator, host_name, *arrays, **given), dtype)
 

@@ -99,6 +99,9 @@ def _sum_interleaved(np: Library, x: Payload, *, repeats: tuple[int, ...], dim: 
     """Sum the copies of each slice. reduceat sums from each start to the next, so slices with zero repeats get no
     start.
     """
+    if repeats and min(repeats) == max(repeats) > 0:
+        apart = x.reshape((*x.shape[:dim], len(repeats), repeats[0], *x.shape[dim + 1 :]))
+        return apart.sum(axis=dim + 1, dtype=x.dtype)
     counts = np.asarray(repeats, dtype=np.int64)
     present = counts > 0
     out = np.zeros((*x.shape[:dim], len(repeats), *x.shape[dim + 1 :]), x.dtype)

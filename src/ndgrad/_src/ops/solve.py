@@ -6,6 +6,7 @@ and no unnecessary inverse is computed. Matrices are in the last two dimensions;
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy
 from ndgrad._src.arrays import small_matrices, triangular
 from ndgrad._src.arrays.host_fallback import wrap_for_host
 from ndgrad._src.arrays.precision import is_inexact
-from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, hermitian, largest
+from ndgrad._src.ops.matrix import LinAlgError, adjoint, align, call_linalg, decompose_singular, hermitian, largest
 from ndgrad._src.ops.table import op
 
 if TYPE_CHECKING:
@@ -405,7 +406,7 @@ def _pinv(np: Library, x: Payload, atol: Any, rtol: Any, *, hermitian: bool) -> 
         left, right, size = v, v, np.abs(s)
     else:
         u, s, vh = call_linalg(
-            np.linalg.svd,
+            functools.partial(decompose_singular, np),
             "pinv: the singular values did not converge",
             "Check the matrix for NaN and infinities.",
             x,

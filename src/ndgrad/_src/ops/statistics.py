@@ -102,6 +102,7 @@ def _var_t(
     return ops.sum(ops.real(ops.conj(slope) * t), dim=dim, keepdim=keepdim)
 
 
+@fused_rule("out", only_on_device=True)
 def _half_inverse(out: Payload, ops: Vocabulary) -> Payload:
     """Return d sqrt(v) / dv at out = sqrt(v), and 0 if there is no spread."""
     return ops.where(out == 0, 0.0, 0.5 / ops.where(out == 0, 1.0, out))

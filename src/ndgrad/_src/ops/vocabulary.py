@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 from typing import Any
 
 import numpy
@@ -38,6 +37,8 @@ def find(name: str) -> Op:
 
 def load_all() -> None:
     """Import every file of ops, so that the table is complete."""
+    import pkgutil  # keeps the import of ndgrad fast
+
     for module in pkgutil.iter_modules(ops.__path__):
         importlib.import_module(f"ndgrad._src.ops.{module.name}")
 

@@ -51,7 +51,7 @@ def public(function: F, home: str = "ndgrad", name: str | None = None, shown: Ca
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and rename is not None:
             kwargs = rename(kwargs)
-        if not process.overriding:  # fast path
+        if not (process.overriding and process.busy):  # fast path
             for value in args:
                 if type(value) not in KNOWN and (type(value) is not tuple or not KNOWN.issuperset(map(type, value))):
                     break
@@ -103,7 +103,7 @@ def may_be_overridden(values: tuple[Any, ...]) -> bool:
         cls = value.__class__
         if cls not in KNOWN and not ((cls is tuple or cls is list) and KNOWN.issuperset(map(type, value))):
             return True
-    if not process.overriding:
+    if not (process.overriding and process.busy):
         return False
     state = modes()
     return bool(state.function_modes) or state.autocast is not None

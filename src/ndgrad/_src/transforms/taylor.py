@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import dispatch
-from ndgrad._src.core.layout import in_layout_of
+from ndgrad._src.core.layout import lay_out_like
 from ndgrad._src.core.modes import section, thread
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.foundations.public_path import set_module
@@ -209,7 +209,7 @@ class Jet:
 
     def _attach(self, out: Any, terms: Sequence[Any]) -> Any:
         for number, t in zip(self.numbers, terms, strict=False):
-            set_tangent(out, in_layout_of(out, t), number)
+            set_tangent(out, lay_out_like(out, t), number)
         return out
 
     def zero(self, base: Any) -> Any:

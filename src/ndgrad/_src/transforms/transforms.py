@@ -686,7 +686,7 @@ def _map_batched(func: F, in_dims: Any, out_dims: Any, randomness: str, chunk_si
 
     def map_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         flat, spec = tree_flatten(args)
-        dims = _in_dims(func, in_dims, args, flat)
+        dims = _list_in_dims(func, in_dims, args, flat)
         size = _batch_size(flat, dims)
         if may_be_nested(func) and any(d is not None and t.is_nested for t, d in zip(flat, dims, strict=True)):
             from ndgrad.nested.mapped import map_components  # loaded with the first nested tensor
@@ -730,7 +730,7 @@ def name_of(func: Any) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
 
-def _in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int | None]:
+def _list_in_dims(func: Any, in_dims: Any, args: tuple[Any, ...], flat: list[Any]) -> list[int | None]:
     if isinstance(in_dims, list):
         in_dims = tuple(in_dims)
     call = f"vmap({name_of(func)}, in_dims={in_dims}, ...)(<inputs>)"

@@ -271,7 +271,7 @@ class Check:
                 )
 
     def missing_gradients(self) -> None:
-        """Check that a backward handles outputs without a gradient (None): all of them, and all but one."""
+        """Check that a backward accepts None as the gradient of outputs: of all outputs, and of all but one."""
         for number in self.differentiable:
             node = self.outputs[number]._node
             if isinstance(node, FunctionNode) and not node.materialize_grads:

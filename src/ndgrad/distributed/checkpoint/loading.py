@@ -27,7 +27,7 @@ from ndgrad.distributed.checkpoint.layout import (
     is_stateful,
     leaves,
 )
-from ndgrad.distributed.checkpoint.saving import checksum, folder_of, plain_state, ranks_of, together
+from ndgrad.distributed.checkpoint.saving import check_coordinator, checksum, folder_of, plain_state, ranks_of, together
 from ndgrad.distributed.tensor.dtensor import DTensor
 from ndgrad.safetensors import SafetensorError, safe_open
 
@@ -221,3 +221,25 @@ class _Reader:
                 array[both.index_in(wanted)] = self._array(chunk, entry, path)[both.index_in(chunk.box)]
         if wanted.count():
             local.detach().copy_(wrap(Tensor, array))
+
+
+def load_state_dict(
+    state_dict: dict[str, Any],
+    storage_reader: Any,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: Any = None,
+) -> None:
+    """Fill a nested state as `load` does; torch's older name.
+
+    Args:
+        state_dict: nested state, filled in place.
+        storage_reader: `FileSystemReader` of the folder.
+        process_group: group whose ranks take part. The default is the world.
+        coordinator_rank: must be 0.
+        no_dist: whether this process acts alone, without messages.
+        planner: None, or a `DefaultLoadPlanner`.
+    """
+    check_coordinator("load_state_dict", coordinator_rank)
+    load(state_dict, storage_reader=storage_reader, planner=planner, process_group=process_group, no_dist=no_dist)

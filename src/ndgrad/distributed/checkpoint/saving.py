@@ -244,3 +244,35 @@ def _to_disk(path: FilePath) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def save_state_dict(
+    state_dict: dict[str, Any],
+    storage_writer: Any,
+    process_group: Any = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: Any = None,
+) -> Any:
+    """Write a nested state as `save` does; torch's older name.
+
+    Args:
+        state_dict: nested state.
+        storage_writer: `FileSystemWriter` of the folder.
+        process_group: group whose ranks take part. The default is the world.
+        coordinator_rank: must be 0: the first rank of the group writes the metadata.
+        no_dist: whether this process acts alone, without messages.
+        planner: None, or a `DefaultSavePlanner`.
+    """
+    check_coordinator("save_state_dict", coordinator_rank)
+    return save(
+        state_dict, storage_writer=storage_writer, planner=planner, process_group=process_group, no_dist=no_dist
+    )
+
+
+def check_coordinator(name: str, rank: int) -> None:
+    if rank:
+        raise NotImplementedError(
+            f"{name}(coordinator_rank={rank}): the first rank of the group writes the metadata. Leave it out. "
+            "[nd-unsupported]"
+        )

@@ -6,7 +6,7 @@ parameters before and frees them afterwards. Units (`unit`) and their passes (`p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ class FSDPModule:
     _fsdp_state: _State
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._fsdp_state.call(super().__call__, args, kwargs)  # type: ignore[misc]  # Module comes after it
+        return self._fsdp_state.call(self, super().__call__, args, kwargs)  # type: ignore[misc]  # Module comes after it
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
         """Return the parameters with their names; between passes these are the pieces.
@@ -158,7 +158,7 @@ class FSDPModule:
     def _states(self, recurse: bool) -> Iterable[_State]:
         if not recurse:
             return [self._fsdp_state]
-        return [m._fsdp_state for m in self.modules() if isinstance(m, FSDPModule)]  # type: ignore[attr-defined]
+        return _states_in([self])
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
         """Set whether backward sends gradients. If not, each rank accumulates its whole gradients until a backward pass
@@ -215,11 +215,74 @@ class FSDPModule:
                 unit.reshard_after_backward = reshard_after_backward
 
 
-class _State:
-    """State of a fully sharded module: its units and settings."""
+    def set_modules_to_forward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
+        """Set the modules whose parameters begin to be gathered when this module's forward begins. The default is the
+        module that came next in the forward pass before.
 
-    def __init__(self, module: Module, units: list[Unit], policy: MixedPrecisionPolicy, reshard: bool | None) -> None:
-        self.module, self.units, self.policy = module, units, policy
+        Args:
+            modules: fully sharded modules, in the order of their gathering. An empty list restores the default.
+
+        >>> import ndgrad
+        >>> from ndgrad.distributed.fsdp import fully_shard
+        >>> ndgrad.distributed.init_process_group()
+        >>> net = ndgrad.nn.Sequential(*(fully_shard(ndgrad.nn.Linear(2, 2)) for _ in range(3)))
+        >>> _ = fully_shard(net)
+        >>> net[0].set_modules_to_forward_prefetch([net[1], net[2]])
+        >>> net(ndgrad.ones(1, 2)).shape
+        ndgrad.Size([1, 2])
+        >>> ndgrad.distributed.destroy_process_group()
+        """
+        _check_all_sharded("set_modules_to_forward_prefetch", modules)
+        for unit in self._fsdp_state.units:
+            unit.next_in_forward = [u for m in modules for u in m._fsdp_state.units]
+
+    def set_modules_to_backward_prefetch(self, modules: Sequence[FSDPModule]) -> None:
+        """Set the modules whose parameters begin to be gathered when this module's backward begins. Gathering keeps the
+        reverse order of forward, so modules between them are gathered too. The default is the module before this one.
+
+        Args:
+            modules: fully sharded modules. An empty list restores the default.
+        """
+        _check_all_sharded("set_modules_to_backward_prefetch", modules)
+        for unit in self._fsdp_state.units:
+            unit.next_in_backward = [u for m in modules for u in m._fsdp_state.units]
+
+    def set_gradient_divide_factor(self, factor: float) -> None:
+        """Set the number by which sums of gradients are divided. The default is the number of ranks.
+
+        Args:
+            factor: divisor.
+        """
+        if factor <= 0:
+            raise ValueError(f"set_gradient_divide_factor({factor}): a divisor is positive. [nd-option]")
+        for unit in self._fsdp_state.units:
+            unit.divide_factor = factor
+
+
+def _states_in(modules: Iterable[Any]) -> list[_State]:
+    """Return the states of the fully sharded modules in these modules. A state may belong to several of them."""
+    found = (part._fsdp_state for module in modules for part in module.modules() if isinstance(part, FSDPModule))
+    return list({id(state): state for state in found}.values())
+
+
+def _check_all_sharded(name: str, modules: Sequence[Any]) -> None:
+    for module in modules:
+        if not isinstance(module, FSDPModule):
+            raise TypeError(
+                f"{name} takes fully sharded modules, but got {type(module).__name__}. Call fully_shard on it first. "
+                "[nd-type]"
+            )
+
+
+class _State:
+    """State of a fully sharded module, or of several that are one unit: units and settings."""
+
+    def __init__(
+        self, modules: Sequence[Module], units: list[Unit], policy: MixedPrecisionPolicy, reshard: bool | None
+    ) -> None:
+        self.modules, self.units, self.policy = modules, units, policy
+        #: Modules that have not been called since the parameters were gathered for the first of them.
+        self._waiting = {id(m) for m in modules}
         self.reshard_after_forward = reshard
         self.passes: Passes | None = None
         self._is_root = False
@@ -228,7 +291,12 @@ class _State:
     def _passes(self) -> Passes:
         """Return the passes of the module's root: the first module that is called is the root."""
         if self.passes is None:
-            states = [m._fsdp_state for m in self.module.modules() if isinstance(m, FSDPModule)]
+            if len(self.modules) > 1:
+                raise RuntimeError(
+                    f"FSDP requires a single root module but got {[type(m).__name__ for m in self.modules]}. Call "
+                    "fully_shard on the module that holds them, too. [nd-call-order]"
+                )
+            states = _states_in(self.modules)
             passes = Passes([unit for state in states for unit in state.units])
             for state in states:
                 state.passes, state._is_root = passes, state is self
@@ -244,11 +312,11 @@ class _State:
         for unit in self.units:
             unit.show_wholes(passes)
 
-    def call(self, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call the module with whole parameters."""
+    def call(self, module: Any, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a module with whole parameters."""
         if thread.levels:
             raise NotImplementedError(
-                f"a fully sharded {type(self.module).__name__} inside a transform (grad, vmap, ...): its parameters "
+                f"a fully sharded {type(module).__name__} inside a transform (grad, vmap, ...): its parameters "
                 "are gathered outside of it. Use backward(). [nd-in-transform]"
             )
         if self._depth:  # the module calls itself
@@ -271,9 +339,14 @@ class _State:
                 out = forward(*args, **kwargs)
         finally:
             self._depth -= 1
+            if not again:
+                self._waiting.discard(id(module))
+            last = not self._waiting  # modules that are not called are waited for until the root's forward ends
+            if last:
+                self._waiting = {id(m) for m in self.modules}
             for unit in self.units:
                 unit.show_pieces()
-                if unit.reshard_after_forward and not again:
+                if unit.reshard_after_forward and last and not again:
                     unit.free()
             if self._is_root and not again:
                 passes.end_forward()
@@ -305,7 +378,7 @@ class _State:
 
 
 class _Packing(saved_tensors_hooks):
-    """Saved-tensor hooks: gathered parameters are packed as places, other tensors by the surrounding hooks."""
+    """Saved-tensor hooks that save a gathered parameter as its place in its unit. Surrounding hooks save the rest."""
 
     def __init__(self, units: list[Unit], passes: Passes) -> None:
         self.units, self.passes = units, passes
@@ -368,7 +441,8 @@ def fully_shard(
     divided once more.
 
     Args:
-        module: module to divide.
+        module: module to divide, or list of modules whose parameters are gathered together. The module that holds
+            them must be divided too.
         mesh: mesh of one dimension, or of two, of which the first holds replicas. The default is that of all ranks.
         reshard_after_forward: whether parameters are freed between forward and backward. None means all but the root's.
         shard_placement_fn: function of a parameter that returns the `Shard` of its division, or None for the first
@@ -392,20 +466,8 @@ def fully_shard(
     (Shard(dim=0),)
     >>> ndgrad.distributed.destroy_process_group()
     """
-    if isinstance(module, (list, tuple)):
-        raise NotImplementedError(
-            "fully_shard: a list of modules as one unit is not here. Put them into one module "
-            "(ModuleList, Sequential). [nd-unsupported]"
-        )
-    if not isinstance(module, Module):
-        raise TypeError(f"fully_shard takes a module, but got {type(module).__name__}. [nd-type]")
-    if isinstance(module, FSDPModule):
-        raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already. [nd-call-order]")
-    if isinstance(module, (ModuleList, ModuleDict)):
-        raise ValueError(
-            f"fully_shard does not support containers that do not implement forward: {type(module).__name__}. Call it "
-            "on their modules. [nd-type]"
-        )
+    modules = list(module) if isinstance(module, (list, tuple)) else [module]
+    _check_modules(modules)
     over = current_mesh() if mesh is None else mesh
     if over.ndim > 2:
         raise ValueError(
@@ -423,7 +485,7 @@ def fully_shard(
             "[nd-type]"
         )
     policy = MixedPrecisionPolicy() if mp_policy is None else mp_policy
-    found = _parameters_of(module, over, {id(p) for p in ignored_params or ()})
+    found = _parameters_of(modules, over, {id(p) for p in ignored_params or ()})
     sharded = [_shard_parameter(name, homes, p, over, shard_placement_fn) for name, homes, p in found]
     group = over.get_group(over.ndim - 1)
     replicas = over.get_group(0) if over.ndim == 2 else None
@@ -432,15 +494,36 @@ def fully_shard(
     by_dtype: dict[Any, list[Sharded]] = {}
     for p in sharded:
         by_dtype.setdefault(p.local._array.dtype, []).append(p)
-    label = type(module).__name__
+    label = ", ".join(type(m).__name__ for m in modules)
     # A policy applies to real floating dtypes; bfloat16 has a kind of its own.
     units = [
         Unit(label, alike, groups, (None, None) if kind.kind in "ciub" else dtypes) for kind, alike in by_dtype.items()
     ]
-    state = _State(module, units, policy, reshard_after_forward)
-    module.__class__ = _class_of(type(module))
-    module.__dict__["_fsdp_state"] = state
+    state = _State(modules, units, policy, reshard_after_forward)
+    for part in modules:
+        part.__class__ = _class_of(type(part))
+        part.__dict__["_fsdp_state"] = state
     return module
+
+
+def _check_modules(modules: Sequence[Any]) -> None:
+    if not modules:
+        raise ValueError("fully_shard: the list of modules is empty. [nd-arguments]")
+    for module in modules:
+        if not isinstance(module, Module):
+            raise TypeError(f"fully_shard takes a module, but got {type(module).__name__}. [nd-type]")
+        if isinstance(module, FSDPModule):
+            raise ValueError(f"fully_shard: this {type(module).__name__} is fully sharded already. [nd-call-order]")
+        if isinstance(module, (ModuleList, ModuleDict)):
+            raise ValueError(
+                f"fully_shard does not support containers that do not implement forward: {type(module).__name__}. Call "
+                "it on their modules. [nd-type]"
+            )
+        if any(other is not module and module in other.modules() for other in modules if isinstance(other, Module)):
+            raise ValueError(
+                f"fully_shard: {type(module).__name__} is inside another module of the list. Leave it out. "
+                "[nd-call-order]"
+            )
 
 
 def _numpy_dtype(dtype: Dtype) -> np.dtype[Any] | None:
@@ -448,18 +531,19 @@ def _numpy_dtype(dtype: Dtype) -> np.dtype[Any] | None:
 
 
 def _parameters_of(
-    module: Module, mesh: DeviceMesh, ignored: set[int]
+    modules: Sequence[Module], mesh: DeviceMesh, ignored: set[int]
 ) -> list[tuple[str, list[tuple[Module, str]], Any]]:
     """Return the parameters that belong to no fully sharded submodule, with all modules that hold them."""
     taken = {
         id(p.value)
+        for module in modules
         for part in module.modules()
         if isinstance(part, FSDPModule)
         for unit in part._fsdp_state.units
         for p in unit.params
     }
     found: dict[int, tuple[str, list[tuple[Module, str]], Any]] = {}
-    for prefix, part in module.named_modules():
+    for prefix, part in (named for module in modules for named in module.named_modules()):
         for key, p in part._parameters.items():
             if p is None or id(p) in ignored or id(p) in taken:
                 continue

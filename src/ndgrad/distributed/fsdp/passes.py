@@ -66,7 +66,10 @@ class Passes:
                 unit.outstanding += 1
                 _last(self.called, unit)
         order = self._before
-        if units and units[-1] in order:
+        chosen = units[-1].next_in_forward if units else []
+        for unit in chosen:
+            unit.begin_gather()
+        if not chosen and units and units[-1] in order:
             place = order.index(units[-1]) + 1
             if place < len(order):
                 order[place].begin_gather()
@@ -111,8 +114,11 @@ class Passes:
             self._gathered = min(self._gathered, place)
             unit.finish_gather()
             if self._gathered == place and place:
-                self.returned[place - 1].begin_gather()
-                self._gathered = place - 1
+                chosen = [self.returned.index(u) for u in unit.next_in_backward if u in self.returned]
+                ahead = min(chosen) if chosen else place - 1
+                for earlier in reversed(self.returned[ahead:place]):
+                    earlier.begin_gather()
+                self._gathered = min(ahead, place)
             for other in self.units:
                 other.go_on()
         unit.finish_gather()

@@ -138,6 +138,11 @@ class Unit:
         self._dtypes = dtypes
         self.reshard_after_forward = self.reshard_after_backward = self.sync = True
         self._measure()
+        #: Units to start gathering when this one is used, if not those that follow by themselves.
+        self.next_in_forward: list[Unit] = []
+        self.next_in_backward: list[Unit] = []
+        #: Divisor of sums of gradients, if it is not the number of ranks.
+        self.divide_factor: float | None = None
         self.block: Any = None
         self._stamps: tuple[tuple[Any, int], ...] = ()
         self._gathering: tuple[Pending, Any] | None = None
@@ -291,12 +296,19 @@ class Unit:
     # ----- gradients -----
 
     def add_gradients(self, numbers: Sequence[int], grads: Sequence[Any]) -> None:
-        """Add to this rank's whole gradients, which are kept until they are sent."""
+        """Add to this rank's whole gradients, which are kept until they are sent.
+
+        Sums have the wider dtype of computing and reducing: sums in bfloat16 would lose the small gradients of later
+        microbatches. A single gradient is not copied.
+        """
         for i, g in zip(numbers, grads, strict=True):
             if g is None:
                 continue
             array = np.asarray((g.to_dense() if g.is_sparse else g).detach()._array)
-            self.gradients[i] = array if i not in self.gradients else self.gradients[i] + array
+            if i in self.gradients:
+                wide = np.promote_types(array.dtype, self.reduce_dtype)
+                array = self.gradients[i].astype(wide, copy=False) + array.astype(wide, copy=False)
+            self.gradients[i] = array
 
     def begin_scatter(self) -> None:
         """Start the reduce_scatter: every rank gets its pieces of the sum. A missing gradient counts as 0."""
@@ -311,6 +323,8 @@ class Unit:
                     sent[start : start + p.counts[rank]] = self.gradients[i][p.indices[rank]].reshape(-1)
                 start += p.counts[rank]
         self.gradients = {}
+        if (before := self._divisors()[0]) != 1:
+            sent /= before
         out = np.empty(counts[self.scatters.rank()], self.reduce_dtype)
         pending = transport.reduce_scatter_uneven(self.scatters, out, sent, counts, ReduceOp.SUM)
         self._scattering = pending, out, numbers
@@ -327,15 +341,25 @@ class Unit:
         pending, out, numbers = self._scattering
         (self._summing or pending).wait()
         self._scattering = self._summing = None
-        out = (out / (self.scatters.size() * (1 if self.replicas is None else self.replicas.size()))).astype(
-            self.dtype, copy=False
-        )
+        out = (out / self._divisors()[1]).astype(self.dtype, copy=False)
         found, start, rank = {}, 0, self.scatters.rank()
         for i in numbers:
             p = self.params[i]
             found[i] = out[start : start + p.counts[rank]].reshape(p.shapes[rank])
             start += p.counts[rank]
         return found
+
+    def _divisors(self) -> tuple[int, float]:
+        """Return the divisors of an average before and after its sum.
+
+        Sums in float16 overflow at 65504, and quotients underflow. About the root of the divisor comes before the sum.
+        """
+        count: float = self.scatters.size() * (1 if self.replicas is None else self.replicas.size())
+        count = count if self.divide_factor is None else self.divide_factor
+        before = 1
+        while self.reduce_dtype == np.float16 and before * before < count:
+            before *= 2
+        return before, count / before
 
     def is_scattering(self) -> bool:
         """True if a scatter is in progress."""

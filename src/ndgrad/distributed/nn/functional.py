@@ -110,8 +110,8 @@ def _also_write(name: str, output: Tensor, result: Tensor, *inputs: Tensor) -> T
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
 ) -> tuple[Tensor, ...]:
-    """Return the tensors that the ranks have for this one in their `input_tensor_list`. `output_tensor_list` only gives
-    the shapes.
+    """Send one tensor to each rank, and return the tensors received from the ranks, in order. `output_tensor_list` only
+    gives their shapes.
 
     Args:
         output_tensor_list: tensors that give the shapes of the results.

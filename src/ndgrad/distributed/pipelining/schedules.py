@@ -369,3 +369,33 @@ class ScheduleInterleavedZeroBubble(PipelineScheduleMulti):
     """
 
     _order = staticmethod(zero_bubble)
+
+
+def get_schedule_class(schedule_name: str) -> type[_Schedule]:
+    """Return the class of a schedule by its name, in any case, such as `"1F1B"` or `"gpipe"`.
+
+    Args:
+        schedule_name: name of the class, with or without `Schedule` in front.
+
+    >>> from ndgrad.distributed.pipelining.schedules import get_schedule_class
+    >>> get_schedule_class("1f1b").__name__
+    'Schedule1F1B'
+    """
+    found = {name.removeprefix("schedule"): cls for name, cls in _BY_NAME.items()} | _BY_NAME
+    if schedule_name.lower() not in found:
+        raise ValueError(
+            f"Unknown schedule name '{schedule_name}'. The valid options are "
+            f"{sorted(c.__name__ for c in _BY_NAME.values())}. [nd-option]"
+        )
+    return found[schedule_name.lower()]
+
+
+_PipelineSchedule = _Schedule  # torch's name
+
+_BY_NAME: dict[str, type[_Schedule]] = {
+    cls.__name__.lower(): cls
+    for cls in (
+        ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B, ScheduleLoopedBFS, ScheduleInterleavedZeroBubble,
+        PipelineScheduleSingle, PipelineScheduleMulti,
+    )
+}  # fmt: skip

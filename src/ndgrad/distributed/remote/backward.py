@@ -30,7 +30,7 @@ from ndgrad._src.core.modes import restore, running, scope, set_running
 from ndgrad._src.core.node import Node, edge_node
 from ndgrad._src.core.sparse_gradients import wrap_gradient
 from ndgrad._src.core.variable import AccumulateGrad, Variable
-from ndgrad._src.engine.accumulate import copy_like, in_present_shape
+from ndgrad._src.engine.accumulate import copy_like, to_present_shape
 from ndgrad._src.engine.engine import GraphTask, apply_rule, run_node, send
 from ndgrad._src.engine.roots import choose_path, gradient_edges, root_gradients
 from ndgrad._src.foundations.locks import make_lock
@@ -225,7 +225,7 @@ class Pass:
                     continue
                 leaf = node.variable
                 if leaf._meta.reshapes:
-                    g = in_present_shape(node, g)
+                    g = to_present_shape(node, g)
                 array = g._array if isinstance(g, Variable) else g
                 before = gradients.get(leaf)
                 if before is None:  # the engine hands one array to all terms of a sum

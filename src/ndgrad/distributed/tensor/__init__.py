@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ndgrad import random as _random  # noqa: F401  # its generator is what all ranks draw from
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.tensor.functions import creation as _creation
 from ndgrad._src.tensor.functions import random as _draws
 from ndgrad.distributed.device_mesh import DeviceMesh, init_device_mesh
 from ndgrad.distributed.device_mesh import restore_mesh as _restore_mesh
+from ndgrad.distributed.tensor import _random as _random
 from ndgrad.distributed.tensor.dtensor import DTensor, _factory, distribute_module, distribute_tensor, explain
 from ndgrad.distributed.tensor.dtensor import rebuild_dtensor as _rebuild_dtensor
 from ndgrad.distributed.tensor.placements import Partial, Placement, Replicate, Shard

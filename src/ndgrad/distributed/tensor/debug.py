@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Self
 
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
+from ndgrad.distributed.tensor.planning import forget_plans
 from ndgrad.distributed.traffic import Traffic, counters
 
 __all__ = ["CommDebugMode"]
@@ -48,5 +49,12 @@ class CommDebugMode(Traffic):
         """Return the total number of collectives."""
         return sum(self.calls.values())
 
+
+def _clear_sharding_prop_cache() -> None:
+    """Forget the plans of ops on DTensors; they are made again."""
+    forget_plans()
+
+
+_clear_fast_path_sharding_prop_cache = _clear_sharding_prop_cache
 
 _refuse_absent(__name__)

@@ -10,6 +10,7 @@ gathered only if a plan says so: `explain` prints it.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -48,7 +49,8 @@ class DTensor(Tensor):
     `DTensor.from_local` or the factories in this package.
 
     Args:
-        args, kwargs: not used: the constructor raises TypeError.
+        args, kwargs: this rank's part, the spec of the whole (`_dtensor_spec.DTensorSpec`), and `requires_grad`. This
+            is torch's internal way to make a DTensor. Other arguments raise TypeError.
 
     >>> import ndgrad
     >>> from ndgrad.distributed.tensor import Shard, distribute_tensor
@@ -60,14 +62,19 @@ class DTensor(Tensor):
     >>> ndgrad.distributed.destroy_process_group()
     """
 
-    __slots__ = ("_local", "shared_forms", "spec")
+    __slots__ = ("_local", "gathered", "shared_forms", "spec")
 
     _local: Tensor
     spec: Spec
     #: Forms of the local tensor for ranks that divide its use, by dimensions of the mesh.
     shared_forms: dict[Any, Any]
+    #: The local tensor before the step that gathered it, and the step, if the gradient of its shared forms may go
+    #: directly to the piece (see `gather_for_module`). Else None.
+    gathered: tuple[Tensor, Any] | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if args and isinstance(args[0], Tensor) and (len(args) > 1 or "spec" in kwargs):
+            return _construct(*args, **kwargs)  # type: ignore[return-value]
         raise TypeError(
             "a DTensor is made by distribute_tensor(x, mesh, placements) or DTensor.from_local(x, mesh, placements). "
             "[nd-dtensor]"
@@ -214,6 +221,35 @@ class DTensor(Tensor):
             local = step.run(local)
         return _wrap(local, self.spec.with_placements(target))
 
+    def gather_for_module(self, target: tuple[Placement, ...]) -> DTensor:
+        """Return the tensor with other placements as an input of a module whose ranks divide the work.
+
+        The gradient of a gathered input goes to its pieces by one reduce_scatter, past the result of this method. So
+        the result has no gradient of its own once a module has used it.
+
+        Args:
+            target: placements.
+        """
+        found = steps(self.spec, target)
+        if not found or not found[-1].gathers or not self._local.requires_grad:
+            return self._redistribute_to(target)
+        local: Any = self._local
+        for step in found[:-1]:
+            local = step.run(local)
+        made = _wrap(found[-1].run(local), self.spec.with_placements(target))
+        made.gathered = local, found[-1]
+        return made
+
+    def _check_own_gradient(self) -> None:
+        """Keep the gradient of the tensor complete from here on, or raise if a module has used it already."""
+        if self.gathered is not None and self.shared_forms:
+            raise RuntimeError(
+                "the gradient of a gathered input of a parallel module: the module's gradient went to the pieces "
+                "before they were gathered. Ask for the gradient of the module's argument, or register the hook before "
+                "the module uses the tensor. [nd-dtensor]"
+            )
+        self.gathered = None
+
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return the whole tensor on every rank, as a plain tensor; differentiable. `grad_placements` says how the
         gradients of the result are placed, by default replicated (see `to_local`).
@@ -324,12 +360,18 @@ class DTensor(Tensor):
         """
         given = self.to_twin_gradient(gradient)
         chosen = (
-            None if inputs is None else [_local_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
+            None if inputs is None else [_input_of(t) for t in ([inputs] if isinstance(inputs, Variable) else inputs)]
         )
         self._local.backward(given, retain_graph=retain_graph, create_graph=create_graph, inputs=chosen)
 
-    def graph_twin(self) -> Tensor:
-        """Return the local tensor, whose graph is that of this tensor."""
+    def graph_twin(self, as_input: bool = False) -> Tensor:
+        """Return the local tensor, whose graph is that of this tensor.
+
+        Args:
+            as_input: whether its gradient is asked for.
+        """
+        if as_input:
+            self._check_own_gradient()
         return self._local
 
     def to_twin_gradient(self, gradient: Any) -> Tensor:
@@ -365,6 +407,7 @@ class DTensor(Tensor):
         Args:
             hook: function of the gradient.
         """
+        self._check_own_gradient()
         spec = self._gradient_spec()
 
         def on_local(gradient: Tensor) -> Any:
@@ -383,6 +426,7 @@ class DTensor(Tensor):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this result in `.grad`."""
+        self._check_own_gradient()
         self._local.retain_grad()
 
     def detach(self) -> Self:
@@ -404,7 +448,7 @@ class DTensor(Tensor):
         moved = value._redistribute_to(self.spec.placements)
         self._local.data = moved._local
         if moved.spec is not self.spec:  # the dtype or shape has changed
-            self.spec, self._array, self.shared_forms = moved.spec, moved.spec.payload, {}
+            self.spec, self._array, self.shared_forms, self.gathered = moved.spec, moved.spec.payload, {}, None
 
     @property
     def device(self) -> Any:
@@ -502,7 +546,7 @@ class DTensor(Tensor):
                 value = value.expand(self.shape)
             value = value._redistribute_to(self.spec.placements)._local
         self._local.copy_(value)
-        self.shared_forms = {}
+        self.shared_forms, self.gathered = {}, None
         return self
 
     def take_result(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
@@ -543,6 +587,7 @@ class DTensor(Tensor):
     def zero_(self) -> Self:
         """Set all elements to zero."""
         self._local.zero_()
+        self.shared_forms, self.gathered = {}, None
         return self
 
     def fill_(self, value: Any) -> Self:
@@ -559,7 +604,7 @@ class DTensor(Tensor):
         if any(p.is_partial("product") for _, p in terms):
             raise RuntimeError("fill_: of a DTensor whose ranks hold factors. Redistribute it first. [nd-dtensor]")
         self._local.fill_(0 if any(p.is_partial("sum") and at[i] for i, p in terms) else value)
-        self.shared_forms = {}
+        self.shared_forms, self.gathered = {}, None
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -634,6 +679,10 @@ class DTensor(Tensor):
         if replicates_plain():
             args = _replicate_plain(args)
         plan = plan_for(op, args, settings, DTensor)
+        if plan is None:  # a plain tensor of one element
+            args = _replicate_plain(args)
+            plan = plan_for(op, args, settings, DTensor)
+            assert plan is not None
         locals_ = [a._local if a.__class__ is DTensor else a for a in args]
         out = plan.run(args, locals_, settings)
         if out.__class__ is tuple or out.__class__ is list:
@@ -723,8 +772,24 @@ KNOWN.add(DTensor)  # functions need not check for it: its ops dispatch themselv
 def _wrap(local: Any, spec: Spec) -> DTensor:
     made: Any = new(DTensor)
     made._array, made._node, made._storage, made._meta = spec.payload, None, None, None
-    made._local, made.spec, made.shared_forms = local, spec, {}
+    made._local, made.spec, made.shared_forms, made.gathered = local, spec, {}, None
     return made
+
+
+def _construct(local_tensor: Tensor, spec: Any, *, requires_grad: bool = False) -> DTensor:
+    """Return the DTensor of a local tensor and a spec, without checks between ranks."""
+    found: Spec = spec if isinstance(spec, Spec) else spec.to_spec()
+    if local_tensor.requires_grad and not requires_grad:
+        warnings.warn(
+            "To construct a DTensor from a tensor that requires grad, use DTensor.from_local, which is differentiable.",
+            stacklevel=3,
+        )
+    if found.local_shape() != tuple(local_tensor.shape):
+        raise ValueError(
+            f"DTensor: the local tensor is of shape {tuple(local_tensor.shape)}, and this rank's part of {found!r} is "
+            f"of shape {found.local_shape()}. Give the spec of the whole. [nd-dtensor]"
+        )
+    return _wrap(local_tensor.detach(), found).requires_grad_(requires_grad)
 
 
 def _replicate_plain(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -793,8 +858,8 @@ def _detach_view(t: Any) -> Any:
     return t if t.requires_grad else t.detach()
 
 
-def _local_of(t: Any) -> Any:
-    return t._local if isinstance(t, DTensor) else t
+def _input_of(t: Any) -> Any:
+    return t.graph_twin(as_input=True) if isinstance(t, DTensor) else t
 
 
 # ----- making them ----------------------------------------------------------------------------------------------------
@@ -828,17 +893,18 @@ def distribute_tensor(
     given = normalize_placements(placements, mesh, tensor.ndim, "distribute_tensor")
     if isinstance(tensor, DTensor):
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
+            what = "device mesh" if tensor.spec.mesh != mesh else "placements"
             raise ValueError(
-                f"distribute_tensor: the tensor is spread already, as {list(tensor.placements)} over "
-                f"{tensor.spec.mesh!r}. Use redistribute(placements=...). [nd-dtensor]"
+                f"Cannot distribute a DTensor to a different {what}: the tensor is spread already, as "
+                f"{list(tensor.placements)} over {tensor.spec.mesh!r}. Use redistribute(placements=...). [nd-dtensor]"
             )
         return tensor
     if any(p.is_partial("product") for p in given):
         raise ValueError(f"distribute_tensor: {list(given)}. No factors of a tensor are known. [nd-dtensor]")
     if not tensor.is_leaf:
         raise RuntimeError(
-            "distribute_tensor: the tensor was computed from others that require grad, and the copy would not know. "
-            "Use "
+            "distribute_tensor should be used to distribute leaf tensors: this tensor was computed from others that "
+            "require grad, and the copy would not know. Use "
             "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable. "
             "[nd-dtensor]"
         )
@@ -971,7 +1037,8 @@ def explain(function: Any, *args: Any, **kwargs: Any) -> str:
     before = DTensor.run_op
 
     def watch(op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        seen.append((op, args, plan_for(op, args, settings, DTensor)))
+        if (plan := plan_for(op, args, settings, DTensor)) is not None:
+            seen.append((op, args, plan))
         return before(op, args, settings)
 
     DTensor.run_op = staticmethod(watch)  # type: ignore[method-assign]

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ndgrad._src.tensor.functions.join import cat
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.reductions import ReduceOp
 
@@ -69,6 +70,40 @@ class Shard(Placement):
 
     def __reduce__(self) -> Any:
         return Shard, (self.dim,)
+
+    def _split_tensor(
+        self, tensor: Any, num_chunks: int, *, with_padding: bool = True, contiguous: bool = True
+    ) -> tuple[list[Any], list[int]]:
+        """Return the pieces of a tensor, and the lengths by which they are padded to the longest.
+
+        Args:
+            tensor: tensor to divide.
+            num_chunks: number of pieces.
+            with_padding: whether zeros make all pieces equally long.
+            contiguous: whether the pieces are contiguous.
+        """
+        sizes = chunk_sizes(tensor.shape[self.dim], num_chunks)
+        missing = [sizes[0] - n for n in sizes]
+        found = []
+        for start, n, short in zip(np.cumsum((0, *sizes)).tolist(), sizes, missing, strict=False):
+            piece = tensor.narrow(self.dim, min(start, tensor.shape[self.dim]), n)
+            if with_padding and short:
+                rest = piece.new_zeros((*piece.shape[: self.dim], short, *piece.shape[self.dim :][1:]))
+                piece = cat([piece, rest], self.dim)
+            found.append(piece.contiguous() if contiguous else piece)
+        return found, missing if with_padding else []
+
+    @staticmethod
+    def local_shard_size_and_offset(curr_local_size: int, num_chunks: int, rank: int) -> tuple[int, int]:
+        """Return the length of a rank's piece of a dimension, and its start.
+
+        Args:
+            curr_local_size: length of the dimension.
+            num_chunks: number of pieces.
+            rank: number of the piece.
+        """
+        sizes = chunk_sizes(curr_local_size, num_chunks)
+        return sizes[rank], sum(sizes[:rank]) if sizes[rank] else curr_local_size
 
     def __repr__(self) -> str:
         return f"Shard(dim={self.dim})"
@@ -240,6 +275,24 @@ class Spec:
             if isinstance(placement, Shard):
                 shape[placement.dim] = chunk_sizes(shape[placement.dim], self.mesh.size(i))[at[i]]
         return tuple(shape)
+
+    @property
+    def device_mesh(self) -> DeviceMesh:
+        """The mesh."""
+        return self.mesh
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions of the tensor."""
+        return len(self.shape)
+
+    def is_replicated(self) -> bool:
+        """True if every rank has the whole tensor."""
+        return all(p.is_replicate() for p in self.placements)
+
+    def is_sharded(self) -> bool:
+        """True if any dimension of the mesh divides the tensor."""
+        return any(p.is_shard() for p in self.placements)
 
     def with_placements(self, placements: tuple[Placement, ...]) -> Spec:
         return spec_of(self.mesh, placements, self.shape, self.dtype)

@@ -34,7 +34,7 @@ from ndgrad.distributed.tensor.placements import (
     chunk_sizes,
     spec_of,
 )
-from ndgrad.distributed.tensor.redistribution import Step, cost, shared, steps
+from ndgrad.distributed.tensor.redistribution import Step, cost, join_for_shares, shared, shared_gathered, steps
 from ndgrad.distributed.tensor.signatures import Signature, signature
 
 
@@ -93,32 +93,48 @@ class Plan:
         if not self.still:
             for i, found in enumerate(self.moves):
                 if found:
-                    t = locals_[i]
-                    for step in found:
-                        t = step.run(t)
-                    locals_[i] = t
+                    locals_[i] = self._move(locals_[i], found, self.shares[i])
             if self.sharing:
                 for i, dims in enumerate(self.shares):
-                    if dims and locals_[i].requires_grad:
-                        locals_[i] = self._share(args[i], locals_[i], i, dims)
+                    if dims and not self.moves[i] and locals_[i].requires_grad:
+                        locals_[i] = self._share(args[i], locals_[i], dims)
         if self.random:
             agree_on_state(self.op, self.spec.mesh, settings.get("generator"))
             if self.draws is not None:
                 settings = {**settings, "generator": PieceGenerator(settings.get("generator"), self.draws)}
         return self.op.eager(*locals_, **settings) if self.local is None else self.local(locals_, settings)
 
-    def _share(self, argument: Any, t: Any, i: int, dims: tuple[int, ...]) -> Any:
-        """Return a tensor whose gradient is summed over the ranks that share it: once for all its uses, if it was not
-        redistributed.
+    def _move(self, t: Any, found: Sequence[Step], dims: tuple[int, ...]) -> Any:
+        """Return a local tensor after redistribution, with a gradient that is summed over the ranks that share it. If
+        the last step gathers for them, backward is one reduce_scatter.
         """
-        known = argument.shared_forms if not self.moves[i] else None
-        if known is not None and dims in known and known[dims][0] is t and known[dims][1] == t._version:
+        *before, last = found
+        for step in before:
+            t = step.run(t)
+        if last.gathers and last.mesh_dim in dims and t.requires_grad:
+            t = join_for_shares(t, **last.calls[0][1])
+            dims = tuple(d for d in dims if d != last.mesh_dim)
+        else:
+            t = last.run(t)
+        if t.requires_grad:
+            for dim in dims:
+                t = shared(t, group=self.spec.mesh.get_group(dim))
+        return t
+
+    def _share(self, argument: Any, t: Any, dims: tuple[int, ...]) -> Any:
+        """Return a tensor whose gradient is summed over the ranks that share it, once for all its uses."""
+        known = argument.shared_forms
+        if dims in known and known[dims][0] is t and known[dims][1] == t._version:
             return known[dims][2]
-        out = t
-        for dim in dims:
+        out, rest = t, dims
+        if argument.gathered is not None:
+            piece, step = argument.gathered
+            if step.mesh_dim in dims:
+                out = shared_gathered(t.detach(), piece, **step.calls[0][1])
+                rest = tuple(d for d in dims if d != step.mesh_dim)
+        for dim in rest:
             out = shared(out, group=self.spec.mesh.get_group(dim))
-        if known is not None:
-            known[dims] = (t, t._version, out)
+        known[dims] = (t, t._version, out)
         return out
 
     def result_specs(self, outs: Sequence[Any]) -> tuple[Spec, ...]:
@@ -205,8 +221,8 @@ def _check_one_mesh(op: Op, specs: Sequence[Spec | None]) -> Spec:
     for s in given[1:]:
         if s.mesh is not mesh and s.mesh != mesh:
             raise RuntimeError(
-                f"{op.name}: the arguments lie on different meshes, {mesh!r} and {s.mesh!r}. Put them on one: "
-                "DTensor.from_local(x.to_local(), mesh, placements). [nd-dtensor]"
+                f"Sharding propagation failed for {op.name}: the arguments lie on different meshes, {mesh!r} and "
+                f"{s.mesh!r}. Put them on one: DTensor.from_local(x.to_local(), mesh, placements). [nd-dtensor]"
             )
     return given[0]
 
@@ -348,12 +364,16 @@ def _no_rule(op: Op, specs: Sequence[Spec | None]) -> str:
 _plans: dict[Any, Plan] = {}
 
 
-def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type[Any]) -> Plan:
-    """Return the plan of a call, from the cache or new."""
+def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type[Any]) -> Plan | None:
+    """Return the plan of a call, from the cache or new. None if a plain tensor of one element is beside DTensors: it
+    counts as replicated, as numbers do.
+    """
     key: list[Any] = [op]
     for a in args:
         if a.__class__ is spread:
             key.append(a.spec)
+        elif isinstance(a, Variable) and a.ndim and a.numel() == 1 and not a.requires_grad:
+            return None
         else:
             key.append(None if a is None else a.__class__ if not isinstance(a, Variable) else _refuse_plain(op, a))
     if settings:
@@ -374,6 +394,12 @@ def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type
             # Plans under the old keys are not found again.
             _ignored_numbers[op] = left
     return found
+
+
+
+def forget_plans() -> None:
+    """Empty the cache of plans."""
+    _plans.clear()
 
 
 #: Numbers that no plan of an op has read. They are left out of the keys of its plans.

@@ -15,6 +15,12 @@ from `a` to `b` is the step from the gradient of `b` to the gradient of `a`:
 Terms of an average, a product or an extreme have their own gradients: a share of the whole's, the other factors times
 it, or all of it where the term is the extreme.
 
+Note [Values of a rank]
+A replicated tensor is one value, however many ranks hold it. A term is a value of its rank. So the gradient of a term
+is a value of its rank too, even where the gradients of all terms are equal. In a backward pass that is differentiated
+again, ranks use it to divide work, and their contributions to its own gradient are summed. The derivative of `total`
+is therefore `shared`, not the identity, and that of `total_piece` is `join_for_shares`, not `join_pieces`.
+
 One step sends nothing in forward: if ranks divide a computation and all use a replicated tensor, each computes only its
 own term of the gradient, and `shared` sums these terms in backward. These steps differ from `ndgrad.distributed.ops`,
 where the ranks' copies are separate values.
@@ -39,8 +45,6 @@ from ndgrad.distributed.traffic import uncounted
 
 if TYPE_CHECKING:
     from ndgrad._typing import Library, Payload, Vocabulary
-
-_same: Any = lambda g: g
 
 
 def _take(np: Library, x: Payload, *, group: Any, dim: int = 0, sizes: Any = None) -> Payload:
@@ -69,7 +73,7 @@ total = op(
     "total", "x",
     _all_reduce,
     settings={"group": None},
-    vjp={"x": _same},
+    vjp={"x": lambda g, group, ops: ops.shared(g, group=group)},
     jvp="linear", batch="leading", halves=True, needs_values=True,
 )  # fmt: skip
 
@@ -78,7 +82,7 @@ extreme_total = op(
     "extreme_total", "x",
     _all_reduce,
     settings={"group": None, "reduction": ReduceOp.MAX},
-    vjp={"x": lambda g, x, out, group, ops: g * _mine(x, out, group, ops)},
+    vjp={"x": lambda g, x, out, group, ops: ops.shared(g, group=group) * _mine(x, out, group, ops)},
     jvp={"x": lambda t, x, out, group, ops: ops.total(t * _mine(x, out, group, ops), group=group)},
     batch="leading", halves=True, needs_values=True, may_be_discrete=True,
 )  # fmt: skip
@@ -93,7 +97,7 @@ total_piece = op(
     "total_piece", "x",
     _reduce_scatter,
     settings={"group": None, "dim": 0, "sizes": None},
-    vjp={"x": lambda g, group, dim, sizes, ops: ops.join_pieces(g, group=group, dim=dim, sizes=sizes)},
+    vjp={"x": lambda g, group, dim, sizes, ops: ops.join_for_shares(g, group=group, dim=dim, sizes=sizes)},
     jvp="linear", batch="dims", halves=True, needs_values=True,
 )  # fmt: skip
 
@@ -107,7 +111,7 @@ first_keeps = op(
     "first_keeps", "x",
     _first,
     settings={"group": None},
-    vjp={"x": _same},
+    vjp={"x": lambda g, group, ops: ops.equal_shares(g, group=group, factor=1.0)},
     jvp="linear", batch="leading", halves=True, needs_values=True,
 )  # fmt: skip
 
@@ -116,7 +120,7 @@ average_total = op(
     "average_total", "x",
     lambda np, x, *, group: _all_reduce(np, x, group=group, reduction=ReduceOp.AVG),
     settings={"group": None},
-    vjp={"x": lambda g, group: g / float(group.size())},
+    vjp={"x": lambda g, group, ops: ops.shared(g, group=group) / float(group.size())},
     jvp="linear", batch="leading", halves=True, needs_values=True,
 )  # fmt: skip
 
@@ -125,7 +129,16 @@ equal_terms = op(
     "equal_terms", "x",
     lambda np, x, *, group: x.copy(),
     settings={"group": None},
-    vjp={"x": lambda g, group: g * float(group.size())},
+    vjp={"x": lambda g, group, ops: ops.equal_shares(g, group=group, factor=float(group.size()))},
+    jvp="linear", batch="leading", halves=True,
+)  # fmt: skip
+
+#: A multiple of the mean of the ranks' values, which are equal. So nothing is sent.
+equal_shares = op(
+    "equal_shares", "x",
+    lambda np, x, *, group, factor: x * np.asarray(factor, x.dtype),
+    settings={"group": None, "factor": 1.0},
+    vjp={"x": lambda g, group, factor, ops: ops.shared(g, group=group) * (factor / group.size())},
     jvp="linear", batch="leading", halves=True,
 )  # fmt: skip
 
@@ -138,6 +151,27 @@ shared = op(
     jvp="linear", batch="leading", view=True, whole_view=True,
 )  # fmt: skip
 
+
+#: `whole`, which was gathered from the ranks' pieces, for ranks that divide its use. The gradient goes to the piece by
+#: one reduce_scatter. Through `whole` it would take an all_reduce, of which each rank keeps its piece.
+shared_gathered = op(
+    "shared_gathered", "whole piece",
+    lambda np, whole, piece, *, group, dim, sizes: whole,
+    settings={"group": None, "dim": 0, "sizes": None},
+    vjp={"piece": lambda g, group, dim, sizes, ops: ops.total_piece(g, group=group, dim=dim, sizes=sizes)},
+    jvp={"piece": lambda t, group, dim, sizes, ops: ops.join_pieces(t, group=group, dim=dim, sizes=sizes)},
+    batch="dims", view=True, whole_view=True,
+)  # fmt: skip
+
+#: The pieces of all ranks, joined for ranks that divide the use of the whole.
+join_for_shares = op(
+    "join_for_shares", "x",
+    _all_gather,
+    settings={"group": None, "dim": 0, "sizes": None},
+    vjp={"x": lambda g, group, dim, sizes, ops: ops.total_piece(g, group=group, dim=dim, sizes=sizes)},
+    jvp={"x": lambda t, group, dim, sizes, ops: ops.join_pieces(t, group=group, dim=dim, sizes=sizes)},
+    batch="dims", halves=True, needs_values=True,
+)  # fmt: skip
 
 #: The identity in forward; in backward the gradient is redistributed by the calls in the setting.
 redistribute_gradient = op(
@@ -180,6 +214,11 @@ class Step:
             for function, settings in self.calls:
                 t = function(t, **settings)
         return t
+
+    @property
+    def gathers(self) -> bool:
+        """True if the step joins the pieces of the ranks."""
+        return len(self.calls) == 1 and self.calls[0][0] is join_pieces
 
     def __repr__(self) -> str:
         old, new = self.before.placements[self.mesh_dim], self.after.placements[self.mesh_dim]

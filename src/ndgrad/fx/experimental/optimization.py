@@ -57,7 +57,7 @@ def matches_module_pattern(pattern: Iterable[type[Any]], node: Node, modules: di
 
 
 def replace_node_module(node: Node, modules: dict[str, Any], new_module: Module) -> None:
-    """Put another module in the place of the one that a node calls.
+    """Replace the module that a node calls.
 
     Args:
         node: node that calls the old module.

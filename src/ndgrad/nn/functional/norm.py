@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ndgrad._src.arrays.precision import finfo, is_floating, is_half
+from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.inplace import write
-from ndgrad._src.core.variable import np_dtype
+from ndgrad._src.core.modes import process
+from ndgrad._src.core.variable import np_dtype, requires_grad, wrap
 from ndgrad._src.ops import normalization, padding, pooling  # noqa: F401
 from ndgrad._src.ops.fill import copy
 from ndgrad._src.ops.vocabulary import tensor_ops as ops
@@ -198,10 +200,23 @@ def batch_norm(
     dim = (0, *range(2, len(shape)))
     out, mean, variance = normalization.native_batch_norm(input, w, b, dim=dim, eps=eps)
     if count and (running_mean is not None or running_var is not None):
-        with no_grad():
-            _update(running_mean, mean, momentum)
-            _update(running_var, variance, momentum, count / (count - 1))
+        given = [t for t in (running_mean, running_var) if t is not None]
+        if not process.busy and not any(map(requires_grad, given)) and mean.__class__ in TENSOR_TYPES:
+            # Nothing would be recorded, so no mode is entered.
+            mean, variance = (wrap(t.__class__, t._array) for t in (mean, variance))
+            _move_statistics(running_mean, running_var, mean, variance, momentum, count)
+        else:
+            with no_grad():
+                _move_statistics(running_mean, running_var, mean, variance, momentum, count)
     return out
+
+
+def _move_statistics(
+    running_mean: Tensor | None, running_var: Tensor | None, mean: Tensor, variance: Tensor, momentum: float, count: int
+) -> None:
+    """Move running statistics towards those of a batch of `count` values per channel."""
+    _update(running_mean, mean, momentum)
+    _update(running_var, variance, momentum, count / (count - 1))
 
 
 def group_norm(

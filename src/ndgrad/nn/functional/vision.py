@@ -84,7 +84,7 @@ def interpolate(
     sizes, ratios = _sizes(shape[2:], size, scale_factor, recompute_scale_factor)
     if min(sizes, default=1) < 1 or min(shape[2:], default=1) < 1:
         raise RuntimeError(f"interpolate: cannot resize {shape[2:]} to {sizes}: sizes must be positive. [nd-range]")
-    # These skip an axis that keeps its size, even if its scale factor, lost to rounding, was not 1.
+    # These modes skip an axis that keeps its size, even if its scale factor, lost to rounding, was not 1.
     is_lazy = antialias or mode.endswith("linear") or (mode == "nearest" and axes == 2)
     if mode == "area":
         return ops.adaptive_avg_pool(input, sizes=sizes)

@@ -17,7 +17,8 @@ from ndgrad._src.arrays.precision import FLOATING
 from ndgrad._src.compiler.capture.graph_break import current_tracer
 from ndgrad._src.core.modes import modes
 from ndgrad._src.core.variable import np_dtype
-from ndgrad._src.ops import recurrent, recurrent_layer
+from ndgrad._src.ops import recurrent
+from ndgrad._src.ops.recurrent_layer import recurrent_layer
 from ndgrad._src.tensor.functions.creation import zeros
 from ndgrad._src.tensor.functions.join import cat, stack
 from ndgrad._src.tensor.tensor_class import Tensor
@@ -117,65 +118,38 @@ def _backwards(
 # ----- a layer as one op ----------------------------------------------------------------------------------------------
 
 
-def _is_plain(*tensors: Tensor) -> bool:
-    """True if a layer may run as one op: plain tensors of one dtype, float32 or float64, on the CPU and not traced.
+def _runs_as_one_op(rows: Tensor, first: State, weights: Weights) -> bool:
+    """True if a layer runs as one op (ndgrad._src.ops.recurrent_layer) after the products of its input.
 
-    A compiled function is traced step by step, and its loop is compiled. Autocast, devices and subclasses of tensors
-    act on the products of each step.
+    On a device that is outside of transforms, whose rules are those of single steps. On the CPU it needs plain tensors
+    of one dtype, float32 or float64. A compiled function is traced step by step there, and its loop is compiled.
+    Autocast and subclasses of tensors act on the products of each step.
     """
-    if current_tracer.get() is not None or is_autocast_enabled("cpu"):
+    w_hh, b_hh, w_hr = weights
+    if w_hr is not None:
         return False
-    dtype = tensors[0].dtype
-    if dtype not in (float32, float64):
-        return False
-    return all(type(t) in (Tensor, Parameter) and t.dtype == dtype and t.device.type == "cpu" for t in tensors)
+    if rows.device.type == "cuda":
+        now = modes()
+        return np_dtype(rows).kind in FLOATING and not (now.levels or now.dual_levels or now.function_modes)
+    tensors = [rows, *first, w_hh, *([] if b_hh is None else [b_hh])]
+    return (
+        rows.dtype in (float32, float64)
+        and current_tracer.get() is None
+        and not is_autocast_enabled("cpu")
+        and all(type(t) in (Tensor, Parameter) and t.dtype == rows.dtype and t.device.type == "cpu" for t in tensors)
+    )
 
 
-def _lstm_layer(
-    data: Tensor, sizes: list[int], first: State, weights: Weights, backwards: bool
-) -> tuple[Tensor, State]:
-    """Return the rows of output and the last state of an LSTM layer, from the rows of its input."""
-    w_ih, w_hh, b_ih, b_hh = weights
-    # The gates take the sum of both biases.
-    bias = b_ih if b_hh is None else b_hh if b_ih is None else b_ih + b_hh
-    gates = F.linear(data, w_ih, bias).reshape(len(sizes), sizes[0], -1)
-    states, cells = recurrent.lstm_layer.eager(gates, *first, w_hh, reverse=backwards)
-    end = 0 if backwards else len(sizes) - 1
-    return states.reshape(-1, states.shape[-1]), (states[end], cells[end])
-
-
-def _gru_layer(
-    data: Tensor, sizes: list[int], first: State, weights: Weights, backwards: bool
-) -> tuple[Tensor, State]:
-    """Return the rows of output and the last state of a GRU layer, from the rows of its input."""
-    w_ih, w_hh, b_ih, b_hh = weights
-    gates = F.linear(data, w_ih, b_ih).reshape(len(sizes), sizes[0], -1)
-    shift = zeros(w_hh.shape[0], dtype=w_hh.dtype) if b_hh is None else b_hh
-    states = recurrent.gru_layer.eager(gates, *first, w_hh, shift, reverse=backwards)
-    return states.reshape(-1, states.shape[-1]), (states[0 if backwards else len(sizes) - 1],)
-
-
-_LAYERS: dict[str, Callable[..., tuple[Any, State]]] = {"LSTM": _lstm_layer, "GRU": _gru_layer}
-
-
-def _runs_as_one_op(rows: Tensor) -> bool:
-    """True if a layer runs as one op: on a device, outside of transforms, whose rules are those of single steps."""
-    if rows.device.type != "cuda" or np_dtype(rows).kind not in FLOATING:
-        return False
-    now = modes()
-    return not (now.levels or now.dual_levels or now.function_modes)
-
-
-def _run_on_device(
-    mode: str, rows: Tensor, first: State, w_hh: Tensor, b_hh: Tensor | None, sizes: list[int], backwards: bool
+def _run_layer(
+    mode: str, rows: Tensor, first: State, weights: Weights, sizes: list[int], backwards: bool
 ) -> tuple[Tensor, State]:
     """Run a layer by one op; under autocast in the dtype of the input's products, as torch does."""
     dtype = rows.dtype
-    parts = [t if t is None or t.dtype == dtype else t.to(dtype) for t in (*first, w_hh, b_hh)]
+    parts = [t if t is None or t.dtype == dtype else t.to(dtype) for t in (*first, *weights[:2])]
     state, (w, b) = parts[:-2], parts[-2:]
     cell = state[1] if mode == "LSTM" else None
     settings = {"mode": mode, "sizes": tuple(sizes), "reverse": backwards}
-    out, h, c, *_ = recurrent_layer.recurrent_layer.eager(rows, state[0], cell, w, b, **settings)
+    out, h, c, *_ = recurrent_layer.eager(rows, state[0], cell, w, b, **settings)
     return out, (h, c) if mode == "LSTM" else (h,)
 
 
@@ -432,24 +406,18 @@ class RNNBase(Module):
                 place = layer * directions + direction
                 w_ih, w_hh, b_ih, b_hh, w_hr = self._weights(place)
                 first = tuple(s[place] for s in state)
-                if even and w_hr is None and self.mode in _LAYERS and _is_plain(data, w_ih, w_hh, *first):
-                    run = _LAYERS[self.mode]
-                    joined, last = run(data, sizes, first, (w_ih, w_hh, b_ih, b_hh), direction == 1)
-                    outputs.append(joined)
-                    lasts.append(last)
-                    continue
-                rows = F.linear(data, w_ih, b_ih)
-                if w_hr is None and _runs_as_one_op(rows):
-                    first = tuple(s[place] for s in state)
-                    out_rows, last = _run_on_device(self.mode, rows, first, w_hh, b_hh, sizes, direction == 1)
-                    outputs.append(out_rows)
-                    lasts.append(last)
-                    continue
-                if even:
-                    rows = rows.reshape(len(sizes), sizes[0], -1)
-                gates = rows.unbind(0) if even else rows.split(sizes)
-                out, last = _run_steps(step, gates, first, (w_hh, b_hh, w_hr), backwards=direction == 1)
-                outputs.append(cat(out))
+                if self.mode != "GRU" and b_ih is not None and b_hh is not None:
+                    b_ih, b_hh = b_ih + b_hh, None  # a step adds both to the same sum
+                rows, weights = F.linear(data, w_ih, b_ih), (w_hh, b_hh, w_hr)
+                if _runs_as_one_op(rows, first, weights):
+                    out, last = _run_layer(self.mode, rows, first, weights, sizes, direction == 1)
+                else:
+                    if even:
+                        rows = rows.reshape(len(sizes), sizes[0], -1)
+                    gates = rows.unbind(0) if even else rows.split(sizes)
+                    parts, last = _run_steps(step, gates, first, weights, backwards=direction == 1)
+                    out = cat(parts)
+                outputs.append(out)
                 lasts.append(last)
             data = outputs[0] if directions == 1 else cat(outputs, -1)
         return data, tuple(stack(parts) for parts in zip(*lasts, strict=True))

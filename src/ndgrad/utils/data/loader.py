@@ -13,22 +13,29 @@ import secrets
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import suppress
 from itertools import count
 from multiprocessing.connection import wait
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, cast
 
 from ndgrad._src.arrays.generator import Generator
 from ndgrad.utils.data.collate import default_collate, default_convert
-from ndgrad.utils.data.dataset import IterableDataset
+from ndgrad.utils.data.dataset import Dataset, IterableDataset
 from ndgrad.utils.data.fetch import END, Fetch
 from ndgrad.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from ndgrad.utils.data.transport import forget, has_shared_memory, sweep, unpack
 from ndgrad.utils.data.worker import Epoch, Failure, Setup, run
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Samples(Protocol[T_co]):
+    """Samples by index, of a class that need not be a Dataset."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
+
 
 #: Number of bytes of unread tasks in the pipe of a worker: fewer than every pipe holds.
 _PIPE = 1 << 14
@@ -70,7 +77,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T_co] | Iterable[T_co] | Samples[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -89,12 +96,13 @@ class DataLoader(Generic[T_co]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        self.dataset = dataset
+        self.dataset: Any = dataset
         self.is_stream = isinstance(dataset, IterableDataset)
         _check_numbers(num_workers, timeout, prefetch_factor, persistent_workers)
         _check_order(self.is_stream, shuffle, sampler, batch_sampler, batch_size, drop_last)
         if sampler is None and not self.is_stream:
-            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sized = cast("Sized", dataset)
+            sampler = RandomSampler(sized, generator=generator) if shuffle else SequentialSampler(sized)
         if batch_sampler is not None:
             batch_size = None
         elif batch_size is not None and not self.is_stream:
@@ -117,7 +125,7 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn or (default_collate if self.collates else default_convert)
         self._kept: _Workers | None = None
 
-    def __iter__(self) -> Iterator[T_co]:
+    def __iter__(self) -> Iterator[Any]:
         seed = draw_seed(self.generator)  # without workers too, as in torch
         if not self.num_workers:
             return _SingleProcessDataLoaderIter(self)
@@ -146,7 +154,7 @@ class DataLoader(Generic[T_co]):
         """The sampler of batches, or of samples if they are not collated: torch's name."""
         return self.batch_sampler if self._auto_collation else self.sampler
 
-    def _get_iterator(self) -> Iterator[T_co]:
+    def _get_iterator(self) -> Iterator[Any]:
         """Return a new pass over the data: torch's name."""
         return self.__iter__()
 

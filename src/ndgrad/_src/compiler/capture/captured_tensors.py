@@ -262,7 +262,7 @@ class use_proxies:
                 _restore_slots()
 
 
-def _after_fork() -> None:
+def _restore_after_fork() -> None:
     """Restore the slots in a forked child. It has only the thread that forked, so no other thread will do so."""
     global _active_traces
     if _active_traces and current_tracer.get() is None:
@@ -271,7 +271,7 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_restore_after_fork)
 
 
 def refuse_tensor(t: Any) -> str | None:

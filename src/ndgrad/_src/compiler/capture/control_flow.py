@@ -96,8 +96,11 @@ def run_scan(
     rows: Tensors,
     count: int,
     reverse: bool,
+    note_change: Callable[[], None] | None = None,
 ) -> tuple[list[Any], list[Any]]:
-    """Return the last carry and all y, stacked, of a loop."""
+    """Return the last carry and all y, stacked, of a loop. `note_change` is called if a derivative finds that the step
+    is another function now, because it reads objects that have changed.
+    """
     n = len(carry)
 
     def body(tensors: Tensors) -> list[Any]:
@@ -106,8 +109,16 @@ def run_scan(
 
     shown = [tensor_ops.getitem(t, index=(0,)) for t in rows]
     lifted = LiftedFunction(body, [*carry, *shown])
-    plan = Rounds(add_carry_output(lifted, n), n, len(rows), count, reverse)
+    is_traced = False
+
+    def run_again(tensors: Tensors) -> list[Any]:
+        if is_traced and note_change is not None and not lifted.is_same(LiftedFunction(body, [*carry, *shown])):
+            note_change()
+        return lifted(tensors)
+
+    plan = Rounds(add_carry_output(run_again, n), n, len(rows), count, reverse)
     out = _run(plan, [*carry, *rows, *lifted.captured])
+    is_traced = True
     return out[:n], out[n : len(out) - n]
 
 

@@ -170,7 +170,7 @@ class Environment:
 
     @contextmanager
     def rewind(self, places: Iterable[CapturedSlots]) -> Iterator[None]:
-        """Context in which slots hold the values of the last comparison, before a call changed them."""
+        """Return a context in which slots hold their values from before the call: those of the last comparison."""
         before = [(slots, slots.read()) for slots in places if slots.write is not None and not slots.is_growing]
         try:
             for slots, _ in before:
@@ -217,7 +217,7 @@ class Environment:
         for t, known, _, label in tensors:
             if id(t) not in moved and known is not None and get_facts(t) != known:
                 return f"{label}: a tensor has another shape, dtype, layout or requires_grad than before"
-        return self._accept_moved(moved) if moved else None
+        return self._accept_replacements(moved) if moved else None
 
     def _compare(self, slots: CapturedSlots, now: list[Any], moved: dict[int, list[Any]]) -> str | None:
         """Return the reason why changed slots need another trace; None if they do not. Record replaced tensors in
@@ -271,7 +271,7 @@ class Environment:
                     then[i] = a
         return False
 
-    def _accept_moved(self, moved: dict[int, list[Any]]) -> str | None:
+    def _accept_replacements(self, moved: dict[int, list[Any]]) -> str | None:
         """Accept tensors as replacements of others. Each must replace one tensor, in all slots of that tensor."""
         for before, (now, count) in moved.items():
             _, known, places, label = self.tensors[before]

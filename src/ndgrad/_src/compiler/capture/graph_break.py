@@ -5,12 +5,20 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
+from ndgrad._src.foundations.public_path import set_module
+
 #: The tracer of this context. It records every break, because the traced function may catch it.
 current_tracer: ContextVar[Any] = ContextVar("ndgrad_tracer", default=None)
 
 
+@set_module("ndgrad.errors")
 class GraphBreak(RuntimeError):
-    """Raised during a trace by an action that a program cannot contain."""
+    """Raised during a trace by an action that a program cannot contain.
+
+    Args:
+        reason: the action, as the beginning of a sentence.
+        where: file and line of the user. The default is the line that is being traced.
+    """
 
     #: True if other values might avoid the break.
     depends_on_values = False
@@ -39,8 +47,13 @@ class GraphBreak(RuntimeError):
         return self
 
     def again(self) -> GraphBreak:
-        """Return a new break with the same reason, to be raised."""
-        return GraphBreak(self.reason, self.where)
+        """Return a new break with the same reason, to be raised under `fullgraph`."""
+        broken = GraphBreak(self.reason, self.where)
+        where = f" ({self.where})" if self.where else ""
+        broken.args = (
+            f"compile: {self.reason}{where}. Without fullgraph=True, the function runs eagerly. [nd-graph-break]",
+        )
+        return broken
 
 
 class Unreached(GraphBreak):

@@ -21,6 +21,8 @@ class LoopNumber:
 
     __slots__ = ("has_carry", "loop", "source")
     __array_ufunc__ = None
+    #: The functions of ndgrad.numpy take its `as_array`.
+    stands_for_numbers = True
 
     def __init__(self, loop: Any, source: str, has_carry: bool) -> None:
         self.loop = loop
@@ -35,8 +37,12 @@ class LoopNumber:
     def _refuse(self, *_: Any) -> Any:
         return self.loop.refuse("a number that differs from round to round is used as a plain number")
 
-    __index__ = __int__ = __float__ = __complex__ = __hash__ = __iter__ = __len__ = __pow__ = __rpow__ = _refuse
+    __index__ = __int__ = __float__ = __complex__ = __hash__ = __iter__ = __len__ = _refuse
     __round__ = __trunc__ = __floor__ = __ceil__ = __array__ = __divmod__ = __rdivmod__ = _refuse
+
+    def as_array(self, tensor_type: type[Any]) -> Any:
+        """Return the number as an Array, for NumPy's functions: one of a float, which gives it a dtype."""
+        return self.loop.array_of(self, tensor_type)
 
     def __repr__(self) -> str:
         return f"<number of a loop: {self.source}>"
@@ -70,6 +76,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": lambda a, b: a / b,
+    "**": lambda a, b: a**b,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b,
@@ -77,7 +84,7 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
 }
-for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
+for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}.items():
     setattr(LoopNumber, f"__{_name}__", _binary(_symbol, False))
     setattr(LoopNumber, f"__r{_name}__", _binary(_symbol, True))
 

@@ -392,6 +392,13 @@ class Loop:
             self.refuse(f"a number that differs from round to round meets a tensor of {dtype}")
         return frame.number_row(number, like.tensor_type, dtype)
 
+    def array_of(self, number: LoopNumber, tensor_type: type[Any]) -> Any:
+        """Return a number as a 0-d Array, of the class `tensor_type`, for a function of NumPy; only floats, of which the dtype is known."""
+        frame = self._frame
+        if frame is None or not all(type(v) is float for v in self.values(number)):
+            self.refuse("a function of NumPy takes an integer that differs from round to round")
+        return frame.number_row(number, tensor_type, np.dtype(np.float64))
+
     def item_of(self, base: Sequence[Any], index: LoopNumber) -> Any:
         """Return an item of a list of numbers or of tensors."""
         if all(type(v) in (int, float, bool) for v in base):
@@ -471,7 +478,7 @@ class Loop:
         """Run all rounds from these values of the loop's variables. Return the last values."""
         self.log.running.append(self.note_.where)
         try:
-            made = self._run(body, start)
+            made = self._run(_bind_variables(body), start)
         except GraphBreak:
             raise  # `LoopLog.blame` finds the loop that was running
         except Exception as error:  # a trace without this loop decides whether the function raises
@@ -547,7 +554,10 @@ class Loop:
                 if self.has_restarted:
                     self.refuse("rounds differ")
 
-        carry, stacks = run_scan(step, plan.carry, plan.rows, self.rounds, False)
+        def note_change() -> None:
+            self.refuse("it reads objects that the code after it changes")
+
+        carry, stacks = run_scan(step, plan.carry, plan.rows, self.rounds, False, note_change)
         plan.finish(values, carry, stacks)
 
 
@@ -1120,6 +1130,20 @@ class _ScanPlan:
         for n, value in zip(roles.last, carry[len(roles.carried) :], strict=False):
             values[n] = value
         values.update(self.after)
+
+
+def _bind_variables(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the body with the present values of the variables that it only reads. Derivatives run it again, after the
+    code behind the loop has assigned other values.
+    """
+    assert isinstance(body, types.FunctionType)
+    cells = []
+    for cell in body.__closure__ or ():
+        try:
+            cells.append(types.CellType(cell.cell_contents))
+        except ValueError:  # no value yet
+            cells.append(types.CellType())
+    return types.FunctionType(body.__code__, body.__globals__, body.__name__, body.__defaults__, tuple(cells))
 
 
 def _order(moves: dict[str, str]) -> int:

@@ -11,7 +11,10 @@ they are inputs of the body's program that stay the same from round to round.
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,16 +151,46 @@ class LiftedFunction:
             self._types = [(t.tensor_type, tuple(t.shape), np_dtype(t)) for t in made]
             if tracer.around is not None:
                 _check_unread(tracer, made)
+            inputs = [*tracer.program.inputs, *[a.memory.value for a in tracer.captured.values()]]
+            outputs = tracer.outputs(made)
+            self._program = replace(tracer.program, inputs=inputs, outputs=outputs, name="body")
             del made
+            #: Tensors from outside that the function used.
+            self._outside = [t for t in watch.list_outside() if not _belongs_to(t, tracer)]
 
     def __call__(self, tensors: Tensors) -> list[Any]:
         own, captured = tensors[: self._count], tensors[self._count :]
         found: list[Any] = self._replace(self._f, captured, own)
         return found
 
+    def is_same(self, other: LiftedFunction) -> bool:
+        """True if two runs gave the same program, with the same captured tensors."""
+        mine, theirs = self._outside, other._outside
+        if len(mine) != len(theirs) or not all(map(operator.is_, mine, theirs)):
+            return False
+        if _text(self._program) != _text(other._program):
+            return False
+        constants = self._program.constants.values(), other._program.constants.values()
+        return all(map(_is_same_array, *constants))
+
     def zeros(self, tensors: Tensors) -> list[Any]:
         """Return zeros with the shapes and dtypes of the results."""
         return [tensor_ops.expand(wrap(tensor_type, np.zeros((), dtype)), shape=shape) for tensor_type, shape, dtype in self._types]
+
+
+def _belongs_to(t: Any, tracer: Tracer) -> bool:
+    """True if a tensor was made in a run that `tracer` traces."""
+    return isinstance(t._array, TracedArray) and t._array.memory.tracer is tracer
+
+
+def _text(program: Program) -> str:
+    """Return the text of a program without the lines of the user, which depend on where it was run."""
+    return re.sub(r" *# .*$", "", str(program), flags=re.MULTILINE)
+
+
+def _is_same_array(a: Any, b: Any) -> bool:
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 class Region:

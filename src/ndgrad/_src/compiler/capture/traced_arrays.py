@@ -70,7 +70,7 @@ class Memory:
         self.picked: tuple[Memory, int] | None = None
         #: The array that it holds, if known.
         self.constant = constant
-        #: Values at versions that autograd has saved (see `TracedArray.at_version`).
+        #: Values at versions that autograd has saved (see `TracedArray.copy_at_version`).
         self.values_at: dict[Any, Value] = {}
 
 
@@ -201,7 +201,7 @@ class TracedArray:
     def __repr__(self) -> str:
         return f"TracedArray(shape={self.shape}, dtype={self.dtype})"
 
-    def at_version(self, version: Any) -> TracedArray:
+    def copy_at_version(self, version: Any) -> TracedArray:
         """Return a copy of the array at a version of the storage that autograd has saved."""
         value = self.memory.values_at.get(version)
         if value is None:

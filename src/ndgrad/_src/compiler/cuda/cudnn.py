@@ -102,7 +102,7 @@ class Plan:
             tensor.set_data_type(front_end().data_type.FLOAT)
 
     def build(self, exactly: bool = False) -> Plan:
-        """Choose a plan; `exactly`: without rounding single precision for tensor cores."""
+        """Choose a plan. With `exactly`, tensor cores do not round single precision."""
         cudnn, graph = front_end(), self.graph
         graph.validate()
         graph.build_operation_graph()

@@ -96,16 +96,17 @@ _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal", -0.5: "rsqrt", 1: "clone"
 #: Other ops, as functions of operands and settings.
 _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "cast": cast, "clone": copies.clone, "unsafe_view": copies.unsafe_view, "reshape": copies.reshape, "linear": products.linear,
-    "matmul": products.matmul, "sum": columns.sum_over, "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
+    "matmul": products.matmul, "sum": columns.sum_over, "mean": lambda operands, settings: mean_over(operands, settings), "sum_all": full_reductions.sum_all, "mean_all": full_reductions.mean_all,
     "keep": lambda operands, settings: keep(operands, settings),
     "cumsum": scans.cumsum, "cumprod": scans.cumprod, "linear_recurrence": scans.linear_recurrence,
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
     "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
     "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
-    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **copies.MOVES,
 }  # fmt: skip
 
 
+@functools.lru_cache(maxsize=1024)
 def forward_of(library: Any, op: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
     """Return the function that computes an op from its operands and settings, or returns None; None if there is no
     function.
@@ -144,6 +145,23 @@ class Elementwise:
             return None
         return start(*operands, *[settings[name] for name in floats]) if floats else start(*operands)
 
+    def write(self, array: Any, others: tuple[Any, ...]) -> bool:
+        """Write the op of an array and others over the array. Return False if nothing was done.
+
+        This needs operands of one layout and a kernel that has run before. Others may be the array itself, but must not
+        overlap it in part.
+        """
+        if self.op == "add" and array.dtype.char in copies.COUNTS:
+            return copies.count_up(array, others)
+        begin, end = array.data.ptr, array.data.ptr + array.nbytes
+        for x in others:
+            if x.__class__ is self.library.ndarray and x.data.ptr != begin and x.data.ptr < end and begin < x.data.ptr + x.nbytes:
+                return False
+        key = (self.library.ndarray, *map(type, others))
+        start = self._known.get(key, (None, None))[0]
+        in_place = getattr(start, "in_place", None)
+        return in_place is not None and in_place(array, *others)
+
     def directly(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         """Return the op as a function of its operands, with minimal overhead.
 
@@ -171,12 +189,29 @@ class Elementwise:
         signature = formula.signature([formula.apply(op, *symbols, **settings)])
         if not can_be_written(signature, "f"):
             return None, []
-        start = Plan(signature).starter("".join(kinds) + NUMBER * len(floats))
+        plan, every = Plan(signature), "".join(kinds) + NUMBER * len(floats)
+        start: Any = plan.starter(every)
+        if kinds[0] == ARRAY and not settings and op == self.op:
+            start.in_place = starter(every, plan._alike, plan.run, True)
         return (start if given is operands else lambda x, exponent: start(x)), floats
 
 
 #: The kinds of operands other than arrays, by their classes.
 _KINDS = {float: NUMBER, int: NUMBER}
+
+
+def mean_over(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """Return the mean over first and last dimensions; None if it is over others, or left to CuPy."""
+    total = None if operands[0].dtype.char in "eE" else sum_over(operands, settings)
+    if total is None:
+        return None
+    return _divide()(total, operands[0].size // total.size)
+
+
+@functools.lru_cache(maxsize=1)
+def _divide() -> Callable[..., Any]:
+    formula = Formula()
+    return Plan(formula.signature([formula.apply("div", formula.input(), 0.0)])).starter(ARRAY + NUMBER)
 
 
 def keep(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -238,7 +273,7 @@ class Plan:
                 return None
             width = BYTES // _numpy_dtype(dtype).itemsize if key[-1] else 1
             found = self._make_kernel(tuple(key), dtype, key[1:-1], 0, width)
-            if len(found[1]) == 1:
+            if found[0] is not None and len(found[1]) == 1:
                 self._alike[tuple(key)] = (
                     found[0].address, found[0].pack, found[0].grain, found[1][0], found[1][0].itemsize
                 )  # fmt: skip
@@ -290,6 +325,9 @@ class Plan:
         kind = Kind(signature, dtype, tuple(inputs), dims, width)
         outputs = result_dtypes(signature, dtype)
         # ends with a gap
+        if {*inputs} == {"?"} and {*outputs} != {"?"}:
+            self._kernels[key] = None, []
+            return None, []
         words = f"{1 + len(outputs) + len(inputs)}q{signature.numbers}d{dims}I{len(inputs) * dims}i0q"
         kernel: Any = None
         try:
@@ -316,6 +354,8 @@ def planned(signature: Signature) -> Callable[..., Any] | None:
 def _common(chars: Sequence[str]) -> str | None:
     """Return the only floating dtype among operands; None if there are several, or others than booleans in addition."""
     found = {*chars} - {"?"}
+    if not found:
+        return "f"  # a formula of truths has truths as its results, or no kernel
     return found.pop() if len(found) == 1 and found <= COMPUTED.keys() else None
 
 

@@ -151,12 +151,20 @@ def array(shape: tuple[int, ...], dtype: np.dtype[Any], memory: Any) -> Any:
 
 def new(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return a new, uninitialised array, in half the time of CuPy's function."""
-    return array(shape, dtype, library.device_library.cuda.alloc(prod(shape) * dtype.itemsize))
+    found, make = library.device_library, bare_array()
+    memory = found.cuda.alloc(prod(shape) * dtype.itemsize)
+    if make is None:
+        return found.ndarray(shape, dtype, memory)
+    made = make(found.ndarray)
+    made._init(shape, dtype, memory)
+    return made
 
 
 def zeros(count: int, dtype: np.dtype[Any]) -> Any:
     """Return new zeros in one dimension."""
-    return library.device_library.zeros(count, dtype)
+    out = new((count,), dtype)
+    out.data.memset_async(0, count * dtype.itemsize)
+    return out
 
 
 def shaped(x: Any, shape: tuple[int, ...]) -> Any:

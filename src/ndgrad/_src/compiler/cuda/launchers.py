@@ -23,22 +23,26 @@ ARRAY, NUMBER = "a", "n"
 
 
 def starter(
-    kinds: str, known: dict[Any, tuple[Any, ...]], general: Callable[[list[Any], list[Any]], Any]
+    kinds: str,
+    known: dict[Any, tuple[Any, ...]],
+    general: Callable[[list[Any], list[Any]], Any],
+    in_place: bool = False,
 ) -> Callable[..., Any]:
     """Return the launcher for operands of these kinds.
 
     `known` maps (device, dtypes, True if all are aligned) to a kernel's address, the packing of its argument, the
-    elements of a block, the result's dtype and the bytes of an element.
+    elements of a block, the result's dtype and the bytes of an element. With `in_place` the result is written over the
+    first operand. The launcher then returns True, or False if it has done nothing.
     """
     from cupy_backends.cuda.api import driver  # needs CuPy
 
     found, bare = library.device_library, launch.bare_array()
-    text = _source(kinds, bare is not None)
+    text = _source(kinds, bare is not None, in_place)
     scope: dict[str, Any] = {
         "kernels": known.get, "general": general, "alloc": found.cuda.alloc, "ndarray": found.ndarray, "bare": bare,
         "pointer": struct.Struct("q").pack, "launch": driver.launchKernel, "stream": found.cuda.get_current_stream,
     }  # fmt: skip
-    filename = f"<ndgrad generated start {kinds}>"
+    filename = f"<ndgrad generated start {kinds}{' in place' if in_place else ''}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
     exec(compile(text, filename, "exec"), scope)
     start: Any = scope["start"]
@@ -51,13 +55,18 @@ def starter(
 _ARRAY_LINES = {True: ("out = bare(ndarray)", "out._init(shape, dtype, memory)"), False: ("out = ndarray(shape, dtype, memory)",)}
 
 
-def _source(kinds: str, is_bare: bool) -> str:
+def _source(kinds: str, is_bare: bool, in_place: bool) -> str:
     names = [f"x{kinds[:i].count(ARRAY)}" if k == ARRAY else f"p{kinds[:i].count(NUMBER)}" for i, k in enumerate(kinds)]
     arrays = [name for name in names if name[0] == "x"]
     numbers = [name for name in names if name[0] == "p"]
     addresses = [f"a{name[1:]}" for name in arrays]
     alike = [f"{name}._c_contiguous" for name in arrays] + [f"{name}.shape == shape" for name in arrays[1:]]
     dtypes = ", ".join(f"{name}.dtype.char" for name in arrays)
+    made: tuple[str, ...]
+    if in_place:
+        made = ("if dtype is not x0.dtype:", "    return False")
+    else:
+        made = ("memory = alloc(n * item)", *_ARRAY_LINES[is_bare])
     lines = [
         f"def start({', '.join(names)}):",
         "    d = x0.data",
@@ -69,15 +78,14 @@ def _source(kinds: str, is_bare: bool) -> str:
         "        n = x0.size",
         "        if found is not None and n:",
         "            address, pack, grain, dtype, item = found",
-        "            memory = alloc(n * item)",
-        *[f"            {line}" for line in _ARRAY_LINES[is_bare]],
-        f"            argument = pack({', '.join(['n', 'memory.ptr', *addresses, *numbers])})",
+        *[f"            {line}" for line in made],
+        f"            argument = pack({', '.join(['n', 'a0' if in_place else 'memory.ptr', *addresses, *numbers])})",
         f"            table = pointer(id(argument) + {CONTENTS})  # the driver copies the argument before it returns",
         (
             f"            launch(address, -(-n // grain), 1, 1, {THREADS}, 1, 1, 0, stream().ptr, "
             f"id(table) + {CONTENTS}, 0)"
         ),
-        "            return out",
-        f"    return general([{', '.join(arrays)}], [{', '.join(numbers)}])",
+        f"            return {'True' if in_place else 'out'}",
+        "    return False" if in_place else f"    return general([{', '.join(arrays)}], [{', '.join(numbers)}])",
     ]
     return "\n".join(lines) + "\n"

@@ -240,10 +240,14 @@ def run_rows(program: RowProgram, arrays: Sequence[Any]) -> list[Any] | None:
     steps = [
         along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in program.formula.outputs
     ]
+    places = [a.data.ptr for a in (*out, *arrays)]
+    if program.parts:  # Note [Parts of rows]
+        item, results = x.dtype.itemsize, len(steps)
+        steps = [(part.row_step, 0) for part in program.parts[:results]]
+        firsts = [0] * results + [len(out)] * (len(program.parts) - results)
+        places = [places[n + part.array] + part.offset * item for part, n in zip(program.parts, firsts, strict=True)]
     words = [
-        word
-        for a, step in zip((*out, *arrays), (*steps, *program.steps), strict=True)
-        for word in (a.data.ptr, *step)
+        word for place, step in zip(places, (*steps, *program.steps), strict=True) for word in (place, *step)
     ]
     kernel(blocks, threads, head, rows.length, *words, *program.numbers)
     return out

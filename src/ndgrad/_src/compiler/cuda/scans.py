@@ -74,7 +74,7 @@ __device__ inline State join(State p, State q) {
 __device__ inline bool fits(State p) { return true; }
 __device__ inline void store(const Arguments& a, long long i, State p) { put(a.out[i], (C)(p.top + log(p.total))); }
 """,
-    # The last of equal extrema, and from the first NaN on the last NaN.
+    # The scan returns the last one of equal extrema. From the first NaN on it returns the last NaN.
     "extremum": """
 struct State { T value; long long place; };
 __device__ inline State none() { return {T(0), -1}; }

@@ -252,7 +252,7 @@ def conv_weight_grad(
         return out
     axes, m = asked.axes, w_shape[0]
     outs, computed = prod(a.out for a in axes), launch.summed_in(g.dtype)
-    total = library.device_library.zeros((groups, m // groups, prod(w_shape[1:])), computed)
+    total = launch.shaped(launch.zeros(m * prod(w_shape[1:]), computed), (groups, m // groups, prod(w_shape[1:])))
     for part, columns in _in_parts(x, axes, groups):
         grads = g[part].reshape(-1, groups, m // groups, outs)
         made = launch.new((len(grads), *total.shape), computed)

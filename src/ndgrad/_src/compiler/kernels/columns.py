@@ -1,6 +1,6 @@
 """Kernels over columns whose number and length are known at run time, for reductions over dimensions before the last.
 
-A kernel is written as for rows (ndgrad._src.compiler.kernels.rows), with a `Column` in the place of a `Row`. The lanes
+A kernel is written as for rows (ndgrad._src.compiler.kernels.rows), with a `Column` instead of a `Row`. The lanes
 of a vector hold adjacent columns, so that each lane has numbers of its own, and a pass goes down the columns. Sums
 keep their errors as those of rows do. An operand that is the same in all columns of a block has the kind "same element"
 or "same number", and is read once for all lanes.

@@ -86,7 +86,7 @@ def gather_function(name: str, prefix: str, type: Vector) -> Function:
     with f.when(f.compare("ne", t["padded"], 0)):
         f.call_void("llvm.memset.p0.i64", "ptr %P", "i8 0", f"i64 {f.mul(held, strips)}", "i1 false")
     channel = f.mul(f.mul(f.mul(t["in_z"], t["in_y"]), t["in_x"]), size)
-    # The existing part of a row.
+    # The part of a row that lies inside of the array; the rest is padding.
     start, stop = f.most(t["low_x"], 0), f.least(f.add(t["low_x"], t["extent_x"]), t["in_x"])
     length = f.most(f.sub(stop, start), 0)
     last = f.compare("ne", t["in_last"], 0)

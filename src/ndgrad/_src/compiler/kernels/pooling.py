@@ -214,8 +214,7 @@ def _planes(prefix: str, kind: str, type: Vector) -> Function:
     right = f.most(left, f.least(t["out_x"], right))
     inside = f.sub(right, left)
     widths = _widths(type)
-    # From here to the right edge, outputs are computed one by one. If there are not enough for a vector, all of them
-    # are.
+    # From `single` to the right edge, outputs are computed one by one: all outputs, if they do not fill a vector.
     single = f.choose(f.compare("sge", inside, widths[-1].lanes), right, left)
     with f.loop("%end", start="%begin") as plane, f.loop(t["out_z"]) as z, f.loop(t["out_y"]) as y:
         (start_z, *range_z), (start_y, *range_y) = _inside(f, t, "z", z), _inside(f, t, "y", y)

@@ -214,29 +214,3 @@ class Place:
             wins = self._both("or", 1, wins, self._both("and", 1, same, earlier))
             best = self._picked(wins, (value, index), best, 1)
         return best
-
-
-def stream_place(f: Function, place: Place, pointer: str, count: str, lanes: int) -> str:
-    """Write the search among `count` > 0 contiguous elements, and return the index, an i64."""
-    kind = place.kind
-    first = f.load(Vector(kind), pointer)
-    found = (first, "0")
-    start = "0"
-    if lanes > 1:
-        type, indices = Vector(kind, lanes), Vector("i64", lanes)
-        start = f.mul(f.div(count, lanes), lanes)
-        value = f.carry(type, f.splat(first, type))
-        index = f.carry(indices, indices.constant(0))
-        order = "<" + ", ".join(f"i64 {k}" for k in range(lanes)) + ">"
-        with f.loop(start, step=str(lanes), carried=[value, index]) as i:
-            here = f.set(f"add {indices} {f.splat(i, indices)}, {order}")
-            value.next, index.next = place.later(
-                (value.name, index.name), f.load(type, f.address(kind, pointer, i)), here, lanes
-            )
-        found = place.across((value.name, index.name), lanes)
-    value, index = f.carry(kind, found[0]), f.carry("i64", found[1])
-    with f.loop(count, start, carried=[value, index]) as i:
-        value.next, index.next = place.later(
-            (value.name, index.name), f.load(Vector(kind), f.address(kind, pointer, i)), i, 1
-        )
-    return index.name

@@ -55,7 +55,7 @@ def parts_of(step: Any, defined: Definitions) -> list[tuple[str, str | None]]:
         inside = step.body.definitions()
         return [part for inner in step.groups.steps for part in parts_of(inner, inside)]
     if isinstance(step, (Chain, Finished)):
-        return [part for inner in _inside(step) for part in parts_of(inner, defined)]
+        return [part for inner in _inner_steps(step) for part in parts_of(inner, defined)]
     found = [(op_name(i), i.where) for i in _instructions(step, defined)]
     return found or [(type(step).__name__.lower(), None)]
 
@@ -70,7 +70,7 @@ def op_name(instruction: Instruction) -> str:
     return str(instruction.settings["op"] if instruction.op is interleaved else instruction.op.name)
 
 
-def _inside(step: Chain | Finished) -> list[Any]:
+def _inner_steps(step: Chain | Finished) -> list[Any]:
     """Return the inner steps of a step."""
     return [step.producer, step.kernel] if isinstance(step, Finished) else list(step.steps)
 
@@ -84,7 +84,7 @@ def _instructions(step: Any, defined: Definitions) -> list[Instruction]:
     return list(dict.fromkeys(defined[v] for v in results if v in defined))
 
 
-def in_words(ops: Iterable[str], most: int = 6) -> str:
+def format_ops(ops: Iterable[str], most: int = 6) -> str:
     """Format a list of ops briefly: mul x 3, add, sum."""
     counts = Counter(ops)
     shown = [f"{name} x {count}" if count > 1 else name for name, count in list(counts.items())[:most]]
@@ -92,7 +92,7 @@ def in_words(ops: Iterable[str], most: int = 6) -> str:
     return ", ".join([*shown, *([f"{rest} more"] if rest else [])])
 
 
-def in_lines(lines: Iterable[str], most: int = 4) -> str:
+def format_lines(lines: Iterable[str], most: int = 4) -> str:
     """Format lines of the user's code briefly: model.py:12, 14, loss.py:3."""
     shown, last = [], ""
     for line in sorted({*lines}, key=_by_number):
@@ -115,7 +115,7 @@ def work_of(step: Any, known: set[Value], defined: Definitions) -> Work:
     # In steps other than kernels, byte arrays are workspace.
     own = {v for v in step.touched() if v.dtype != np.uint8}
     if isinstance(step, (Chain, Finished)):
-        flops = sum(work_of(inner, known | step.written_values(), defined).flops for inner in _inside(step))
+        flops = sum(work_of(inner, known | step.written_values(), defined).flops for inner in _inner_steps(step))
         return Work(sum(v.nbytes for v in own - step.written_values()), sum(v.nbytes for v in step.written_values()), flops, dtype)
     if isinstance(step, Kernel):
         return Work(*_moved_bytes(step), _kernel_flops(step), dtype)

@@ -136,7 +136,7 @@ class _Link:
         nest = self.nest
         if self.step.targets or nest.splits_row or nest.extent % extent:
             return None
-        found = [(a.root, _of_access(nest.shape, a, extent)) for a in nest.every]
+        found = [(a.root, _region_of_access(nest.shape, a, extent)) for a in nest.every]
         writes = {id(a) for a in (*nest.stores.values(), *[a for puts in nest.puts.values() for a in puts])}
         for access, (_, region) in zip(nest.every, found, strict=True):
             if id(access) in writes and (region is None or region.span > region.step):
@@ -144,7 +144,7 @@ class _Link:
         return found
 
 
-def _of_access(shape: list[int], access: Access, extent: int) -> _Region | None:
+def _region_of_access(shape: list[int], access: Access, extent: int) -> _Region | None:
     if min(access.strides) < 0:
         return None
     turns = shape[0] // extent
@@ -158,11 +158,11 @@ def _product_regions(step: Product, extent: int) -> list[tuple[Value, _Region | 
     if leading is None:
         return None
     part = step.result.size // extent
-    places = [(p.root, _of_place(p, leading, extent)) for p in (step.a, step.b)]
+    places = [(p.root, _region_of_place(p, leading, extent)) for p in (step.a, step.b)]
     return [*places, (step.result, _Region(0, part, part, extent))]
 
 
-def _of_place(place: Place, leading: int, extent: int) -> _Region | None:
+def _region_of_place(place: Place, leading: int, extent: int) -> _Region | None:
     """Return the region of a place whose leading dimensions are the indices; None unless they are one step apart."""
     step = place.strides[leading - 1]
     expected = step

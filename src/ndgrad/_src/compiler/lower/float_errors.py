@@ -101,7 +101,7 @@ def may_report(instruction: Instruction) -> bool:
 
 
 def reporting_ops(program: Program, apart: AbstractSet[Value] = frozenset()) -> Counter[str]:
-    """Return the elements that instructions read and return, by op, for ops that may report an error.
+    """Return the number of elements read and written by each op that may report an error.
 
     Instructions whose first result is in `apart` are excluded.
     """

@@ -206,7 +206,7 @@ class Nest:
     def pieces(self) -> int:
         return -(-self.extent // self.grain)
 
-    def in_pieces(self, count: int) -> None:
+    def cut_into_pieces(self, count: int) -> None:
         """Cut the kernel into so many equal pieces, none with sums of its own."""
         self.grain, left = divmod(self.extent, count)
         assert not left
@@ -214,12 +214,12 @@ class Nest:
         if len(self.shape) == 1 and self.grain % (self.lanes * self.abreast):
             self.any_row = True  # a piece need not be whole vectors
 
-    def in_fewer_pieces(self, count: int) -> None:
+    def limit_pieces(self, count: int) -> None:
         """Limit the number of pieces if that changes no result. Sums of pieces stay as they are."""
         if not self.piece_bytes and self.pieces > count:
             self.grain = self._whole(-(-self.extent // count))
 
-    def in_equal_shares(self, threads: int) -> None:
+    def share_pieces(self, threads: int) -> None:
         """Give each thread the same number of pieces if that changes no result.
 
         A thread then has the same part of the memory in all kernels of this shape.
@@ -462,7 +462,7 @@ class Nest:
         """Return the number of sums of a row: one per column, or one in total."""
         return self.shape[-1] if self.targets[value].strides[-1] else 1
 
-    def _along_row(self, value: Value) -> Iterator[tuple[str, int]]:
+    def _loop_along_row(self, value: Value) -> Iterator[tuple[str, int]]:
         """Write a pass over the sums of a row: the index of each vector, and its lanes. The body is written once per
         width.
         """
@@ -484,7 +484,7 @@ class Nest:
         self._turns(depth, inside, start, stop)
         for value in columns.values:
             element = element_of(value.dtype)
-            for index, width in self._along_row(value):
+            for index, width in self._loop_along_row(value):
                 place = f.address(element, columns.partial[value], index)
                 self._add_block(value, columns, index, width, f.load(Vector(element, width), place))
 
@@ -507,7 +507,7 @@ class Nest:
     def _begin_columns(self, value: Value, *places: str) -> None:
         """Initialise memory on the stack with zeros."""
         element, reduction = element_of(value.dtype), self.reduction(self.f, value)
-        for index, width in self._along_row(value):
+        for index, width in self._loop_along_row(value):
             for place in places:
                 self.f.store(Vector(element, width), reduction.identity(width), self.f.address(element, place, index))
 
@@ -524,7 +524,7 @@ class Nest:
     def _end_columns(self, value: Value, columns: _Columns, target: str) -> None:
         """Add the totals to the memory of the reduction."""
         f, element, reduction = self.f, element_of(value.dtype), self.reduction(self.f, value)
-        for index, width in self._along_row(value):
+        for index, width in self._loop_along_row(value):
             kind, place = Vector(element, width), f.address(element, target, index)
             state = [f.load(kind, f.address(element, held[value], index)) for held in (columns.totals, columns.errors)]
             f.store(kind, reduction.combine(f.load(kind, place), reduction.finished(state, width), width), place)

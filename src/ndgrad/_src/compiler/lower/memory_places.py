@@ -124,7 +124,7 @@ def _viewed(place: Place, dtype: Any, show: Any) -> tuple[int, tuple[int, ...], 
 
 
 def is_view_of(shown: Any, array: Any) -> bool:
-    """True if an array is a view of another one, or that array."""
+    """True if `shown` is `array` or a view of it."""
     while shown is not None and shown is not array:
         shown = getattr(shown, "base", None)
     return shown is array

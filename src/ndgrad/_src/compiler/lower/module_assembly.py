@@ -142,8 +142,8 @@ class Assembly:
         nests = {step: self._nest(step, slots) for step in steps if isinstance(step, Kernel)}
         pieces = sum(nest.pieces for nest in nests.values())
         for nest in nests.values():
-            nest.in_fewer_pieces(max(1, nest.pieces * _WAVE_PIECES // max(pieces, _WAVE_PIECES)))
-            nest.in_equal_shares(self.threads)
+            nest.limit_pieces(max(1, nest.pieces * _WAVE_PIECES // max(pieces, _WAVE_PIECES)))
+            nest.share_pieces(self.threads)
         products = [step for step in steps if isinstance(step, Product)]
         between = max([step.buffer_bytes for step in products], default=0)
         packed = self._pack_ahead(f, products, slots, between)
@@ -178,7 +178,7 @@ class Assembly:
                 tasks.append(self._product_task(step, slots, between, chain.extent))
                 continue
             nest = self._nest(step, slots)
-            nest.in_pieces(chain.extent)
+            nest.cut_into_pieces(chain.extent)
             own = None if nest.slots is slots else words
             words += 0 if own is None else len(nest.slots) + 4
             piece = self._piece(nest, self._once(nest.function()))
@@ -270,7 +270,7 @@ class Assembly:
     def _kernel(self, f: Function, kernel: Kernel, slots: Slots) -> None:
         """Run a kernel at once, or in pieces by the workers."""
         nest = self._nest(kernel, slots)
-        nest.in_equal_shares(self.threads)
+        nest.share_pieces(self.threads)
         table = "%table"
         if nest.slots is not slots:
             table = self._own_table(f, nest, slots)

@@ -35,7 +35,7 @@ from ndgrad._src.compiler.native.calls import Input, Output, Scratch, make_call
 from ndgrad._src.compiler.native.ir import Function, Vector, element_of
 from ndgrad._src.compiler.native.target import host
 from ndgrad._src.compiler.passes import simplify_program
-from ndgrad._src.compiler.passes.complex_parts import by_parts
+from ndgrad._src.compiler.passes.complex_parts import split_complex_values
 from ndgrad._src.compiler.passes.decompose import decompose
 from ndgrad._src.compiler.passes.neighbour_slices import recompute_neighbours
 from ndgrad._src.compiler.passes.regions import split_into_regions
@@ -91,7 +91,7 @@ class NativeProgram:
         """
         #: the original program, which runs if a check fails, and then raises the op's own error
         self.original = program
-        simple, checks = decompose(by_parts(program))
+        simple, checks = decompose(split_complex_values(program))
         self.checks = len(checks)
         # Common parts of the forward and backward formulas of a composite op are computed once.
         simple = simplify_program(

@@ -92,10 +92,10 @@ class Product:
     @property
     def chunks(self) -> int:
         """Return the number of pieces of work: pieces of a product, or whole products if there are many."""
-        return prod(self.batch) * self.of_each // self.together
+        return prod(self.batch) * self.pieces_of_each // self.together
 
     @property
-    def of_each(self) -> int:
+    def pieces_of_each(self) -> int:
         """Return the number of pieces into which the library cuts a single product."""
         return max(1, self._sizes(ahead=not self.batch).chunks)
 
@@ -104,7 +104,7 @@ class Product:
         """Return the number of those per piece of work here, because cutting a product means packing its operands
         again.
         """
-        return self.of_each if prod(self.batch) >= _MANY else 1
+        return self.pieces_of_each if prod(self.batch) >= _MANY else 1
 
     def functions(
         self,
@@ -130,7 +130,7 @@ class Product:
         first, second = (_matrix(f, place, slots) for place in (self.a, self.b))
         begin, end = "0", str(prod(self.batch) * self._sizes().chunks)
         if not at_once:
-            together = self.together if parts is None else prod(self.batch) // parts * self.of_each
+            together = self.together if parts is None else prod(self.batch) // parts * self.pieces_of_each
             begin = f.mul("%chunk", together)
             end = f.add(begin, together)
         result = [f"ptr {c}", f"i64 {self.n}", "i64 0", "ptr null"]

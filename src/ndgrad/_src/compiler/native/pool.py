@@ -159,7 +159,7 @@ def pool() -> Pool:
         with _making:  # a second thread waits for the first one's pool
             if not _made:
                 made = Pool()
-                allowed.on_change(made.limit)
+                allowed.add_listener(made.limit)
                 if hasattr(os, "register_at_fork"):
                     os.register_at_fork(after_in_child=made.renew)
                 _made.append(made)

@@ -1,10 +1,15 @@
 """The target machine, and the path from LLVM IR to addresses.
 
-    text  --parse, passes-->  module  --code generator-->  object (bytes)  --linker of the JIT-->  addresses
+    text  --parse, passes-->  module  --code generator-->  object (bytes)  --loader-->  addresses
 
 There is one path. The code generator produces an object file in memory, the same bytes that the cache on disk holds.
-Linking takes an object from either source. So a cached function and a fresh one are the same machine code, loaded by
-the same linker.
+Loading takes an object from either source. So a cached function and a fresh one are the same machine code. The loader
+is ndgrad's own (`object_loader`), or LLVM's linker for objects that it does not support.
+
+Note [Without LLVM]
+A process that finds all its objects in the cache does not import LLVM, which takes some hundred milliseconds and 70 to
+100 MB. Keys of objects contain LLVM's version and its name for the processor. Both are in the cache, too, under a digest
+of the processor's description and of the installed files of llvmlite.
 
     code = Code(text)                                  # for this machine, level 1, through the cache
     scale = code.function("scale", None, c_void_p, c_double, c_int64)
@@ -22,17 +27,21 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import itertools
+import json
 import os
 import platform
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from ndgrad._src.compiler.native import cache
 from ndgrad._src.compiler.native.ir import SIZES
+from ndgrad._src.compiler.native.object_loader import is_supported, load_object
 from ndgrad._src.compiler.native.phases import note_object, phase
 
 _ABSENT = (
@@ -43,7 +52,9 @@ _ABSENT = (
 
 @functools.cache
 def available() -> bool:
-    """True if llvmlite can be imported."""
+    """True if llvmlite can be imported. On a machine where it was imported before, it is not imported now."""
+    if _remembered() is not None:
+        return True
     try:
         import llvmlite.binding  # noqa: F401
     except ImportError:
@@ -153,16 +164,15 @@ def host() -> Target:
 
 @functools.cache
 def _native() -> Target:
-    llvm = binding()
-    features = llvm.get_host_cpu_features()
-    text = features.flatten()
-    if features.get("avx512f") and features.get("avx512vl") and features.get("avx512dq"):
+    text = _toolchain().features
+    features = set(text.split(","))
+    if {"+avx512f", "+avx512vl", "+avx512dq"} <= features:
         width, text = 64, text + ",-prefer-256-bit"  # the kernels use 64-byte vectors
-    elif features.get("avx2") and features.get("fma"):
+    elif {"+avx2", "+fma"} <= features:
         width = 32
     else:
         width = 16  # SSE2 or NEON, which every such machine has; elsewhere LLVM splits vectors
-    return Target(llvm.get_host_cpu_name(), text, width)
+    return Target(_toolchain().cpu, text, width)
 
 
 @functools.cache
@@ -174,14 +184,76 @@ def _check_processor(name: str) -> Target:
             f"NDGRAD_COMPILE_CPU={name}: that is a processor of the architecture {target.architecture}, "
             "and this machine has another. Take the variable away, or set it to 'generic'. [nd-environment]"
         )
-    features = binding().get_host_cpu_features()
-    missing = [] if name == "generic" else [need for need in _PROCESSORS[name][4] if not features.get(need)]
+    features = set(_toolchain().features.split(","))
+    missing = [] if name == "generic" else [need for need in _PROCESSORS[name][4] if f"+{need}" not in features]
     if missing:
         raise ValueError(
             f"NDGRAD_COMPILE_CPU={name}: this machine's processor has no {', '.join(missing)}, "
             "so the code would not run here. Take the variable away, or set it to 'generic'. [nd-environment]"
         )
     return target
+
+
+# ----- what LLVM says about this machine ------------------------------------------------------------------------------
+
+
+class _Toolchain(NamedTuple):
+    """LLVM's version with the interface to it, and its name and features of this machine's processor."""
+
+    versions: str
+    cpu: str
+    features: str
+
+
+@functools.cache
+def _toolchain() -> _Toolchain:
+    """Return the facts of LLVM and of the processor, from the cache on disk if possible (Note [Without LLVM])."""
+    known = _remembered()
+    if known is not None:
+        return known
+    llvm = binding()
+    from llvmlite import __version__ as version  # imported separately from the binding, which is loaded on first use
+
+    versions = f"llvmlite {version}, LLVM {llvm.llvm_version_info}, {llvm.get_process_triple()}, {platform.system()}"
+    found = _Toolchain(versions, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+    entry = _entry_of_machine()
+    if entry is not None:
+        cache.store(entry, json.dumps(found).encode())
+    return found
+
+
+@functools.cache
+def _remembered() -> _Toolchain | None:
+    """Return the facts that the cache holds for this machine and llvmlite."""
+    entry = _entry_of_machine()
+    data = None if entry is None else cache.load(entry)
+    if data is None:
+        return None
+    try:
+        versions, cpu, features = json.loads(data)
+    except ValueError:
+        return None
+    return _Toolchain(str(versions), str(cpu), str(features))
+
+
+@functools.cache
+def _entry_of_machine() -> str | None:
+    """Return the name of the entry for this processor and llvmlite; None if they cannot be told without LLVM."""
+    if not is_supported():
+        return None
+    try:
+        spec = importlib.util.find_spec("llvmlite")
+        if spec is None or spec.origin is None:
+            return None
+        here = Path(spec.origin).parent
+        stats = [(str(file), file.stat()) for file in (here / "_version.py", here / "binding" / "libllvmlite.so")]
+        files = [f"{name} {status.st_size} {status.st_mtime_ns} {status.st_ino}" for name, status in stats]
+        first = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+    except (OSError, ValueError, ImportError):
+        return None
+    changing = ("processor", "cpu MHz", "core id", "apicid", "initial apicid", "physical id", "bogomips")
+    lines = [line for line in first.splitlines() if line.partition("\t")[0].strip(" :") not in changing]
+    return cache.key("machine", *files, *lines)
 
 
 # ----- text to object -------------------------------------------------------------------------------------------------
@@ -352,8 +424,12 @@ class Code:
             return self._link(symbols)
 
     def _link(self, symbols: dict[str, int]) -> dict[str, int]:
-        llvm, linker = binding(), _linker()  # makes the symbols of the process known to LLVM
         names = _DEFINED.findall(self.text)
+        loaded = load_object(self.object, symbols)
+        if loaded is not None and all(name in loaded.addresses for name in names):
+            self._linked: Any = loaded  # owns the code
+            return {name: loaded.addresses[name] for name in names}
+        llvm, linker = binding(), _linker()  # makes the symbols of the process known to LLVM
         outside = {name for name in _DECLARED.findall(self.text) if not name.startswith("llvm.")}
         missing = sorted(name for name in outside - set(symbols) if not llvm.address_of_symbol(name))
         if missing:
@@ -406,7 +482,4 @@ class _Called:
 
 def _versions() -> str:
     """Return the versions that the object depends on besides the text: LLVM, and the interface to it."""
-    llvm = binding()
-    from llvmlite import __version__ as version  # imported separately from the binding, which is loaded on first use
-
-    return f"llvmlite {version}, LLVM {llvm.llvm_version_info}, {llvm.get_process_triple()}, {platform.system()}"
+    return _toolchain().versions

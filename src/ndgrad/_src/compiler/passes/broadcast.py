@@ -22,7 +22,7 @@ broadcasting = Rules()
 
 
 @broadcasting.rule("cast", "keep", where=lambda op: op.elementwise)
-def _unexpanded(walk: Walk, instruction: Instruction) -> Rewritten:
+def _drop_expansions(walk: Walk, instruction: Instruction) -> Rewritten:
     if instruction.op.name == "pow":  # NumPy computes a power by a number differently from a power by an array
         return None
     if all(walk.made_by(a, "expand") is None for a in instruction.arguments):

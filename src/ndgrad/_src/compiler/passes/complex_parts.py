@@ -40,7 +40,7 @@ _rules = Rules(formulas, functions, products, contractions)
 rule = _rules.rule
 
 
-def by_parts(program: Program) -> Program:
+def split_complex_values(program: Program) -> Program:
     """Return the program without complex values. Complex inputs and outputs become pairs."""
     return ByParts(program, _rules).run_by_parts() if has_complex(program) else program
 
@@ -58,21 +58,21 @@ def _view_as_real(walk: Walk, instruction: Instruction) -> Rewritten:
 @rule("view_as_complex")
 def _view_as_complex(walk: Walk, instruction: Instruction) -> Rewritten:
     assert isinstance(walk, ByParts)
-    return walk.of_pairs(instruction.arguments[0])
+    return walk.join_pairs(instruction.arguments[0])
 
 
 @rule("reshape", "getitem")
-def _of_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
+def _keep_pairs(walk: Walk, instruction: Instruction) -> Rewritten:
     """Keep values as pairs that are pairs in memory."""
     assert isinstance(walk, ByParts)
     (z,), settings = instruction.arguments, instruction.settings
     if not walk.has_pairs(z):
         return None
     if instruction.op.name == "reshape":
-        return walk.of_pairs(walk.emit("reshape", walk.pairs(z), shape=(*instruction.result.shape, 2)))
+        return walk.join_pairs(walk.emit("reshape", walk.pairs(z), shape=(*instruction.result.shape, 2)))
     if not is_setting(settings["index"], z.shape):
         return None
-    return walk.of_pairs(walk.emit("getitem", walk.pairs(z), index=(*settings["index"], slice(0, 2, 1))))
+    return walk.join_pairs(walk.emit("getitem", walk.pairs(z), index=(*settings["index"], slice(0, 2, 1))))
 
 
 # ----- the same op on each part ---------------------------------------------------------------------------------------

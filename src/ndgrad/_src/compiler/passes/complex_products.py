@@ -90,7 +90,7 @@ def _columns(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
     if transposed:
         right = walk.emit("permute", right, dims=(*range(len(others)), len(others) + 1, len(others)))
     out = walk.emit("matmul", left, right)
-    return walk.of_pairs(walk.emit("reshape", out, shape=(*out.shape[:-1], n, 2)))
+    return walk.join_pairs(walk.emit("reshape", out, shape=(*out.shape[:-1], n, 2)))
 
 
 def _rows(walk: ByParts, x: Value, y: Value, conjugated: bool) -> Value:
@@ -118,7 +118,7 @@ def _column(walk: ByParts, out: Value, row: int, n: int, part: int) -> Value:
 
 
 @rule("addmm", "addmv", "baddbmm")
-def _added(walk: Walk, instruction: Instruction) -> Rewritten:
+def _add_product(walk: Walk, instruction: Instruction) -> Rewritten:
     x, a, b = instruction.arguments
     beta, alpha = (instruction.settings[k] for k in ("beta", "alpha"))
     if not _are_alike(instruction) or not all(isinstance(n, (int, float, complex)) for n in (beta, alpha)):

@@ -1,4 +1,4 @@
-"""The walk of `by_parts`, which represents complex values by their parts or by pairs in memory.
+"""The walk of `split_complex_values`, which represents complex values by their parts or by pairs in memory.
 
     walk.parts(z)          the real and the imaginary part: values, or numbers
     walk.pairs(z)          both side by side in memory, as in NumPy: float64[..., 2]
@@ -60,7 +60,7 @@ class ByParts(Walk):
             if value.dtype.kind == "c":
                 pairs = Value((*value.shape, 2), real_dtype(value.dtype))
                 inputs.append(pairs)
-                replaced[value] = self.of_pairs(pairs)
+                replaced[value] = self.join_pairs(pairs)
             else:
                 inputs.append(value)
         for value, array in program.constants.items():
@@ -139,7 +139,7 @@ class ByParts(Walk):
         """Return a complex number as a value."""
         return self.pair(number.real, number.imag, Value(shape, dtype))
 
-    def of_pairs(self, pairs: Value) -> Value:
+    def join_pairs(self, pairs: Value) -> Value:
         """Return the complex value represented by pairs. They are split when they are read."""
         made = Value(pairs.shape[:-1], np.result_type(pairs.dtype, np.complex64))
         self._pairs[made] = pairs
@@ -183,7 +183,7 @@ class ByParts(Walk):
             op = op_named("interleaved")
         self.append(Instruction(op, arguments, settings, results, instruction.where))
         return tuple(
-            [self.of_pairs(r) if v.dtype.kind == "c" else r for v, r in zip(instruction.results, results, strict=True)]
+            [self.join_pairs(r) if v.dtype.kind == "c" else r for v, r in zip(instruction.results, results, strict=True)]
         )
 
     def _rewrite_inner(self, program: Program) -> Program:

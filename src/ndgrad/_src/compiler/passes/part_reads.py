@@ -35,7 +35,7 @@ def _read_part(walk: Walk, instruction: Instruction) -> Rewritten:
         case "embed" | "slice_scatter" | "add":
             return walk.histories.find_part(x, index)
         case "cat":
-            return _read_joined(walk, made, index)
+            return _read_concatenation(walk, made, index)
         case "stack":
             dim = made.settings["dim"]
             at = index[dim]
@@ -52,7 +52,7 @@ def _typed(walk: Walk, y: Argument, index: tuple[Place, ...], result: Value) -> 
     return found if found.dtype == result.dtype else walk.emit("cast", found, dtype=result.dtype)
 
 
-def _read_joined(walk: Walk, made: Instruction, index: tuple[Place, ...]) -> Rewritten:
+def _read_concatenation(walk: Walk, made: Instruction, index: tuple[Place, ...]) -> Rewritten:
     dim = made.settings["dim"]
     at = index[dim]
     numbers = (at, at) if isinstance(at, int) else (at[0], at[0] + (at[1] - 1) * at[2])

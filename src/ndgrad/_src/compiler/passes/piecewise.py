@@ -93,7 +93,7 @@ def _repeated(parts: list[Part], shape: tuple[int, ...]) -> _Sum | None:
     indices = list(dict.fromkeys(index for _, index in parts))
     if 2 * len(indices) > len(parts) + 1:
         return None
-    if in_line(indices, shape) is not None:
+    if find_line(indices, shape) is not None:
         return _Sum(parts, True)
     if len(indices) > _FEW:
         return None
@@ -234,7 +234,7 @@ class _Chains(Walk):
         shape = end.result.shape
         if len(parts) == 1:
             return self.emit("embed", parts[0][0], shape=shape, index=to_setting(parts[0][1]))
-        line = in_line([index for _, index in parts], shape)
+        line = find_line([index for _, index in parts], shape)
         if line is not None:
             joined = self._join([v for v, _ in parts], line, shape)
             return self.emit("add", joined, 0 if end.result.dtype.kind in "iu" else 0.0)
@@ -249,11 +249,11 @@ class _Chains(Walk):
 
     def _overlay_of(self, parts: list[Part], end: Instruction) -> Value:
         shape = end.result.shape
-        line = in_line([index for _, index in parts[1:]], shape)
+        line = find_line([index for _, index in parts[1:]], shape)
         if line is not None and line.covers:
             return self._join([v for v, _ in parts[1:]], line, shape)
         if line is not None and len(parts) > _MANY:
-            whole = self._in_order([v for v, _ in parts[1:]], line)
+            whole = self._concatenate([v for v, _ in parts[1:]], line)
             return self.emit("slice_scatter", parts[0][0], whole, index=to_setting(line.place(shape)))
         index = tuple([to_setting(index) for _, index in parts[1:]])
         return self._define("overlaid", [v for v, _ in parts], {"index": index}, end.result, end.where)
@@ -266,10 +266,10 @@ class _Chains(Walk):
 
     def _join(self, values: list[Value], line: Line, shape: tuple[int, ...]) -> Value:
         """Return consecutive parts as one array, with zeros around them if they do not cover everything."""
-        whole = self._in_order(values, line)
+        whole = self._concatenate(values, line)
         return whole if line.covers else self.emit("embed", whole, shape=shape, index=to_setting(line.place(shape)))
 
-    def _in_order(self, values: list[Value], line: Line) -> Value:
+    def _concatenate(self, values: list[Value], line: Line) -> Value:
         """Return consecutive parts as one array."""
         return self.emit("stack" if line.is_rows else "cat", *[values[k] for k in line.order], dim=line.dim)
 
@@ -292,7 +292,7 @@ class Line:
         return tuple(whole)
 
 
-def in_line(indices: Sequence[tuple[Place, ...]], shape: tuple[int, ...]) -> Line | None:
+def find_line(indices: Sequence[tuple[Place, ...]], shape: tuple[int, ...]) -> Line | None:
     """Return the line in which parts follow each other without gaps, each whole in the other dimensions; None if there
     is none.
     """

@@ -81,7 +81,7 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
     starts_at_zero = result.dtype.kind == "f" or result.dtype.char in "eE"
     cut = regions([index for _, index in parts], result.shape)
     if cut is None:
-        return _in_layers(walk, instruction, parts, starts_at_zero)
+        return _sum_in_layers(walk, instruction, parts, starts_at_zero)
     found: list[tuple[Value, Index]] = []
     for region, numbers in cut:
         if not numbers:
@@ -96,7 +96,7 @@ def _pieces(walk: Walk, instruction: Instruction) -> Rewritten:
     return _assembled(walk, instruction, found) if found else None
 
 
-def _in_layers(
+def _sum_in_layers(
     walk: Walk, instruction: Instruction, parts: list[tuple[Value, Index]], starts_at_zero: bool
 ) -> Rewritten:
     """Sum parts in layers. Each part is added to the sum of the overlapping parts before it; disjoint parts are added

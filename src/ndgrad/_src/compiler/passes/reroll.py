@@ -18,6 +18,13 @@ of the loop: the value of the last round, or the values of all rounds as an arra
 
 Exact: every instruction is run on the same values as before, in the same order. Nested loops are found by repeating the
 search, because a loop is an instruction of the block around it.
+
+Note [Chains in one pass]
+A loop writes the values that it carries to memory, and a forward loop keeps one row per round for its gradient. Rounds of
+elementwise ops on one large shape are better left unrolled. They become one kernel, which takes a few vectors through all
+rounds, with the values between the rounds in registers or on the stack. Backward computes these values again in the same
+pass, so nothing is kept. This holds while the kernel is short enough to compile quickly. For small arrays the loop is
+better, because its values stay in the cache, and independent elements hide the latency of each op.
 """
 
 from __future__ import annotations
@@ -36,6 +43,9 @@ from ndgrad._src.compiler.program.program import Instruction, Program, Value, fr
 #: whose values another loop reads.
 LEAST_ROUNDS = 6
 LEAST_INSTRUCTIONS = 32
+#: Maximum number of instructions of a chain that runs in one pass, and minimum bytes of its values in all rounds.
+_LONGEST_CHAIN = 300
+_LARGE_CHAIN = 1 << 20
 #: Maximum number of rounds over which a value is carried.
 _FARTHEST = 3
 #: Maximum number of operands of an instruction in a loop.
@@ -235,12 +245,29 @@ class _Roller:
         inside = invariants[invariants >= (start + low * period) * RESULTS]
         if len(inside):  # made in an earlier round, so the loop begins after it
             low = max(low, (int(inside.max()) // RESULTS - start) // period + 1)
+        if self._is_chain(start + low * period, period, high - low):
+            return None
         while high - low >= LEAST_ROUNDS:
             made = self._loop(start, period, low, high, block, local, distance, fixed, readings, running)
             if made is not None:
                 return made
             low += 1
         return None
+
+    def _is_chain(self, start: int, period: int, count: int) -> bool:
+        """True if rounds are left to one kernel; see Note [Chains in one pass]."""
+        if count * period > _LONGEST_CHAIN:
+            return False
+        block = self.instructions[start : start + period]
+        largest = max((i.result for i in block if len(i.results) == 1), key=lambda v: v.nbytes, default=None)
+        return (
+            largest is not None
+            and largest.nbytes * count >= _LARGE_CHAIN
+            and all(
+                len(i.results) == 1 and i.op.elementwise and i.result.shape in (largest.shape, ()) and not i.settings
+                for i in block
+            )
+        )
 
     def _reading(self, numbers: Any, middle: int) -> tuple[str, Any, Any] | None:
         """Return the array, row and rounds in which a varying operand is a row of an earlier loop's result."""

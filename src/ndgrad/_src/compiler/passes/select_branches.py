@@ -29,7 +29,7 @@ def select_short_branches(program: Program) -> Program:
     constants = dict(program.constants)
     out: list[Instruction] = []
     for instruction in program.instructions:
-        instruction = _inside(instruction)
+        instruction = _rewrite_inside(instruction)
         if instruction.op is branch and _is_short(instruction):
             out += _selection(instruction, constants)
         else:
@@ -37,7 +37,7 @@ def select_short_branches(program: Program) -> Program:
     return Program(program.inputs, program.outputs, out, constants, program.name)
 
 
-def _inside(instruction: Instruction) -> Instruction:
+def _rewrite_inside(instruction: Instruction) -> Instruction:
     """Return an instruction with its inner programs rewritten."""
     names = getattr(instruction.op, "programs", ())
     if not names:

@@ -38,7 +38,7 @@ def share_rounds(program: Program) -> Program:
     defined = program.definitions()
     later: list[LoopParts] = []
     for loop_ in parts.values():
-        loop_.rows = {v: _at_source(defined, *row) for v, row in loop_.rows.items()}
+        loop_.rows = {v: _rows_of_source(defined, *row) for v, row in loop_.rows.items()}
         for earlier in later:
             if earlier.count == loop_.count:
                 _share(earlier, loop_)
@@ -54,7 +54,7 @@ def _with_inner(instruction: Instruction) -> Instruction:
     return Instruction(instruction.op, instruction.arguments, settings, instruction.results, instruction.where)
 
 
-def _at_source(defined: dict[Value, Instruction], array: Value, first: int, step: int) -> tuple[Value, int, int]:
+def _rows_of_source(defined: dict[Value, Instruction], array: Value, first: int, step: int) -> tuple[Value, int, int]:
     """Return rows of a part of an array, or of a reversed array, as rows of the whole."""
     while True:
         made = defined.get(array)

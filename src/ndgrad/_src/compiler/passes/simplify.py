@@ -57,7 +57,7 @@ def _times_one(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 @rule("div", "pow")
-def _by_one(walk: Walk, instruction: Instruction) -> Rewritten:
+def _drop_division_by_one(walk: Walk, instruction: Instruction) -> Rewritten:
     x, y = instruction.arguments
     result = instruction.result
     if result.dtype.kind != "c" and _is_like(x, result) and walk.number(y) == 1:

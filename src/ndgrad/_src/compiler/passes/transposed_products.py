@@ -37,7 +37,7 @@ def transpose_products(program: Program) -> Program:
 
 
 @_rules.rule("permute")
-def _of_product(walk: Walk, instruction: Instruction) -> Rewritten:
+def _transpose_product(walk: Walk, instruction: Instruction) -> Rewritten:
     assert isinstance(walk, _Turning)
     result, dims = instruction.result, instruction.settings["dims"]
     if result not in walk.outputs or tuple(dims) != swapped(result.ndim):

@@ -30,7 +30,7 @@ def _same(walk: Walk, instruction: Instruction) -> Rewritten:
 
 
 @rule("conj", "real")
-def _of_real(walk: Walk, instruction: Instruction) -> Rewritten:
+def _drop_conj_of_real(walk: Walk, instruction: Instruction) -> Rewritten:
     (x,) = instruction.arguments
     return x if x.dtype.kind != "c" else None
 

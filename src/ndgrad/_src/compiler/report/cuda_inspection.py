@@ -15,7 +15,7 @@ import numpy as np
 
 from ndgrad._src.arrays import library
 from ndgrad._src.compiler.cuda.program import DeviceProgram
-from ndgrad._src.compiler.lower.accounting import Work, in_words, parts_of, work_of
+from ndgrad._src.compiler.lower.accounting import Work, format_ops, parts_of, work_of
 from ndgrad._src.compiler.lower.steps import Call
 from ndgrad._src.compiler.runtime.observed_program import WatchedStep
 from ndgrad._src.debug.drawing.contents import format_bytes
@@ -34,7 +34,7 @@ def describe(program: DeviceProgram) -> str:
     kernels = sum(len(step.functions) for step in program.plan.steps)
     said = f"{program.plan.original.name}: on cuda:{program.device}, {kernels} fused kernels ({len(program.plan.texts)} different)"
     if calls:
-        said += f", calls of {in_words(calls, 8)}"
+        said += f", calls of {format_ops(calls, 8)}"
     if program.plan.in_place:
         said += f", {len(program.plan.in_place)} tensors written in place"
     graph = program.capturing

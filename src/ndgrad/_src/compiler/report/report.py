@@ -17,7 +17,7 @@ import numpy as np
 
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, library_for
-from ndgrad._src.compiler.lower.accounting import Work, in_lines, in_words
+from ndgrad._src.compiler.lower.accounting import Work, format_lines, format_ops
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.native import target
 from ndgrad._src.compiler.report.roofline import machine
@@ -78,7 +78,7 @@ class Step:
         return "\n".join(found for name in self._functions if (found := _labelled(text, name))) or text
 
     def __repr__(self) -> str:
-        return f"<{self.program}::{self.name} ({in_words(self.ops)}), {_time(self.seconds)}>"
+        return f"<{self.program}::{self.name} ({format_ops(self.ops)}), {_time(self.seconds)}>"
 
 
 class KernelList(Sequence[Any]):
@@ -138,14 +138,14 @@ class KernelList(Sequence[Any]):
 
 
 def _row(step: Step) -> list[str]:
-    words = in_words(step.ops)
+    words = format_ops(step.ops)
     title = f"  {step.name}: {words}" if step.is_native else f"  {step.name} ({step.library})"
     if len(title) > _WIDEST:
         title = title[: _WIDEST - 3] + "..."
     return [
         title, format_bytes(step.work.read), format_bytes(step.work.written), _count(step.work.flops),
         _time(step.seconds),
-        _time(step.limit), f"{100 * step.share:.0f} %", in_lines(step.lines),
+        _time(step.limit), f"{100 * step.share:.0f} %", format_lines(step.lines),
     ]  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def _time(seconds: float | None) -> str:
 def measure(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     """Measure the steps of a specialisation's programs on these tensors."""
     if found.trace.place is not CPU:
-        return _on_device(found, [t._array for t in inputs])
+        return _measure_on_device(found, [t._array for t in inputs])
     arrays = [np.asarray(t._array) for t in inputs]
     limits = machine()
     steps: list[Step] = []
@@ -196,7 +196,7 @@ def measure(found: Specialisation, inputs: Sequence[Any]) -> KernelList:
     return KernelList(steps, totals, texts, limits)
 
 
-def _on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
+def _measure_on_device(found: Specialisation, arrays: list[Any]) -> KernelList:
     """Measure the steps of programs that run on a device."""
     from ndgrad._src.compiler.report import cuda_inspection  # needed on devices only
 

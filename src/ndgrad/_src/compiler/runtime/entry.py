@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from ndgrad._src.arrays.placement import CPU
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, current_tracer
@@ -24,20 +24,60 @@ from ndgrad._src.foundations.pytree import tree_flatten
 
 __all__ = ["Explanation", "compile", "disable", "explain", "is_compiling", "reset"]
 
+if TYPE_CHECKING:
+    from ndgrad.nn import Module
+
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound="Module")
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Compiled(Protocol[P, R_co]):
+    """A compiled function, as type checkers see it: the function with its reports."""
+
+    traces: int
+
+    @property
+    def last_reason(self) -> str | None: ...
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., R_co]: ...
+
+    def graph(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+    def kernels(self, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+    def reset(self) -> None: ...
+
+
+class CompileDecorator(Protocol):
+    """The result of `compile` without a function."""
+
+    @overload
+    def __call__(self, f: M) -> M: ...
+    @overload
+    def __call__(self, f: Callable[P, R_co]) -> Compiled[P, R_co]: ...
 
 
 @overload
 def compile(
-    f: F, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
+    f: M, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad", mode: str | None = None,
     options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
-) -> F: ...  # fmt: skip
+) -> M: ...  # fmt: skip
+@overload
+def compile(
+    f: Callable[P, R_co], *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
+) -> Compiled[P, R_co]: ...  # fmt: skip
 @overload
 def compile(
     f: None = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
     mode: str | None = None,
     options: Mapping[str, Any] | None = None, disable: bool = False, strict: bool = False, threads: int | None = None,
-) -> Callable[[F], F]: ...  # fmt: skip
+) -> CompileDecorator: ...  # fmt: skip
 @set_module("ndgrad")
 def compile(
     f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "ndgrad",
@@ -246,7 +286,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     ]
     captured = sum(kind in ("environment", "grad") for kind, _ in found.trace.sources)
     runners = [found.plan.run_forward, *([found.plan.run_backward] if found.plan.backward.outputs else [])]
-    notes = _on_device(found, flat) if found.trace.place is not CPU else []
+    notes = _describe_device(found, flat) if found.trace.place is not CPU else []
     for runner in runners if found.trace.place is CPU else ():
         _ = runner.executable
     times = sum([runner.times for runner in runners], found.times)
@@ -260,7 +300,7 @@ def explain(f: Any, *args: Any, **kwargs: Any) -> Explanation:
     )  # fmt: skip
 
 
-def _on_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
+def _describe_device(found: Specialisation, flat: Sequence[Any]) -> list[str]:
     """Describe the execution of programs on a device, as far as it is known."""
     from ndgrad._src.compiler.report.cuda_inspection import describe  # needed on devices only
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndgrad._src.arrays import threads as allowed
+from ndgrad._src.arrays.device_kernels import copy_to
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.compiler.kernels import columns, maths
 from ndgrad._src.compiler.kernels.columns import column_function
@@ -112,7 +113,7 @@ def run_fused(function: Function, arrays: Sequence[Any], settings: Mapping[str, 
 def _expand(x: Any, shape: tuple[int, ...]) -> Any:
     """Return a copy of an array in a shape that it broadcasts to."""
     out = library_of(x).empty(shape, x.dtype)
-    out[...] = x
+    copy_to(out, x)
     return out
 
 
@@ -137,12 +138,7 @@ def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str,
     if found is None:
         return None
     x = next(a for a in arrays if a is not None)
-    if is_on_device(x):
-        if found.parts:
-            return None  # a device kernel reads whole arrays
-        launch = None
-    else:
-        launch = _make_launch(found, x.dtype)
+    launch = None if is_on_device(x) else _make_launch(found, x.dtype)
     return _Plan(found, results[0], any(shape is not None for shape in found.expanded), launch)
 
 

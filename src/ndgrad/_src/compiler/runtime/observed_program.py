@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ndgrad._src.compiler.lower.accounting import Work, in_words, instruction_flops, op_name, parts_of, work_of
+from ndgrad._src.compiler.lower.accounting import Work, format_ops, instruction_flops, op_name, parts_of, work_of
 from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.lower.steps import Call, Finished
 from ndgrad._src.compiler.program.program import Program
@@ -48,7 +48,7 @@ class WatchedStep:
     def label(self) -> str:
         """Label in profiles: loss_forward::kernel0 (mul, add, sum)."""
         return (
-            f"{self.program}::{self.name} ({in_words(self.ops)})" if self.is_native else f"{self.program}::{self.name}"
+            f"{self.program}::{self.name} ({format_ops(self.ops)})" if self.is_native else f"{self.program}::{self.name}"
         )
 
     def run(self, call: Callable[[], Any]) -> Any:

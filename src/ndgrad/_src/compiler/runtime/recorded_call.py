@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ndgrad._src.core.modes import modes
-from ndgrad._src.core.variable import Variable, requires_grad
+from ndgrad._src.core.variable import requires_grad
 from ndgrad._src.engine.backward_api import grad
-from ndgrad._src.foundations.pytree import TreeSpec, tree_map, tree_unflatten
+from ndgrad._src.foundations.pytree import TreeSpec, tree_unflatten
 from ndgrad._src.ops.vocabulary import tensor_ops
 
 
@@ -24,9 +24,6 @@ class RecordedCall:
     def value_of(self, output: Any) -> Any:
         """Return an output without its history."""
         return output.detach() if requires_grad(output) else output
-
-    def unwrapped(self, tree: Any) -> Any:
-        return tree_map(lambda t: self.value_of(t) if isinstance(t, Variable) else t, tree)
 
     def pull_back(self, outputs: list[Any], cotangents: list[Any], *, keep: bool) -> Any:
         """Return gradients of the arguments, in their structure; zeros if no path leads to an argument. They have a

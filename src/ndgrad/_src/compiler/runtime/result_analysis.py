@@ -95,7 +95,7 @@ class _Analysis:
         self._inputs = {id(t): i for i, t in enumerate(inputs)}
         self._input_memories = {id(memory): i for i, memory in enumerate(memories)}
         #: Returned tensors by the identity of their memory, and the number of that memory if it is new.
-        self._sharing = _by_memory(returned)
+        self._sharing = _group_by_memory(returned)
         self._new_memories: dict[int, int] = {}
         #: Position of the first leaf with a tensor, and places on the tape of the returned numbers.
         self._first: dict[int, int] = {}
@@ -194,7 +194,7 @@ class _Analysis:
         self.tensors.append(tensor)
 
 
-def _by_memory(returned: Sequence[Any]) -> dict[int, list[Any]]:
+def _group_by_memory(returned: Sequence[Any]) -> dict[int, list[Any]]:
     """Return the returned tensors of the trace by the identity of their memory."""
     sharing: dict[int, list[Any]] = {}
     for t in returned:

@@ -4,7 +4,7 @@
                 numbers that the function draws
     forward     inputs -> new memory of the results, values written into inputs, values saved for backward
     backward    saved values and gradients of the results -> gradients of the inputs
-    effects     other side effects of the function: gradients of leaves, tensors that it puts in the place of others
+    effects     other side effects of the function: gradients of leaves, replaced tensors
 
 It is made in three steps, each with a result that does not change any more:
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.addresses import window
-from ndgrad._src.arrays.device_kernels import make_filled
+from ndgrad._src.arrays.device_kernels import make_alike, make_filled
+from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.placement import CPU, library_for, move_to
 from ndgrad._src.arrays.ranges import count_up, divide_evenly, raise_to_powers
 from ndgrad._src.core.detach_checks import as_number, at_stake
@@ -253,18 +254,17 @@ def _like(
     name: str, t: Tensor, value: Number | None, memory_format: MemoryFormat, options: FactoryOptions | dict[str, Any]
 ) -> Tensor:
     array = t._array
-    if (
-        not options
-        and not process.busy
-        and memory_format is None
-        and array.__class__ is np.ndarray
-        and array.flags.c_contiguous
-    ):
-        if value is None:
-            return wrap(t.tensor_type, np.empty(array.shape, array.dtype))
-        return wrap(
-            t.tensor_type, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype)
-        )
+    if not options and not process.busy and memory_format is None:
+        if array.__class__ is np.ndarray and array.flags.c_contiguous:
+            if value is None:
+                return wrap(t.tensor_type, np.empty(array.shape, array.dtype))
+            return wrap(
+                t.tensor_type, np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype)
+            )
+        if value is not None and t.run_op is None and is_on_device(array):
+            made = make_alike(array, value)
+            if made is not None:
+                return wrap(t.tensor_type, made)
     if t.run_op is not None:
         return t.made_alike(lambda local: _like(name, local, value, memory_format, options), keeps_terms=not value)
     given = Options(name, options, like=t)

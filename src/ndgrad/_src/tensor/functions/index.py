@@ -20,6 +20,7 @@ from ndgrad._src.core.batched_parts import Picked, note_pick
 from ndgrad._src.core.borrowed_memory import wrap_lent
 from ndgrad._src.core.inplace import write
 from ndgrad._src.core.modes import process
+from ndgrad._src.core.part_writes import write_part
 from ndgrad._src.core.subclass import KNOWN
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, shape_of, wrap, wrap_like
 from ndgrad._src.foundations import registry
@@ -120,7 +121,7 @@ def getitem(self: Tensor, index: Index) -> Tensor:
     >>> x[0], x[:, 1], x[x > 2]
     (tensor([1, 2]), tensor([2, 4]), tensor([3, 4]))
     """
-    if (process.overriding or self.__class__ not in KNOWN) and (
+    if ((process.overriding and process.busy) or self.__class__ not in KNOWN) and (
         other := answer(getitem, (self, index), {})
     ) is not UNASKED:
         return other
@@ -229,9 +230,11 @@ def setitem(self: Tensor, index: Index, value: ArrayLike) -> None:
     >>> x
     tensor([0., 1., 2.])
     """
-    if process.overriding or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
+    if (process.overriding and process.busy) or self.__class__ not in KNOWN or value.__class__ not in KNOWN:
         if answer(setitem, (self, index, value), {}) is not UNASKED:
             return
+    if write_part(self, index, value):
+        return
     given: Any = value
     put: Any = given if isinstance(given, Variable) else _as_value(self, given)
     basic = _plain_items(index)

@@ -185,8 +185,8 @@ def _strided(call: Call) -> Any:
 
 
 def windows(axes: list[Ids], sizes: tuple[int, ...]) -> Ids:
-    """Return the positions that each window reads, of shape (windows, reads), from those along each axis; -1 for
-    positions outside."""
+    """Return the positions that each window reads, of shape (windows, reads), with -1 outside of the array. `axes` has
+    the positions along each axis."""
     total = np.zeros((1, 1), np.int64)
     for places, size in zip(axes, sizes, strict=True):
         outside = (total < 0)[:, None, :, None] | ((places < 0) | (places >= size))[None, :, None, :]

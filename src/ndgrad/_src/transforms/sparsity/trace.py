@@ -25,7 +25,7 @@ from ndgrad._src.arrays.integers import count_places
 from ndgrad._src.arrays.library import library_of
 from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.core.dispatch import dispatch
-from ndgrad._src.core.layout import in_layout_of
+from ndgrad._src.core.layout import lay_out_like
 from ndgrad._src.core.modes import section, thread
 from ndgrad._src.core.variable import Variable, innermost_array, np_dtype, wrap
 from ndgrad._src.foundations.pytree import tree_flatten
@@ -160,7 +160,7 @@ class Tracer:
                 continue
             if not is_inexact(np_dtype(o)) or number in without_derivative or not thread.forward_grad_enabled:
                 ids = np.minimum(ids.real, DISCRETE)
-            set_tangent(o, in_layout_of(o, self.make_tangent(o, ids)), self.level)
+            set_tangent(o, lay_out_like(o, self.make_tangent(o, ids)), self.level)
 
     # ----- ids as tensors ---------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Tracer:
         return wrap(like.tensor_type, np.array(np.broadcast_to(made, tuple(like.shape))))
 
     def zero(self, base: Any) -> Any:
-        return in_layout_of(base, self.make_tangent(base, np.zeros(tuple(base.shape), np.int64)))
+        return lay_out_like(base, self.make_tangent(base, np.zeros(tuple(base.shape), np.int64)))
 
     def _parts(self, a: Any) -> Array | None:
         tangent = tangent_of(a, self.level)

@@ -15,7 +15,7 @@ from ndgrad._src.tensor.functions.elementwise import where
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.tensor.dtensor import DTensor, distribute_module, distribute_tensor
-from ndgrad.distributed.tensor.placements import PARTIAL, REPLICATE, Placement, Shard
+from ndgrad.distributed.tensor.placements import PARTIAL, REPLICATE, Placement, Shard, normalize_placements
 from ndgrad.nn.functional import embedding
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.sparse import Embedding
@@ -51,7 +51,7 @@ def _as_dtensor(t: Any, mesh: DeviceMesh, layout: Placement, length: int | None 
 def _redistribute(t: Any, layout: Placement | None) -> Any:
     if not isinstance(t, DTensor) or layout is None:
         return t
-    return t.redistribute(placements=[layout])
+    return t.gather_for_module(normalize_placements([layout], t.device_mesh, t.ndim, "parallelize_module"))
 
 
 def _local(t: Any, use_local: bool) -> Any:
@@ -278,8 +278,9 @@ class PrepareModuleInput(ParallelStyle):
                 assert self.desired is not None
                 if len(args) != len(self.layouts):
                     raise ValueError(
-                        f"PrepareModuleInput: {type(module).__name__} got {len(args)} arguments, but there are "
-                        f"{len(self.layouts)} layouts. Give one for each, None for what is to stay. [nd-shape]"
+                        "PrepareModuleInput: module inputs and input_layouts should have same length! "
+                        f"{type(module).__name__} got {len(args)} arguments, and there are {len(self.layouts)} "
+                        "layouts. Give one for each, None for what is to stay. [nd-shape]"
                     )
                 args = tuple(
                     self._one(t, device_mesh, layout, wanted)

@@ -162,7 +162,7 @@ class SubgraphMatcher:
         if pn in known:
             return known[pn] is gn
         if not isinstance(gn, Node):
-            # A constant in the place of an input.
+            # A placeholder of the pattern also matches a constant.
             if pn.op == "placeholder" and not self.match_placeholder:
                 known[pn] = gn
                 return True

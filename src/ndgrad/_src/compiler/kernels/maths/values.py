@@ -175,7 +175,7 @@ class Mask(_Value):
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "a mask is true in some lanes and false in others: use `choose` in the place of a branch [nd-compiler]"
+            "a mask is true in some lanes and false in others: use `choose` instead of a branch [nd-compiler]"
         )
 
     @overload
@@ -372,11 +372,6 @@ def _horner(x: Real, coefficients: Sequence[float]) -> Real:
     for c in reversed(coefficients[:-1]):
         total = muladd(total, x, c)
     return total
-
-
-def sign_of(x: Real) -> Bits:
-    """Return the sign bit alone."""
-    return x.bits() & x.w.bits_of(-0.0)
 
 
 def with_sign(x: Real, sign: Bits) -> Real:
