@@ -159,3 +159,79 @@ def test_numpys_settings_return_when_the_block_ends():
     done = run("import ndgrad, numpy as np\nbefore = np.geterr()\nwith ndgrad.install_as_torch():\n    import torch\n"
                "assert np.geterr() == before and np.geterrcall() is None, np.geterr()\n", "-")  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+NUMPY_ON_CONSTANTS = """
+import numpy as np
+import torch
+
+x = torch.arange(3.0)
+kinds = {
+    "stack": np.stack([x, x]), "norm": np.linalg.norm(x), "interp": np.interp(1.5, x, x), "std": np.std(x),
+    "where": np.where(x > 0, x, x), "sin": np.sin(x), "divmod": np.divmod(x, 2)[1], "squeeze": np.squeeze(x[None]),
+    "reduce": np.add.reduce(x), "left": np.ones(3) + x,
+}
+print({name: type(value).__name__ for name, value in kinds.items()})
+assert np.allclose(kinds["sin"], np.sin([0.0, 1, 2])) and kinds["std"] == np.std(np.arange(3, dtype="f"))
+assert (np.ndim(x), np.size(x), np.shape(x)) == (1, 3, (3,))
+# A tensor that requires a gradient, a transform and a dual keep their derivatives.
+y = torch.arange(3.0, requires_grad=True)
+np.sum(np.sin(y)).backward()
+assert np.allclose(y.grad, np.cos(y.detach()))
+assert np.allclose(torch.func.grad(lambda t: np.sum(np.sin(t)))(x), np.cos(x))
+import torch.autograd.forward_ad as fwAD
+with fwAD.dual_level():
+    assert np.allclose(fwAD.unpack_dual(np.sin(fwAD.make_dual(x, torch.ones(3)))).tangent, np.cos(x))
+f = torch.compile(lambda t: torch.as_tensor(np.sin(t)) + 1)
+assert np.allclose(f(x), np.sin(x.numpy()) + 1) and type(f(x)) is torch.Tensor
+"""
+
+
+def test_numpys_functions_compute_on_the_values_of_constants(tmp_path):
+    (tmp_path / "script.py").write_text(NUMPY_ON_CONSTANTS)
+    done = run("", "-m", "ndgrad.as_torch", "script.py", folder=tmp_path)
+    assert done.stderr == ""
+    assert done.stdout == (
+        "{'stack': 'ndarray', 'norm': 'float32', 'interp': 'float64', 'std': 'float32', 'where': 'ndarray', 'sin': 'Tensor', "
+        "'divmod': 'Tensor', 'squeeze': 'Tensor', 'reduce': 'Tensor', 'left': 'Tensor'}\n"
+    )
+
+
+COMPILED_LIBRARY = """
+import torch
+try:
+    torch.library.register_fake("vision::nms")(len)
+except RuntimeError as error:
+    print(str(error)[:32])
+try:
+    torch.ops.load_library("vision.so")
+except OSError as error:
+    print("refused")
+# Rules for ops that the refused library would define do not stop the import of its Python part.
+@torch.library.register_fake("vision::nms")
+def fake(boxes):
+    return boxes
+print(fake(3), hasattr(torch.ops.vision, "nms"))
+import torch.onnx.symbolic_opset11, torch.utils.model_zoo, torch._custom_ops
+from torch.onnx.symbolic_helper import parse_args
+from torch.jit.annotations import BroadcastingList2, List
+torch.onnx.register_custom_op_symbolic("vision::nms", parse_args("v")(lambda g, x: x), 11)
+from torch.hub import _get_torch_home, tqdm, get_dir
+print(get_dir().startswith(_get_torch_home()), [i for i in tqdm([1, 2], disable=True)], torch.utils.model_zoo.tqdm is tqdm)
+keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+with torch.autocast("cpu"), torch._C._ExcludeDispatchKeyGuard(keys):
+    print((torch.ones(1, 1) @ torch.ones(1, 1)).dtype)
+try:
+    torch._C._ExcludeDispatchKeyGuard(keys | torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU))
+except NotImplementedError as error:
+    print("AutogradCPU" in str(error))
+"""
+
+
+def test_the_python_part_of_a_library_with_compiled_ops_can_be_imported(tmp_path):
+    (tmp_path / "script.py").write_text(COMPILED_LIBRARY)
+    done = run("", "-m", "ndgrad.as_torch", "script.py", folder=tmp_path)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "operator vision::nms does not ex", "refused", "3 False", "True [1, 2] True", "torch.float32", "True",
+    ]  # fmt: skip

@@ -158,7 +158,7 @@ ARRAYS = [
     ),
     Task(
         "data-types", "Data types", "Types of elements, their limits and rules of promotion.",
-        "can_cast finfo iinfo promote_types result_type common_type min_scalar_type mintypecode isdtype issubdtype typename ScalarType sctypeDict typecodes is_complex "
+        "can_cast finfo iinfo promote_types result_type common_type min_scalar_type mintypecode isdtype issubdtype typename ScalarType DeviceObjType TensorType sctypeDict typecodes is_complex "
         "is_floating_point is_signed isscalar ndgrad.dtype numpy.dtype set_default_dtype get_default_dtype set_default_tensor_type isfortran iterable",
         "", "dtype",
     ),

@@ -74,6 +74,7 @@ _FROM = {
         "_check_type _check_value _check_with _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo "
         "_segment_reduce _softmax_backward_data _unique _unique2"
     ),
+    "_src.tensor.type_names": "DeviceObjType TensorType",
     "_src.tensor.symbolic_numbers": (
         "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum"
     ),

@@ -214,6 +214,7 @@ from ndgrad._src.tensor.symbolic_numbers import (
     sym_ite, sym_max as sym_max, sym_min as sym_min, sym_not as sym_not, sym_sqrt as sym_sqrt, sym_sum as sym_sum,
 )
 from ndgrad._src.tensor.tensor_class import Tensor as Tensor
+from ndgrad._src.tensor.type_names import DeviceObjType as DeviceObjType, TensorType as TensorType
 from ndgrad._src.tensor.typed_classes import set_default_tensor_type as set_default_tensor_type
 from ndgrad._typing import (
     Dims as Dims, Dtype as Dtype, Number as Number, Shape as Shape, TensorLike as TensorLike, Tensors as Tensors,

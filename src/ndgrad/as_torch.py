@@ -11,7 +11,7 @@ nothing is loaded twice), with the version of torch whose interface it follows. 
 it returns the module of that name, or raises an error with the reason of its absence.
 
 A process has one `torch`. If the real one has been imported already, this raises an error, since its tensors and ours
-do not mix. Libraries with compiled code for the real one (such as torchvision) need that one.
+do not mix. Compiled ops of libraries (such as torchvision's `nms`) need that one.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ in the cache, raises an error that names the folder or file to provide.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlparse
 
 from ndgrad._src.foundations.atomic_files import open_replacement
@@ -26,6 +27,40 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _dir: str | None = None
 
 
+class _SilentProgress:
+    """The part of `tqdm` that downloads use, without output, for environments without that package."""
+
+    def __init__(self, iterable: Any = None, **_: Any) -> None:
+        self.iterable, self.n, self.disable = iterable, 0, True
+
+    def __iter__(self) -> Any:
+        for item in self.iterable:
+            self.n += 1
+            yield item
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def update(self, n: int = 1) -> None:
+        """Count."""
+        self.n += n
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def __getattr__(name: str) -> Any:
+    if name != "tqdm":
+        raise AttributeError(name)
+    try:
+        return importlib.import_module("tqdm.auto").tqdm
+    except ImportError:
+        return _SilentProgress
+
+
 def get_dir() -> str:
     """Return the folder of cached files: the one set by `set_dir`, or `hub` in `$TORCH_HOME` or in torch's cache.
 
@@ -35,10 +70,13 @@ def get_dir() -> str:
     'weights'
     >>> ndgrad.hub.set_dir(None)
     """
-    if _dir is not None:
-        return _dir
+    return _dir if _dir is not None else str(Path(_get_torch_home()) / "hub")
+
+
+def _get_torch_home() -> str:
+    """Return torch's folder of caches, in which libraries keep files of their own."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return str(Path(os.environ.get("TORCH_HOME", Path(cache) / "torch")).expanduser() / "hub")
+    return str(Path(os.environ.get("TORCH_HOME", Path(cache) / "torch")).expanduser())
 
 
 def set_dir(d: str | os.PathLike[str] | None) -> None:

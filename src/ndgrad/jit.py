@@ -24,6 +24,7 @@ from ndgrad._src.compiler.runtime.function import CompiledFunction
 from ndgrad._src.compiler.runtime.script_errors import Error, as_script_error
 from ndgrad._src.compiler.runtime.warm_up import ScriptFunction, Strategy
 from ndgrad._src.core.variable import Variable
+from ndgrad._src.foundations import type_annotations as _type_annotations
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.foundations.pytree import tree_flatten, tree_map
 from ndgrad.futures import Future
@@ -363,7 +364,7 @@ def interface(obj: T) -> T:
 
 
 script_method = unused
-script_if_tracing = unused
+script_if_tracing = _script_if_tracing = unused
 
 
 def annotate(the_type: Any, the_value: T) -> T:
@@ -542,5 +543,8 @@ def boolean_dispatch(
         dispatch.__name__ = func_name
     return dispatch
 
+
+# torch's module of this name. The import from `__future__` above uses the same name.
+globals()["annotations"] = _type_annotations
 
 _refuse_absent(__name__)

@@ -247,3 +247,19 @@ def test_kernel_may_be_registered_before_the_definition():
         lib.define("f(Tensor x) -> Tensor")
         assert ndgrad.ops.tests_early.f(ndgrad.zeros(1)).item() == 1.0
     assert not hasattr(ndgrad.ops.tests_early, "f")
+
+
+def test_an_overload_is_defined_by_its_name_and_writes_to_its_argument():
+    library = ndgrad.library
+    library.define("overloaded::mm", "(Tensor a, Tensor b) -> Tensor")
+    library.define("overloaded::mm.out", "(Tensor a, Tensor b, Tensor! out) -> ()")
+    library.register_kernel("overloaded::mm", "cpu", lambda a, b: a @ b)
+    library.register_kernel("overloaded::mm.out", "cpu", lambda a, b, out: out.copy_(a @ b) and None)
+    x, out = ndgrad.tensor([[2.0]]), ndgrad.zeros(1, 1)
+    version = out._version
+    assert ndgrad.ops.overloaded.mm.out(x, x, out) is None
+    assert out.tolist() == ndgrad.ops.overloaded.mm(x, x).tolist() == [[4.0]]
+    assert out._version > version
+    assert [bool(a.alias_info and a.alias_info.is_write) for a in ndgrad.ops.overloaded.mm.out._schema.arguments] == [False, False, True]
+    with pytest.raises(ValueError, match=r"overloaded::mm\.1a"):
+        library.define("overloaded::mm.1a", "(Tensor a) -> Tensor")

@@ -406,3 +406,24 @@ def test_convolution_by_single_taps_equals_the_blocked_one():
         (ops._convolution_weight, (y, x), {"w_shape": w.shape}),
     ):
         np.testing.assert_allclose(function(other, *args, **more, **how), function(np, *args, **more, **how))
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_interpolate_rounds_bytes_after_each_dimension(mode, antialias):
+    image = np.random.default_rng(0).integers(0, 256, (1, 2, 9, 11), dtype=np.uint8)
+
+    def resize(x, size):
+        exact = F.interpolate(ndgrad.tensor(x.astype(np.float64)), size=size, mode=mode, antialias=antialias).numpy()
+        return np.clip(np.floor(exact + 0.5), 0, 255)
+
+    found = F.interpolate(ndgrad.tensor(image), size=(5, 20), mode=mode, antialias=antialias)
+    assert found.dtype == ndgrad.uint8
+    assert np.abs(found.numpy() - resize(resize(image, (9, 20)), (5, 20))).max() <= 1  # float32 near a half
+
+
+def test_tensor_split_takes_the_names_of_torchs_overloads():
+    x = ndgrad.arange(5)
+    for given in ({"indices": (1, 3)}, {"tensor_indices_or_sections": ndgrad.tensor([1, 3])}, {"indices_or_sections": [1, 3]}):
+        assert [part.tolist() for part in ndgrad.tensor_split(x, **given)] == [[0], [1, 2], [3, 4]]
+    assert [part.tolist() for part in x.tensor_split(sections=2)] == [[0, 1, 2], [3, 4]]

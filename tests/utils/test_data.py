@@ -278,3 +278,27 @@ def test_a_timeout():
     loader = data.DataLoader(Failing(lambda: time.sleep(4)), num_workers=1, timeout=0.3)
     with pytest.raises(RuntimeError, match="timed out after 0.3 seconds"):
         list(loader)
+
+
+def test_pinning_reaches_the_tensors_of_containers():
+    from ndgrad.utils.data.pinning import pin_memory
+
+    class Batch:
+        def pin_memory(self, device=None):
+            return ("pinned", device)
+
+    class Pair(NamedTuple):
+        a: object
+        b: object
+
+    x = ndgrad.ones(2)
+    found = pin_memory({"x": [x, Batch()], "y": (Pair(Batch(), "text"), 3)}, "cuda")
+    assert found["x"][1] == ("pinned", "cuda")
+    assert found["y"] == (Pair(("pinned", "cuda"), "text"), 3)
+    assert pin_memory([x])[0].tolist() == [1, 1]
+
+
+def test_the_state_of_a_workers_seed():
+    from ndgrad.utils.data.worker import _generate_state
+
+    assert _generate_state(123456789012345, 3) == [3999280408, 2418223825, 1775828080, 3641838301]  # torch's

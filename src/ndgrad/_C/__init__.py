@@ -8,6 +8,7 @@ import weakref as _weakref
 from contextlib import AbstractContextManager
 
 from ndgrad._C import _autograd, _functions, _functorch, _nn
+from ndgrad._C._dispatch_keys import DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard
 from ndgrad._C._files import PyTorchFileReader
 from ndgrad._src.arrays.dtypes import dtype
 from ndgrad._src.arrays.generator import Generator
@@ -37,9 +38,9 @@ from ndgrad.overrides import has_torch_function_unary as _has_torch_function_una
 from ndgrad.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Graph",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "Graph",
     "PyTorchFileReader", "Size", "TensorBase", "Value",
-    "_AutoDispatchBelowAutograd", "_InferenceMode",
+    "_AutoDispatchBelowAutograd", "_ExcludeDispatchKeyGuard", "_InferenceMode",
     "_autograd",
     "_current_autograd_node", "_current_graph_task_execution_order", "_current_graph_task_id",
     "_disabled_torch_function_impl", "_functions", "_functorch", "_nn",

@@ -442,3 +442,18 @@ def _import_line(name: str, obj: Any) -> str:
     return f"from {module} import {own} as {name}"
 
 
+#: Key of `meta` for attributes that passes of torch keep.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
+
+def _copy_attr(from_module: Module, to_module: Module, target: str) -> None:
+    """Copy the value at a path to another module. Libraries with graph modules of their own call it."""
+    _copy_path(from_module, to_module, target)
+
+
+class _CodeOnlyModule(Module):
+    """A module with the given attributes and no code of its own, from which a graph module is made again."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        vars(self).update(body)

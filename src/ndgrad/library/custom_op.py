@@ -17,6 +17,8 @@ from ndgrad.library.overloads import (
     OpOverloadPacket,
     add_overload,
     find_overload,
+    is_defined,
+    refused_libraries,
     remove_overload,
 )
 from ndgrad.library.schema import infer_schema, parse_schema
@@ -191,9 +193,11 @@ def _find_definition(qualname: str) -> CustomOpDef:
     return _definitions[qualname]
 
 
-def _parse_name(name: str) -> tuple[str, str]:
+def _parse_name(name: str, with_overload: bool = False) -> tuple[str, str]:
+    """Return the namespace, and the name in it, which may end in `.overload` if `with_overload`."""
     namespace, separator, short = name.partition("::")
-    if not separator or not namespace.isidentifier() or not short.isidentifier():
+    parts = short.split(".", 1) if with_overload else [short]
+    if not separator or not namespace.isidentifier() or not all(part.isidentifier() for part in parts):
         raise ValueError(
             f"the name of an op has the form 'library::name', so that libraries do not collide, and this one is "
             f"{name!r}. [nd-op-block]"
@@ -356,6 +360,9 @@ def register_fake(
         lib: library that the registration ends with. None means that it stays.
         allow_override: whether an earlier function may be replaced. Functions of `custom_op` always may.
 
+    A library of compiled ops, which cannot be loaded, also has functions for ops that it would define. These are left
+    aside, so that the rest of the library can be imported.
+
     >>> import ndgrad
     >>> @ndgrad.library.custom_op("doc::rows", mutates_args=())
     ... def rows(x: ndgrad.Tensor) -> ndgrad.Tensor:
@@ -366,6 +373,8 @@ def register_fake(
     >>> rows(ndgrad.ones(3, 2, device="meta")).shape
     ndgrad.Size([3])
     """
+    if isinstance(op, str) and refused_libraries and not is_defined(op):
+        return (lambda function: function) if func is None else func
     overload = as_overload(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

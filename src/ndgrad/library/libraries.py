@@ -223,7 +223,7 @@ def define(
     With a library as the first argument, it is a decorator of the function: `define(lib, "f(Tensor x) -> Tensor")`.
 
     Args:
-        qualname: name `"library::name"`, or a Library.
+        qualname: name `"library::name"` or `"library::name.overload"`, or a Library.
         schema: types of the op, such as `"(Tensor x) -> Tensor"`. With a Library, the name comes first.
         alias_analysis: accepted as in torch. It has no effect, because the schema declares aliases.
         lib: library that the definition ends with. None means that it stays.
@@ -245,7 +245,7 @@ def define(
             return function
 
         return register
-    namespace, short = _parse_name(str(qualname))
+    namespace, short = _parse_name(str(qualname), with_overload=True)
     if not isinstance(schema, str) or not schema.lstrip().startswith("("):
         raise ValueError(
             f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got '

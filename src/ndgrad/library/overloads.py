@@ -824,6 +824,18 @@ def _find_packet(namespace: str, name: str) -> Any:
     return getattr(find_namespace(namespace), name)
 
 
+#: Paths of compiled libraries that were refused. Ops that they define do not exist.
+refused_libraries: list[str] = []
+
+
+def is_defined(qualname: str) -> bool:
+    """True if the overload `namespace::name` or `namespace::name.overload` exists."""
+    namespace, _, rest = qualname.partition("::")
+    name, _, overload = rest.partition(".")
+    packet = find_namespace(namespace)._packets.get(name)
+    return packet is not None and (overload or "default") in packet._overloads
+
+
 def find_overload(qualname: str) -> OpOverload:
     """Return the overload `namespace::name` or `namespace::name.overload`."""
     namespace, _, rest = qualname.partition("::")

@@ -311,7 +311,9 @@ def _is_default(argument: Argument, value: Any) -> bool:
 
 # ----- from text ------------------------------------------------------------------------------------------------------
 
-_TYPE = re.compile(r"\s*([A-Za-z]\w*)\s*(\(\s*(\w+|\*)(!?)\s*(->[^)]*)?\))?((?:\?|\[\d*\])*)(\(\s*(\w+)(!?)\s*\))?\s*")
+_TYPE = re.compile(
+    r"\s*([A-Za-z]\w*)\s*(\(\s*(\w+|\*)(!?)\s*(->[^)]*)?\))?((?:\?|\[\d*\])*)(\(\s*(\w+)(!?)\s*\))?(!)?\s*"
+)
 
 
 def _parse_type(text: str, whole: str) -> tuple[SchemaType, AliasInfo | None, str]:
@@ -327,6 +329,8 @@ def _parse_type(text: str, whole: str) -> tuple[SchemaType, AliasInfo | None, st
         size = mark.strip("[]")
         made = SchemaType("Optional", made) if mark == "?" else SchemaType("List", made, int(size) if size else None)
     name, write = (found[3], found[4]) if found[2] else (found[8], found[9])
+    if found[10] and not name:  # `Tensor! out`: an alias set of its own, named after the argument
+        name, write = f"${text[found.end() :].strip()}", "!"
     return made, AliasInfo(name, bool(write)) if name else None, text[found.end() :]
 
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.debug.scipy_calls import lift_line
+from ndgrad._src.foundations import package_name
+from ndgrad.numpy.constant_tensors import SIZES, are_constants_of_torch, call_function
 
 #: NumPy's modules and ours.
 MODULES = {
@@ -62,6 +64,8 @@ def table() -> dict[Any, Function]:
 
 def array_function(self: Any, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Implement `__array_function__`: NumPy calls it if a tensor is among the arguments of a function."""
+    if package_name.package == "torch" and function not in SIZES and are_constants_of_torch(args, kwargs):
+        return call_function(function, args, kwargs)
     implementation = table().get(function)
     for kind in types:
         if not issubclass(kind, (Variable, np.ndarray)):

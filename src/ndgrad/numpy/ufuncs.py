@@ -18,6 +18,7 @@ from ndgrad._src.core.grad_mode import no_grad
 from ndgrad._src.core.plain_arrays import NotNumbers, check_plain
 from ndgrad._src.core.variable import Variable, np_dtype
 from ndgrad._src.debug.scipy_calls import lift_line
+from ndgrad._src.foundations import package_name
 from ndgrad._src.ops import (
     arithmetic,
     bitwise,
@@ -49,6 +50,7 @@ from ndgrad.numpy.coercion import (
     take_copy,
     with_dtype,
 )
+from ndgrad.numpy.constant_tensors import are_constants_of_torch, call_ufunc
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -230,8 +232,12 @@ def array_ufunc(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs:
                 return run(x, y)
     if _has_foreign_rules(inputs, kwargs.get("out")):
         return NotImplemented
+    if method == "__call__" and _is_left_operand(ufunc, inputs, kwargs):
+        return _operate(ufunc, inputs)
+    if package_name.package == "torch" and are_constants_of_torch(inputs, kwargs):
+        return call_ufunc(self, ufunc, method, inputs, kwargs)
     if method == "__call__":
-        return _operator_or_call(ufunc, inputs, kwargs)
+        return call(ufunc, *inputs, **kwargs)
     from ndgrad.numpy import ufunc_methods  # avoids an import cycle
 
     out = kwargs.pop("out", None)
@@ -257,20 +263,23 @@ def _has_foreign_rules(inputs: tuple[Any, ...], out: Out) -> bool:
     return False
 
 
-def _operator_or_call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Choose the result's class. NumPy's functions return Arrays. But `ndarray + t` also comes here, and NumPy does not
-    tell operators from functions. With an ndarray on the left of a torch-style tensor, the result is such a tensor, as
-    for `t + ndarray`.
+def _is_left_operand(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """True for `ndarray + t` with a torch-style tensor.
+
+    NumPy's functions return Arrays, but operators also come here, and NumPy does not tell the two apart. With an
+    ndarray on the left of a torch-style tensor, the result is such a tensor, as for `t + ndarray`.
     """
-    if (
+    return (
         ufunc in _OPERATORS
         and not kwargs
         and isinstance(inputs[0], (np.ndarray, np.generic))
         and not isinstance(inputs[1], Array)
-    ):
-        left = check_plain(np.asarray(inputs[0]) if isinstance(inputs[0], np.generic) else inputs[0])
-        return IMPLEMENTATIONS[ufunc](left, inputs[1])
-    return call(ufunc, *inputs, **kwargs)
+    )
+
+
+def _operate(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    left = check_plain(np.asarray(inputs[0]) if isinstance(inputs[0], np.generic) else inputs[0])
+    return IMPLEMENTATIONS[ufunc](left, inputs[1])
 
 
 # ----- calls ----------------------------------------------------------------------------------------------------------

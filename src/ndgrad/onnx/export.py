@@ -26,6 +26,7 @@ from ndgrad._src.tensor.storage import memory_of
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.onnx import arrays, elementwise, networks  # registers their writers # noqa: F401
 from ndgrad.onnx.graph import Graph, OnnxExporterError
+from ndgrad.onnx.registered_symbolics import registered
 from ndgrad.onnx.sizes import Disagreement, Merging, OpenSize, Varying
 from ndgrad.onnx.tracing import Traced, trace_call
 from ndgrad.onnx.writers import WRITERS
@@ -405,9 +406,11 @@ def _write(g: Graph, i: Instruction) -> None:
         writer = _write_body
     place = f" ({i.where})" if i.where else ""
     if writer is None:
+        theirs = " The translation registered for it builds nodes of torch's older exporter, which does not exist here."
         raise OnnxExporterError(
-            f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here. Use ops of the usual "
-            "networks, or export the parts before and after it. [nd-onnx]"
+            f"ndgrad.onnx.export: the op {i.op.name}{place} is not written in ONNX here."
+            f"{theirs if i.op.name in registered else ''} Use ops of the usual networks, or export the parts before "
+            "and after it. [nd-onnx]"
         )
     try:
         made = writer(g, i)

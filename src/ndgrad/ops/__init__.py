@@ -9,7 +9,10 @@ loaded_libraries: set[str] = set()
 
 
 def load_library(path: str) -> None:
-    """Refuse a library of compiled ops."""
+    """Refuse a library of compiled ops, and note that the ops of its Python part will not be defined."""
+    from ndgrad.library import overloads  # loads transforms, which most programs do not need
+
+    overloads.refused_libraries.append(path)
     raise OSError(
         f"load_library({path!r}): compiled ops of torch cannot be loaded. Register a Python function: "
         "ndgrad.library.custom_op. [nd-unsupported]"

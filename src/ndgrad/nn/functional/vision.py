@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import float32, uint8
 from ndgrad._src.arrays.precision import is_floating
 from ndgrad._src.arrays.taps import Taps
 from ndgrad._src.core.variable import np_dtype, wrap_like
@@ -92,7 +93,21 @@ def interpolate(
         if before != after or (ratio != 1.0 and not is_lazy):
             dims.append(2 + axis)
             taps.append(_taps(mode, before, after, ratio, bool(align_corners), antialias))
-    return resample_ops.resample.eager(input, dim=tuple(dims), taps=tuple(taps)) if dims else ops.clone(input)
+    if not dims:
+        return ops.clone(input)
+    if np_dtype(input) == np.uint8 and not mode.startswith("nearest"):
+        return _resample_bytes(input, dims, taps)
+    return resample_ops.resample.eager(input, dim=tuple(dims), taps=tuple(taps))
+
+
+def _resample_bytes(image: Tensor, dims: Sequence[int], taps: Sequence[Taps]) -> Tensor:
+    """Resample an image of bytes, one dimension after another from the last one on. Each result is rounded to bytes,
+    as in torch and in libraries of images.
+    """
+    for dim, tap in zip(reversed(dims), reversed(taps), strict=True):
+        exact = resample_ops.resample.eager(image.to(float32), dim=(dim,), taps=(tap,))
+        image = (exact + 0.5).floor().clamp(0, 255).to(uint8)
+    return image
 
 
 def _taps(mode: str, before: int, after: int, ratio: float, align_corners: bool, antialias: bool) -> Taps:

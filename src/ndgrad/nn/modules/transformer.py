@@ -37,12 +37,15 @@ __all__ = [
 # ----- layers ---------------------------------------------------------------------------------------------------------
 
 
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
+    """Return the function of a name. Libraries import this function of torch."""
+    if activation == "relu" or activation == "gelu":
+        return F.relu if activation == "relu" else F.gelu
+    raise RuntimeError(f"activation should be relu/gelu, not {activation}. [nd-option]")
+
+
 def _activation(given: str | Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    if given == "relu" or given == "gelu":
-        return F.relu if given == "relu" else F.gelu
-    if isinstance(given, str):
-        raise RuntimeError(f"activation should be relu/gelu, not {given}. [nd-option]")
-    return given
+    return _get_activation_fn(given) if isinstance(given, str) else given
 
 
 class _Layer(Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,13 @@ from ndgrad._src.arrays.dtypes import float64
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.tensor.functions.data import as_tensor, tensor
 from ndgrad._src.tensor.functions.join import stack
+
+#: Type codes of arrays without numbers, which cannot become tensors. Libraries import it.
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
+#: Start of the error for a sample that cannot be in a batch.
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
 
 
 def default_convert(data: Any) -> Any:

@@ -113,6 +113,11 @@ def make_numpy_seed(seed: int, number: int) -> Any:
     return np.random.SeedSequence([number, seed & 0xFFFFFFFF, seed >> 32, 0]).generate_state(4)
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Return the four numbers of such a seed. Libraries with workers of their own call it."""
+    return [int(number) for number in make_numpy_seed(base_seed, worker_id)]
+
+
 def run(setup: Setup, connection: Connection, parent: int) -> None:
     """Run the loop of a worker: it answers `(number, task)` by `(number, message)`, and an Epoch by nothing."""
     global _info

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -217,6 +217,21 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return ops.split.eager(input, split_size=-(-size // chunks), dim=number)
 
 
+def _name_split(rename: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return a renaming that also knows the names of the argument in torch's overloads of `tensor_split`."""
+
+    def rename_all(given: dict[str, Any]) -> dict[str, Any]:
+        names = _SPLIT_NAMES & given.keys()
+        if len(names) == 1 and "indices_or_sections" not in given:
+            given = {("indices_or_sections" if name in names else name): value for name, value in given.items()}
+        return rename(given)
+
+    return rename_all
+
+
+_SPLIT_NAMES = frozenset(("indices", "sections", "tensor_indices_or_sections"))
+
+
 @both_worlds
 def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive parts along `dim`: a number of nearly equal parts, or parts cut at the listed indices.
@@ -250,6 +265,9 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         return tuple(_slice(input, number, a, b) for a, b in zip([0, *stops], stops, strict=False))
     cuts = [min(max(i + size if i < 0 else i, 0), size) for i in as_shape((given,))]
     return tuple(_slice(input, number, a, max(a, b)) for a, b in zip([0, *cuts], [*cuts, size], strict=True))
+
+
+tensor_split.renames = _name_split(tensor_split.renames)  # type: ignore[attr-defined]  # set by both_worlds
 
 
 def _as_ints(value: int | Sequence[int] | Tensor) -> Any:
