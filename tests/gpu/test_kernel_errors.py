@@ -85,7 +85,7 @@ def test_cupy_copies_if_a_kernel_is_rejected(monkeypatch):
 def test_a_function_on_the_host_warns_once_with_its_name(monkeypatch):
     monkeypatch.setattr(host_fallback, "_warned", set())
     x = ndgrad.ones(3, device="cuda")
-    with pytest.warns(UserWarning, match=r"poisson: CuPy has no such function, so it is computed on the host"):
+    with pytest.warns(UserWarning, match=r"poisson is computed on the host"):
         ndgrad.poisson(x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

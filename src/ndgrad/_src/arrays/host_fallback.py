@@ -36,22 +36,24 @@ def warn_of_host(name: str) -> None:
         return
     _warned.add(name)
     warnings.warn(
-        f"{name}: CuPy has no such function, so it is computed on the host, with copies in both directions. "
-        "docs/gpu.md lists these functions.",
+        f"{name} is computed on the host, with copies in both directions, because CuPy has no function for it. "
+        "docs/gpu.md lists such functions.",
         UserWarning,
         stacklevel=3,
     )
 
 
-def wrap_for_host(np: Library, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of NumPy arrays for arrays of the library `np`. Its results, one or a tuple, are copied back."""
+def wrap_for_host(np: Library, function: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
+    """Wrap a function of NumPy arrays for arrays of the library `np`. Its results, one or a tuple, are copied back. The
+    warning names it by `name`, or by its own name.
+    """
     if np is numpy:
         return function
 
-    name = getattr(function, "__name__", "a function")
+    known_as: str = name or getattr(function, "__name__", "a function")
 
     def call(*arguments: Any, **settings: Any) -> Any:
-        warn_of_host(name)
+        warn_of_host(known_as)
         made = function(*map(to_host, arguments), **settings)
         return tuple(map(np.asarray, made)) if isinstance(made, tuple) else np.asarray(made)
 

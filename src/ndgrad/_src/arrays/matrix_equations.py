@@ -74,7 +74,7 @@ def sylvester(np: Library, a: Payload, b: Payload, q: Payload) -> Payload:
     """Return the solution x of a x + x b = q."""
     small = q.shape[-1] * q.shape[-2] <= _SMALL
     if (not small or (np is numpy and math.prod(q.shape[:-2]) == 1)) and _has_scipy():
-        return wrap_for_host(np, _large_sylvester)(a, b, q)
+        return wrap_for_host(np, _large_sylvester, "solve_sylvester")(a, b, q)
     m, n = q.shape[-2:]
     rows, columns = np.eye(m, dtype=a.dtype), np.eye(n, dtype=b.dtype)
     return _solve_unknowns(np, _kronecker(np, a, columns) + _kronecker(np, rows, b.swapaxes(-1, -2)), q)
@@ -88,7 +88,7 @@ def stein(np: Library, a: Payload, q: Payload) -> Payload:
     """Return the solution x of x - a x a^H = q."""
     n = q.shape[-1]
     if n * n > _SMALL and _has_scipy():
-        return wrap_for_host(np, _large_stein)(a, q)
+        return wrap_for_host(np, _large_stein, "solve_discrete_lyapunov")(a, q)
     return _solve_unknowns(np, np.eye(n * n, dtype=a.dtype) - _kronecker(np, a, a.conj()), q)
 
 

@@ -414,7 +414,8 @@ def add_at(np: Library, target: Payload, index: Payload, values: Payload) -> Non
     if np is numpy:
         np.add.at(target, index, values)
     elif determinism.demand != "no" and target.dtype.kind in "fc":
-        target[...] = wrap_for_host(np, _add)(target, values, *(index if isinstance(index, tuple) else (index,)))
+        keys = index if isinstance(index, tuple) else (index,)
+        target[...] = wrap_for_host(np, _add, "a sum in a fixed order")(target, values, *keys)
     elif target.dtype.char in _ADDED:
         np.add.at(target, index, values)
     elif target.dtype.kind == "c":
@@ -437,7 +438,7 @@ def _combine_at(np: Library, name: str, target: Payload, keys: Any, values: Payl
     elif name == "add":
         add_at(np, target, keys, values)
     elif name == "multiply":
-        target[...] = wrap_for_host(np, _multiply)(target, keys, values)
+        target[...] = wrap_for_host(np, _multiply, "a product at repeated indices")(target, keys, values)
     elif is_floating(target.dtype):
         # CuPy's version loses NaN and rounds float64 to float32.
         sign = 1 if name == "maximum" else -1

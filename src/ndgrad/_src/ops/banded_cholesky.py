@@ -227,7 +227,7 @@ def _pull_factor(t: Payload, factor: Payload, factor_dtype: Any, out: Payload, o
 # The bands of X with X L^H + L X^H = Q, from the bands of L and of the Hermitian Q.
 cholesky_change = op(
     "cholesky_change", "factor q",
-    lambda np, factor, q: wrap_for_host(np, _cholesky_change)(factor, q, transposed=False),
+    lambda np, factor, q: wrap_for_host(np, _cholesky_change, "cholesky_banded")(factor, q, transposed=False),
     vjp=_change_vjp,
     jvp={"factor": _change_factor, "q": lambda t, factor, ops: ops.cholesky_change(factor, t)},
     batch="leading",
@@ -237,7 +237,7 @@ cholesky_change = op(
 # The adjoint of cholesky_change in Q: the bands y for which the lower bands of (Y + Y^H) L are those of G.
 cholesky_pull = op(
     "cholesky_pull", "factor q",
-    lambda np, factor, q: wrap_for_host(np, _cholesky_change)(factor, q, transposed=True),
+    lambda np, factor, q: wrap_for_host(np, _cholesky_change, "cholesky_banded")(factor, q, transposed=True),
     vjp=_pull_vjp,
     jvp={"factor": _pull_factor, "q": lambda t, factor, ops: ops.cholesky_pull(factor, t)},
     batch="leading",
@@ -265,7 +265,7 @@ def _cholesky(ab: Any) -> Any:
 
 cholesky_banded = op(
     "cholesky_banded", "ab",
-    lambda np, ab: wrap_for_host(np, _cholesky)(ab),
+    lambda np, ab: wrap_for_host(np, _cholesky, "cholesky_banded")(ab),
     vjp={"ab": lambda g, out, ops: ops.cholesky_pull(out, g)},
     jvp={"ab": lambda t, out, ops: ops.cholesky_change(out, t)},
     batch="leading",

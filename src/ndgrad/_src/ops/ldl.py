@@ -130,14 +130,14 @@ def _rows(pivots: Payload, *, back: bool) -> Any:
 
 ldl_blocks = op(
     "ldl_blocks", "pivots",
-    lambda np, pivots: wrap_for_host(np, _blocks)(pivots),
+    lambda np, pivots: wrap_for_host(np, _blocks, "linalg.ldl")(pivots),
     vjp=NOT_DIFFERENTIABLE,
     batch="leading", core_dims=[1],
 )  # fmt: skip
 
 ldl_rows = op(
     "ldl_rows", "pivots",
-    lambda np, pivots, *, back: wrap_for_host(np, _rows)(pivots, back=back),
+    lambda np, pivots, *, back: wrap_for_host(np, _rows, "linalg.ldl")(pivots, back=back),
     settings={"back": False},
     vjp=NOT_DIFFERENTIABLE,
     batch="leading",
@@ -255,7 +255,7 @@ def _ldl_vjp(g0: Payload, out0: Payload, out1: Payload, hermitian: bool, ops: Vo
 
 ldl_factor = op(
     "ldl_factor", "x",
-    lambda np, x, *, hermitian: wrap_for_host(np, _ldl_factor)(x, hermitian=hermitian),
+    lambda np, x, *, hermitian: wrap_for_host(np, _ldl_factor, "linalg.ldl_factor")(x, hermitian=hermitian),
     settings={"hermitian": False},
     vjp={"x": _ldl_vjp},
     jvp={"x": _ldl_jvp},

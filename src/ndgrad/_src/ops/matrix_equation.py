@@ -154,7 +154,9 @@ def _care_jvp(
 
 continuous_riccati = op(
     "continuous_riccati", "a b q cost",
-    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.continuous_riccati)(a, b, q, cost),
+    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.continuous_riccati, "solve_continuous_are")(
+        a, b, q, cost
+    ),
     vjp=_care_vjp,
     jvp=_care_jvp,
     batch="leading",
@@ -186,7 +188,9 @@ def _dare_jvp(
 
 discrete_riccati = op(
     "discrete_riccati", "a b q cost",
-    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.discrete_riccati)(a, b, q, cost),
+    lambda np, a, b, q, cost: wrap_for_host(np, matrix_equations.discrete_riccati, "solve_discrete_are")(
+        a, b, q, cost
+    ),
     vjp=_dare_vjp,
     jvp=_dare_jvp,
     batch="leading",

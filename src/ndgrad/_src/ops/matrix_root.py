@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # d(out) out + out d(out) = dx. A real matrix with a negative eigenvalue has a complex root.
 matrix_sqrt = op(
     "matrix_sqrt", "x",
-    lambda np, x: wrap_for_host(np, matrix_equations.square_root)(x),
+    lambda np, x: wrap_for_host(np, matrix_equations.square_root, "sqrtm")(x),
     vjp={"x": lambda g, out, ops: ops.sylvester(adjoint(out, ops), adjoint(out, ops), g)},
     jvp={"x": lambda t, out, ops: ops.sylvester(out, out, t)},
     batch="leading",
@@ -35,7 +35,7 @@ matrix_sqrt = op(
 # See Note [Derivative of the matrix exponential]: the same block matrix serves every function of matrices.
 matrix_log = op(
     "matrix_log", "x",
-    lambda np, x: wrap_for_host(np, matrix_equations.logarithm)(x),
+    lambda np, x: wrap_for_host(np, matrix_equations.logarithm, "logm")(x),
     vjp={"x": lambda g, x, ops: derivative_by_blocks(ops.matrix_log, adjoint(x, ops), g, ops)},
     jvp={"x": lambda t, x, ops: derivative_by_blocks(ops.matrix_log, x, t, ops)},
     batch="leading",

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 def _product(np: Library, data: Payload, x: Payload, *, pattern: Any) -> Payload:
-    return wrap_for_host(np, run_stacked)(data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0])
+    return wrap_for_host(np, run_stacked, "a sparse product")(
+        data, x, lambda p, d, v: p.product(d, v), pattern, pattern.shape[0]
+    )
 
 
 def _sample(np: Library, x: Payload, y: Payload, *, pattern: Any) -> Payload:
@@ -73,7 +75,9 @@ sparse_sample = op(
 
 
 def _solve(np: Library, data: Payload, b: Payload, *, pattern: Any, adjoint: bool) -> Payload:
-    return wrap_for_host(np, run_stacked)(data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1])
+    return wrap_for_host(np, run_stacked, "a sparse solve")(
+        data, b, lambda p, d, v: p.solve(d, v, adjoint), pattern, pattern.shape[1]
+    )
 
 
 def _solve_vjp(

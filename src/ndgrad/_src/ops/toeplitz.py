@@ -117,7 +117,7 @@ def _solve(np: Library, line: Any, b: Payload) -> Payload:
         if all(size == 1 or stride == 0 for size, stride in zip(line.shape[:-1], line.strides[:-1], strict=True)):
             # One matrix for the whole stack; its right sides are joined as columns.
             sides = np.moveaxis(b, -2, 0)
-            found = wrap_for_host(np, _levinson)(line[(0,) * (line.ndim - 1)], sides.reshape((n, -1)))
+            found = wrap_for_host(np, _levinson, "solve_toeplitz")(line[(0,) * (line.ndim - 1)], sides.reshape((n, -1)))
             made = np.moveaxis(found.reshape(sides.shape), 0, -2).astype(dtype, copy=False)
             return np.ascontiguousarray(np.broadcast_to(made, (*lead, n, columns)))
         if n * n <= _SMALL:
@@ -125,7 +125,7 @@ def _solve(np: Library, line: Any, b: Payload) -> Payload:
         lines, sides = np.broadcast_to(line, (*lead, line.shape[-1])), np.broadcast_to(b, (*lead, n, columns))
         pairs = zip(lines.reshape((-1, line.shape[-1])), sides.reshape((-1, n, columns)), strict=True)
         return (
-            np.stack([wrap_for_host(np, _levinson)(*pair) for pair in pairs])
+            np.stack([wrap_for_host(np, _levinson, "solve_toeplitz")(*pair) for pair in pairs])
             .reshape((*lead, n, columns))
             .astype(dtype, copy=False)
         )

@@ -505,11 +505,3 @@ def _place_in_zeros(
     strides, place = out.strides, out.data.ptr + start * out.strides[dim]
     others = (*strides[:dim], *(() if part is None else (strides[dim] * step,)), *strides[dim + 1 :])
     return out if _move(place, x.data.ptr, x.shape, others, x.strides, x) else None
-
-
-#: The ops of this section, by name.
-MOVES = {
-    "cat": cat, "stack": stack, "flip": flip, "rot90": rot90, "roll": roll, "repeat": repeat,
-    "repeat_interleave": repeat_interleave, "slice_backward": slice_backward,
-    "select_backward": select_backward,
-}  # fmt: skip

@@ -102,7 +102,10 @@ _OWN: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "logcumsumexp": scans.logcumsumexp, "cummax": scans.cummax, "cummin": scans.cummin,
     "sort": sorting.sort, "argsort": sorting.argsort, "topk": sorting.topk, "kthvalue": sorting.kthvalue,
     "median": sorting.median, "nanmedian": sorting.nanmedian, "median_all": sorting.median_all,
-    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS, **copies.MOVES,
+    "nanmedian_all": sorting.nanmedian_all, **extrema.OPS,
+    "cat": copies.cat, "stack": copies.stack, "flip": copies.flip, "rot90": copies.rot90, "roll": copies.roll,
+    "repeat": copies.repeat, "repeat_interleave": copies.repeat_interleave,
+    "slice_backward": copies.slice_backward, "select_backward": copies.select_backward,
 }  # fmt: skip
 
 
