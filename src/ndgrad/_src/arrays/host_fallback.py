@@ -50,7 +50,7 @@ def wrap_for_host(np: Library, function: Callable[..., Any], name: str | None = 
     if np is numpy:
         return function
 
-    known_as: str = name or getattr(function, "__name__", "a function")
+    known_as = getattr(function, "__name__", "a function") if name is None else name
 
     def call(*arguments: Any, **settings: Any) -> Any:
         warn_of_host(known_as)
