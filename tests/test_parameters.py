@@ -36,6 +36,7 @@ HINTS = {
 
 #: Parameters of single functions, or of all in a namespace: pattern of name -> (parameters, reason).
 IGNORED = {
+    "ndgrad.distributed.TCPStore.__init__": ("use_libuv", "an event loop of torch's server"),
     "ndgrad.export.export": ("strict prefer_deferred_runtime_asserts_over_guards", "one way to trace; arguments are checked"),
     "ndgrad.export.ShapesCollection.dynamic_shapes": ("m", "the structure of the arguments decides"),
     "ndgrad.library.Library.impl": ("allow_override", "a later registration replaces an earlier one, as in torch"),

@@ -326,6 +326,7 @@ DISTRIBUTED = [
     Task("messages", "Messages between two processes", "Sends and receives.", "P2POp batch_isend_irecv irecv isend recv send"),
     Task("objects", "Python objects", "Collectives of any objects that pickle can write.", "", "distributed/objects"),
     Task("meshes", "Meshes and seeds", "Processes in a grid, and seeds that differ by process.", "DeviceMesh init_device_mesh manual_seed_per_rank"),
+    Task("stores", "Stores", "Keys and values that processes share.", "", "distributed/stores"),
     Task("errors", "Errors", "Classes of errors.", "", "distributed/errors"),
 ]  # fmt: skip
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from ndgrad._src.arrays import dtypes
 from ndgrad._src.arrays.gpus import devices_or_none
+from ndgrad._src.arrays.precision import is_half
 from ndgrad._src.core.generate import TENSOR_TYPES
 from ndgrad._src.core.grad_mode import Mode
 from ndgrad._src.core.modes import Modes, modes, process, put_in_force, restore, scope
@@ -37,7 +38,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEVICES = ("cpu", "cuda")
 #: Dtypes to which functions can be cast.
 _FAST = {"cpu": (dtypes.bfloat16, dtypes.float16), "cuda": (dtypes.float16, dtypes.bfloat16)}
-_FLOATS = frozenset(t.numpy for t in (dtypes.float32, dtypes.float16, dtypes.bfloat16))
 
 
 class State(NamedTuple):
@@ -108,9 +108,14 @@ def _device_of(values: Any) -> str | None:
     return None
 
 
+def _is_cast_dtype(dtype: Any) -> bool:
+    """True for float32, float16 and bfloat16, whose package may be absent."""
+    return dtype.char == "f" or is_half(dtype)
+
+
 def _is_cast(value: Any, device: str) -> bool:
     """True if autocast casts a value: a tensor on this device of float32 or less."""
-    return isinstance(value, Variable) and np_dtype(value) in _FLOATS and value.device.type == device
+    return isinstance(value, Variable) and _is_cast_dtype(np_dtype(value)) and value.device.type == device
 
 
 def _widest(values: Any, device: str, dtype: dtypes.dtype) -> dtypes.dtype:

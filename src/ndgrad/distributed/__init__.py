@@ -39,7 +39,7 @@ from ndgrad.distributed.collectives import (
     supports_complex,
 )
 from ndgrad.distributed.device_mesh import DeviceMesh, init_device_mesh
-from ndgrad.distributed.errors import DistBackendError, DistError, DistNetworkError, DistStoreError
+from ndgrad.distributed.errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ndgrad.distributed.groups import (
     Backend,
     GroupMember,
@@ -81,6 +81,7 @@ from ndgrad.distributed.objects import (
 )
 from ndgrad.distributed.reductions import ReduceOp
 from ndgrad.distributed.seeds import manual_seed_per_rank
+from ndgrad.distributed.stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 
 if TYPE_CHECKING:
     from ndgrad.distributed import autograd as autograd
@@ -95,8 +96,9 @@ if TYPE_CHECKING:
     from ndgrad.distributed import tensor as tensor
 
 __all__ = [
-    "Backend", "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "GroupMember",
-    "P2POp", "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object",
+    "Backend", "DeviceMesh", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore",
+    "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "QueueEmptyError", "ReduceOp", "Store",
+    "TCPStore", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object",
     "all_gather_single", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier",
     "batch_isend_irecv", "broadcast", "broadcast_object_list", "default_pg_timeout", "destroy_process_group",
     "gather", "gather_object", "get_backend", "get_default_backend_for_device", "get_global_rank", "get_group_rank",

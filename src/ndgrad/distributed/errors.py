@@ -24,11 +24,15 @@ class DistBackendError(DistError):
 
 
 class DistNetworkError(DistError):
-    """torch's name for failures of the network; MPI's failures raise `DistBackendError`."""
+    """A `TCPStore` cannot listen, or its master cannot be reached. Failures of MPI raise `DistBackendError`."""
 
 
 class DistStoreError(DistError):
-    """torch's name for failures of a store; never raised, since MPI needs no store."""
+    """A store has waited too long for a key or for other processes."""
+
+
+class QueueEmptyError(DistStoreError):
+    """A queue of a store has no value."""
 
 
 def record(fn: Callable[P, T], error_handler: object = None) -> Callable[P, T]:

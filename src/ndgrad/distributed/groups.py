@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from ndgrad._src.arrays import blas_threads, threads
 from ndgrad.distributed.notices import notices
+from ndgrad.distributed.stores import Store
 from ndgrad.launch import tell_environment
 
 default_pg_timeout = timedelta(minutes=30)
@@ -278,10 +279,10 @@ def check_options(pg_options: Any) -> None:
 
 def _check_rendezvous(init_method: str | None, store: Any) -> None:
     """Check the arguments by which torch's processes find each other. MPI's processes know each other."""
-    if store is not None:
-        raise NotImplementedError(
-            "init_process_group(store=...): the processes are those of MPI, which need no store. Leave it out. "
-            "[nd-unsupported]"
+    if store is not None and not isinstance(store, Store):
+        raise TypeError(
+            f"init_process_group(store=...): expected a Store, but got {type(store).__name__}. The "
+            "processes are those of MPI, which need no store. Leave it out. [nd-process-group]"
         )
     if init_method is not None and not init_method.startswith(("env://", "tcp://", "file://", "mpi://")):
         raise ValueError(
@@ -325,7 +326,7 @@ def init_process_group(
         timeout: time after which a collective that not all ranks join raises.
         world_size: number of processes, which must agree with MPI. -1 leaves it out.
         rank: rank of this process, which must agree with MPI. -1 leaves it out.
-        store: must be None.
+        store: a `Store`, by which torch's processes find each other. It is not needed and has no effect.
         group_name: name of the group.
         pg_options: must be None: backends read their options from the environment.
         device_id: GPU that becomes the current device.
