@@ -128,9 +128,12 @@ def _result(future: "Future[list[Any]]") -> list[Any]:
 def _shut(pool: ProcessPoolExecutor, ended: bool) -> None:
     """End the workers: they are idle at the end of a run, and their work is of no use after a failure."""
     workers = list((getattr(pool, "_processes", None) or {}).values())
+    manager = getattr(pool, "_executor_manager_thread", None)
     pool.shutdown(wait=ended, cancel_futures=True)
     if not ended:
         for worker in workers:
             worker.kill()
         for worker in workers:
             worker.join()
+        if manager is not None:  # it closes its pipe now, to which the interpreter would write at its exit
+            manager.join(5)

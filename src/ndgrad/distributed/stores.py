@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ndgrad._src.foundations.locks import holds_any, make_lock
 from ndgrad.distributed.errors import DistNetworkError, DistStoreError, QueueEmptyError
 
 if TYPE_CHECKING:
@@ -334,7 +335,7 @@ class HashStore(Store):
     def __init__(self) -> None:
         super().__init__()
         self._table = _Table()
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def _run(self, operation: str, *args: Any) -> Any:
         with self._lock:
@@ -429,7 +430,7 @@ class _Log:
         self.path = path
         self._table = _Table()
         self._read = 0
-        self._lock = threading.Lock()
+        self._lock = make_lock()
 
     def run(self, mode: str, operation: str, *args: Any) -> Any:
         """Run an operation on the table after all operations in the file, and append it. Mode `"end"` returns None
@@ -462,6 +463,8 @@ class _Log:
 
 def _leave_file(log: _Log, world_size: int) -> None:
     """Delete the file of a store if the last of its processes leaves."""
+    if holds_any():  # garbage collection inside an operation, which holds the lock of the file
+        return
     left = log.run("end", "add", _LEFT, 1)
     if left is not None and 0 < world_size <= left and left == log.run("end", "add", _USERS, 0):
         with contextlib.suppress(FileNotFoundError):
@@ -649,7 +652,7 @@ class _Connection:
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = make_lock()
         self._socket = self._open()
 
     def request(self, operation: str, args: tuple[Any, ...]) -> Any:
