@@ -37,6 +37,15 @@ def draws_bernoulli_by_mkl() -> bool:
 without_mkl = pytest.mark.skipif(draws_bernoulli_by_mkl(), reason="torch draws by MKL on this processor")
 
 
+#: Tolerance for doubles made by logarithms and trigonometric functions: NumPy's differ in the last bit between processors.
+ROUNDING = 1e-15
+
+
+def rounding_of(dtype: str) -> float:
+    """Return the tolerance for numbers of a dtype that are made by such functions. Narrower dtypes round it away."""
+    return ROUNDING if dtype in ("float64", "complex128") else 0.0
+
+
 def as_array(x: Any) -> Any:
     if isinstance(x, (tuple, list)):
         return [as_array(y) for y in x]
@@ -48,6 +57,7 @@ def as_array(x: Any) -> Any:
 
 
 def check(program: Callable[[Any], Any], rtol: float = 0.0, seeds: tuple[int, ...] = SEEDS) -> None:
+    atol = ROUNDING if rtol == ROUNDING else 1e-7
     for seed in seeds:
         results, dtypes = [], []
         for library in (torch, ndgrad):
@@ -56,7 +66,7 @@ def check(program: Callable[[Any], Any], rtol: float = 0.0, seeds: tuple[int, ..
             results.append(as_array(made))
             dtypes.append(str(getattr(made, "dtype", "")).split(".")[-1])
         assert dtypes[0] == dtypes[1]
-        same = np.testing.assert_array_equal if rtol == 0 else lambda a, b: np.testing.assert_allclose(b, a, rtol, 1e-7)
+        same = np.testing.assert_array_equal if rtol == 0 else lambda a, b: np.testing.assert_allclose(b, a, rtol, atol)
         expected, found = (r if isinstance(r, list) else [r] for r in results)
         assert len(expected) == len(found)
         for a, b in zip(expected, found, strict=True):
@@ -84,9 +94,10 @@ INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
     ],
     ids=["rand", "randn", "uniform_", "normal_"],
 )
-def test_uniform_and_normal_numbers(draw: Any, dtype: str) -> None:
+def test_uniform_and_normal_numbers(draw: Any, dtype: str, request: pytest.FixtureRequest) -> None:
+    rtol = rounding_of(dtype) if "norm" in request.node.name or "randn" in request.node.name else 0.0
     for size in SIZES:
-        check(lambda t, size=size: draw(t, size, getattr(t, dtype)))
+        check(lambda t, size=size: draw(t, size, getattr(t, dtype)), rtol)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -101,7 +112,7 @@ def test_uniform_and_normal_numbers(draw: Any, dtype: str) -> None:
 )
 def test_numbers_made_of_doubles(name: str, arguments: Any, dtype: str) -> None:
     for size in SIZES:
-        check(lambda t, size=size: getattr(t.empty(size, dtype=getattr(t, dtype)), name)(*arguments))
+        check(lambda t, size=size: getattr(t.empty(size, dtype=getattr(t, dtype)), name)(*arguments), rounding_of(dtype))
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
@@ -151,11 +162,11 @@ def test_distributions_given_by_tensors(dtype: str) -> None:
     check(lambda t: t.poisson(rand(t, 9, 30) * 30))
     check(lambda t: t.binomial(t.randint(0, 100, (9, 30)).to(getattr(t, dtype)), rand(t, 9, 30)))
     check(lambda t: t.binomial(t.full((100,), 1e6, dtype=getattr(t, dtype)), rand(t, 100)))
-    check(lambda t: t._standard_gamma(rand(t, 9, 30) * 3))
+    check(lambda t: t._standard_gamma(rand(t, 9, 30) * 3), rounding_of(dtype))
     check(lambda t: t._sample_dirichlet(rand(t, 9, 30) * 3), rtol=1e-6)
-    check(lambda t: t.normal(rand(t, 9, 30), rand(t, 30)))
-    check(lambda t: t.normal(rand(t, 9, 30), 0.7))
-    check(lambda t: t.normal(0.3, rand(t, 9, 30)))
+    check(lambda t: t.normal(rand(t, 9, 30), rand(t, 30)), rounding_of(dtype))
+    check(lambda t: t.normal(rand(t, 9, 30), 0.7), rounding_of(dtype))
+    check(lambda t: t.normal(0.3, rand(t, 9, 30)), rounding_of(dtype))
 
 
 @pytest.mark.parametrize("name", ["uniform_", "normal_", "random_", "cauchy_"])
