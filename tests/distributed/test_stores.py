@@ -259,11 +259,10 @@ def answer_once(listener: socket.socket) -> None:
 def test_a_stranger_cannot_disturb_the_master(message: bytes) -> None:
     store = TCPStore("localhost", 0, is_master=True)
     store.set("k", "v")
-    with socket.create_connection(("localhost", store.port)) as stranger:
-        stranger.sendall(message)
+    with socket.create_connection(("localhost", store.port)) as stranger, contextlib.suppress(OSError):
+        stranger.sendall(message)  # the master may close the connection before it has read everything
         stranger.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(ConnectionResetError):  # what it had sent was not read to its end
-            assert stranger.recv(100) == b""
+        assert stranger.recv(100) == b""
     assert store.get("k") == b"v"
 
 
