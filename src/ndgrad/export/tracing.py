@@ -240,26 +240,16 @@ class Merged:
             if len(numbers) > 1:
                 raise no_fit("other sizes read another value")
             return Reference(numbers.pop())  # type: ignore[arg-type]  # all values are known
-        kinds = {type(v) for v in values}
-        if len(kinds) > 1 and not all(isinstance(v, (int, float, np.number)) for v in values):
+        plain = (int, float, np.number)
+        if len({type(v) for v in values}) > 1 and not all(isinstance(v, plain) for v in values):
             raise no_fit(f"a setting is {first!r} or {values[-1]!r}")
-        if isinstance(first, CallForm):
-            return CallForm([self.merge(parts) for parts in zip(*[v.values for v in values], strict=True)])
-        if isinstance(first, (tuple, list)):
-            if len({len(v) for v in values}) > 1:
-                raise no_fit(f"a setting is {first!r} or {values[-1]!r}")
-            return type(first)([self.merge(parts) for parts in zip(*values, strict=True)])
-        if isinstance(first, dict):
-            if any(v.keys() != first.keys() for v in values):
-                raise no_fit("settings differ")
-            return {key: self.merge([v[key] for v in values]) for key in first}
-        if isinstance(first, slice):
-            return slice(*[self.merge([getattr(v, part) for v in values]) for part in ("start", "stop", "step")])
+        if isinstance(first, (CallForm, tuple, list, dict, slice)):
+            return self._merge_parts(first, values)
         if isinstance(first, np.ndarray):
             if not all(v.shape == first.shape and np.array_equal(v, first) for v in values):
                 raise no_fit("an array among the settings depends on a size")
             return first
-        if isinstance(first, (int, float, np.number)):
+        if isinstance(first, plain):
             try:
                 return fit(values, self._samples, self._products)
             except NoFit:
@@ -267,6 +257,23 @@ class Merged:
         if not all(v is first or v == first for v in values):
             raise no_fit(f"a setting is {first!r} or {values[-1]!r}")
         return first
+
+    def _merge_parts(self, first: Any, values: Sequence[Any]) -> Any:
+        """Return containers of one type as one container, whose items are merged."""
+        if isinstance(first, CallForm):
+            return CallForm(self._merge_items([v.values for v in values]))
+        if isinstance(first, slice):
+            return slice(*self._merge_items([(v.start, v.stop, v.step) for v in values]))
+        if isinstance(first, dict):
+            if any(v.keys() != first.keys() for v in values):
+                raise no_fit("settings differ")
+            return {key: self.merge([v[key] for v in values]) for key in first}
+        if len({len(v) for v in values}) > 1:
+            raise no_fit(f"a setting is {first!r} or {values[-1]!r}")
+        return type(first)(self._merge_items(values))
+
+    def _merge_items(self, values: Sequence[Sequence[Any]]) -> list[Any]:
+        return [self.merge(items) for items in zip(*values, strict=True)]
 
     def _merge_arrays(self, arrays: Sequence[Any]) -> Any:
         """Return the array of a constant, or a description of an array that depends on sizes."""

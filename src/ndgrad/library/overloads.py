@@ -243,9 +243,7 @@ class OpOverload:
         """Run the op on bound arguments."""
         schema, kernels = self._schema, self.kernels
         if thread.observers:
-            for observer in thread.observers:
-                if getattr(observer, "is_tracer", False):
-                    observer.guard(f"the registrations of {self}", self._describe_rules)
+            self._guard_rules()
         if self.autocast:
             cast = self._find_autocast(values)
             if cast is not None:
@@ -280,6 +278,12 @@ class OpOverload:
         if is_special:
             return self._warn_without_derivative(self.run_kernel(values, tensors), tensors, records)
         return self._run_observed(form, tensors)
+
+    def _guard_rules(self) -> None:
+        """Let traces depend on the rules that they follow."""
+        for observer in thread.observers:
+            if getattr(observer, "is_tracer", False):
+                observer.guard(f"the registrations of {self}", self._describe_rules)
 
     def _describe_rules(self) -> tuple[Any, ...]:
         """Return the rules that a trace may follow."""

@@ -51,15 +51,9 @@ def dispatch(
     if not calm:
         if state.only_no_grad() and not process.dispatching:
             return op.unrecorded(*args, **settings)
-        if state.is_alone_with_autocast() and not (process.dispatching or process.open or settled):
-            run = op.plain if state.grad_enabled else op.unrecorded
-            return run(*args, **settings)
-        if thread.watchers and not watched:
-            return registry.call_watchers.watched_op(op, args, settings, dispatch)
-        if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
-            tracer = state.tracer()
-            if tracer is not None:
-                return tracer.run(op, args, settings, state.grad_enabled)
+        made = _dispatch_to_mode(state, op, args, settings, watched, settled)
+        if made is not NotImplemented:
+            return made
     if state.captures is not None:
         args = state.captures.see(args)
     elif calm and len(state.levels) == 1 and len(process.open) == 1:
@@ -72,6 +66,22 @@ def dispatch(
     if op.promotes and not settled and not tensor_type.is_numpy_type:
         args = promote_arguments(op, args)
     return dispatch_as(state, tensor_type, op, args, settings, calm)
+
+
+def _dispatch_to_mode(
+    state: Modes, op: Op, args: tuple[Any, ...], settings: dict[str, Any], watched: bool, settled: bool
+) -> Any:
+    """Run `op` in a mode that takes the whole call, such as autocast or the tracer; NotImplemented if there is none."""
+    if state.is_alone_with_autocast() and not (process.dispatching or process.open or settled):
+        run = op.plain if state.grad_enabled else op.unrecorded
+        return run(*args, **settings)
+    if thread.watchers and not watched:
+        return registry.call_watchers.watched_op(op, args, settings, dispatch)
+    if state.observers and len(process.busy) == 1 and not (process.open or process.dispatching or settled):
+        tracer = state.tracer()
+        if tracer is not None:
+            return tracer.run(op, args, settings, state.grad_enabled)
+    return NotImplemented
 
 
 def dispatch_as(

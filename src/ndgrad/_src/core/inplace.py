@@ -33,7 +33,7 @@ from ndgrad._src.core.saved import with_history
 from ndgrad._src.core.stored_tensors import KeptMeta
 from ndgrad._src.core.subclass import has_dispatch, note_wrappers
 from ndgrad._src.core.variable import ESCAPED, Variable, edge, np_dtype, requires_grad, wrap
-from ndgrad._src.core.versions import InferenceStorage, is_inference, kept_storage, storage_of
+from ndgrad._src.core.versions import InferenceStorage, Storage, is_inference, kept_storage, storage_of
 from ndgrad._src.core.view import DEFAULT, rebase, write_error
 from ndgrad._src.foundations import registry
 from ndgrad._src.ops.fill import assign, copy
@@ -160,10 +160,8 @@ def write_level(op: Op, target: T, args: tuple[Any, ...], settings: dict[str, An
         else:
             others.append(a)
     edges = _edges(op, target, args, level) if has_graph and recording and op.differentiable else None
-    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
-        check_writable(target, name, edges is not None)
-    if edges is not None and target._storage.__class__ is Lent:
-        refuse_loss_in_lent(op.name, target, args)
+    if target._meta is not None or target._storage.__class__ is not Storage:
+        _check_target(op.name, target, args, recording, edges is not None)
     array = target._array
     if array.__class__ is not np.ndarray and target.run_op is not None:  # its class keeps the values elsewhere
         return target.take_result(op, args, settings)
@@ -185,6 +183,16 @@ def write_level(op: Op, target: T, args: tuple[Any, ...], settings: dict[str, An
     if process.busy and thread.debug:
         registry.provenance.note_write(name, target, args, node is not None, op.kind == "overwrite")
     return target
+
+
+def _check_target(
+    name: str, target: Variable, args: tuple[Any, ...], recording: bool, recorded: bool, part: bool = False
+) -> None:
+    """Raise if `target` must not be written: a leaf, most views, tensors of inference mode, memory lent by NumPy."""
+    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
+        check_writable(target, name + "_", recorded, part=part)
+    if recorded and target._storage.__class__ is Lent:
+        refuse_loss_in_lent(name, target, args)
 
 
 def _edges(op: Op, target: Variable, args: tuple[Any, ...], level: int) -> tuple[Any, ...] | None:
@@ -236,10 +244,7 @@ def _write_part(target: Variable, part: Part, value: Variable, recording: bool) 
         _, value = move_together(copy, (target, value))
     e_value = own_edge(value, 0) if recording else None
     recorded = recording and (e_value is not None or requires_grad(target)) and np_dtype(target).kind in INEXACT
-    if target._storage.__class__ is InferenceStorage or (recording and target._meta is not None):
-        check_writable(target, "copy_", recorded, part=True)
-    if recorded and target._storage.__class__ is Lent:
-        refuse_loss_in_lent("copy", target, (value,))
+    _check_target("copy", target, (value,), recording, recorded, part=True)
     storage = target._storage or storage_of(target)
     array = target._array
     (view, named), library = part, np if array.__class__ is np.ndarray else library_of(array)

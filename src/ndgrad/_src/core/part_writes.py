@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _BIRTH = frozenset(("made_in",))
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+_NUMBERS = frozenset((float, int))
+_WRITTEN = object()
+_NO_SOURCE = (None, None)
 
 
 class PartWrite(CopySlices):
@@ -90,43 +93,23 @@ class PartWrite(CopySlices):
 def write_part(target: Variable, index: Any, value: Any) -> bool:
     """Set `target[index] = value` if the conditions of Note [Direct part writes] hold; else return False without an
     effect."""
-    level = 0
-    if process.busy:
-        level = _open_level()
-        if not level or target._node is None or target._node.level != level:
-            return False
-    if process.dispatching or (target._meta is not None and not (level and _is_bare(target._meta))):
+    level = _open_level(target) if process.busy else 0
+    if level is None or process.dispatching or not (target._meta is None or (level and _is_bare(target._meta))):
         return False
-    array = target._array
-    if array.__class__ is not np.ndarray or array.dtype not in _FLOATS or not array.flags.carray or array.size < 2:
+    array, e_base = target._array, target._node
+    if array.__class__ is not np.ndarray or array.dtype not in _FLOATS or not array.flags.carray:
         return False
-    storage = target._storage
-    if storage is None:
-        storage = storage_of(target)
+    storage = target._storage or storage_of(target)
     items = index if index.__class__ is tuple else (index,)
-    if storage.__class__ is not Storage or not _is_part(items, array.ndim):
+    if storage.__class__ is not Storage or not _is_part(items, array):
         return False
-    kind = value.__class__
-    e_value: Any = None
-    if kind is float or kind is int:
-        source = value
-    else:
-        source = _source_of(value, kind, target, array.dtype)
-        if source is None:
-            return False
-        if value._meta is None:
-            e_value = value._node
-        elif _is_own_part(value, target, items):
-            return True
-        elif value._meta.batch_level or value._meta.tangents or value._meta.level not in (0, level):
-            return False
-        else:
-            e_value = edge(value)
-        if e_value is not None and (e_value.__class__ is Edge or e_value.level != level):
-            return False
-    e_base = target._node
     if e_base is not None and e_base.level != level:
         return False
+    source, e_value = value, None
+    if value.__class__ not in _NUMBERS:
+        source, e_value = _source_of(value, target, items, level)
+        if source is None:
+            return e_value is _WRITTEN
     if storage.keeps and storage.is_held():
         storage.store_before_write(array, items)
     try:
@@ -134,27 +117,28 @@ def write_part(target: Variable, index: Any, value: Any) -> bool:
     except (IndexError, ValueError):
         return False  # the general write raises
     storage.bump("copy_")
-    if e_value is None and e_base is None:
-        return True
-    node = make_node(PartWrite, (e_base, e_value), array.shape, array.dtype)
-    node.index = items
-    node.level = level
-    node.route = GENERAL if array.size >= sizes.small_read or takes_exact_zeros(e_base) else RULE
-    target._node = node
+    if e_value is not None or e_base is not None:
+        node = make_node(PartWrite, (e_base, e_value), array.shape, array.dtype)
+        node.index = items
+        node.level = level
+        node.route = GENERAL if array.size >= sizes.small_read or takes_exact_zeros(e_base) else RULE
+        target._node = node
     return True
 
 
-def _open_level() -> int:
-    """Return the number of the only open transform, if it is a grad level over plain arrays and no other mode is in
-    force; else 0."""
+def _open_level(target: Variable) -> int | None:
+    """Return the number of the only open transform, if it is a grad level over plain arrays, no other mode is in force,
+    and `target` belongs to its graph; else None."""
     state = modes()
     if len(process.open) != 1 or len(state.levels) != 1 or not state.only_transforms():
-        return 0
+        return None
     level: Any = state.levels[0]
     if level.kind != "grad" or not (level.pure and level.grad_enabled_before and state.grad_enabled):
-        return 0
+        return None
+    if state.dual_levels or state.captures is not None or target._node is None:
+        return None
     number: int = level.number
-    return 0 if state.dual_levels or state.captures is not None else number
+    return number if target._node.level == number else None
 
 
 def _is_bare(meta: Meta) -> bool:
@@ -164,9 +148,9 @@ def _is_bare(meta: Meta) -> bool:
     return meta.__dict__.keys() <= _BIRTH
 
 
-def _is_part(items: tuple[Any, ...], ndim: int) -> bool:
+def _is_part(items: tuple[Any, ...], array: np.ndarray[Any, Any]) -> bool:
     """True if an index of ints and slices selects a part of an array: not all of it."""
-    if len(items) > ndim:
+    if len(items) > array.ndim or array.size < 2:
         return False
     is_part = False
     for item in items:
@@ -181,16 +165,31 @@ def _is_part(items: tuple[Any, ...], ndim: int) -> bool:
     return is_part
 
 
-def _source_of(value: Any, kind: type, target: Variable, dtype: np.dtype[Any]) -> Any:
-    """Return the array of a tensor that may be written without a conversion; None if it is not one."""
-    if kind is not target.__class__ and (
-        kind not in TENSOR_TYPES or TENSOR_TYPES[kind] is not TENSOR_TYPES[target.__class__]
-    ):
-        return None
-    source = value._array
+def _source_of(value: Any, target: Variable, items: tuple[Any, ...], level: int) -> tuple[Any, Any]:
+    """Return the array of a tensor that may be written without a conversion, and its edge.
+
+    The array is None if there is no such array, or no write is needed. Then the edge is `_WRITTEN` in the second case.
+    """
+    kind, like = value.__class__, target.__class__
+    if kind is not like and (kind not in TENSOR_TYPES or TENSOR_TYPES[kind] is not TENSOR_TYPES[like]):
+        return _NO_SOURCE
+    source, dtype, meta = value._array, target._array.dtype, value._meta
     if source.__class__ is np.ndarray:
-        return source if source.dtype is dtype and (not source.ndim or source.shape[0] != 1) else None
-    return source if source.__class__ is dtype.type else None
+        if source.dtype is not dtype or (source.ndim and source.shape[0] == 1):
+            return _NO_SOURCE
+    elif source.__class__ is not dtype.type:
+        return _NO_SOURCE
+    if meta is None:
+        e_value = value._node
+    elif _is_own_part(value, target, items):
+        return None, _WRITTEN
+    elif meta.batch_level or meta.tangents or meta.level not in (0, level):
+        return _NO_SOURCE
+    else:
+        e_value = edge(value)
+    if e_value is not None and (e_value.__class__ is Edge or e_value.level != level):
+        return _NO_SOURCE
+    return source, e_value
 
 
 def _is_own_part(value: Variable, target: Variable, items: tuple[Any, ...]) -> bool:

@@ -524,31 +524,7 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     outputs = list(output) if several else [output]
     inputs = tuple(a for a in args if isinstance(a, Variable))
     for d in node._dirty:
-        if not any(d is i for i in inputs):
-            if d._meta is not None and d._meta.view is not None:
-                raise RuntimeError(
-                    f"ctx.mark_dirty() received a tensor that was not an input. It is a view (in {node.name()}), whose "
-                    "base would not learn of the write. Mark only inputs that forward changed in place. [nd-function]"
-                )
-            warnings.warn(
-                f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that "
-                "forward changed in place.",
-                UserWarning,
-                stacklevel=2,
-            )
-            continue
-        if not any(d is o for o in outputs):
-            raise RuntimeError(
-                f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
-                "output. The inputs that are modified inplace must all be outputs of the Function. [nd-function]"
-            )
-        if recording and d._meta is not None and d._meta.view is not None and len(outputs) > 1:
-            # The write belongs to the base's history, where the node stands for one output only.
-            raise RuntimeError(
-                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
-                f"return more than one Tensor: {cls.__name__} changes a view of shape {tuple(d.shape)} and returns "
-                f"{len(outputs)} outputs. Pass a clone() of the view. [nd-view-write]"
-            )
+        _check_dirty(d, cls, node, inputs, outputs, recording)
     made = [_attach_one(node, number, o, inputs, recording) for number, o in enumerate(outputs)]
     tensors = [o for o in made if isinstance(o, Variable)]
     if not tensors:
@@ -576,6 +552,37 @@ def attach(cls: type[Function], node: FunctionNode, args: tuple[Any, ...], outpu
     if isinstance(output, list):
         return made
     return tuple(made) if several else made[0]
+
+
+def _check_dirty(
+    d: Variable, cls: type[Function], node: FunctionNode, inputs: tuple[Any, ...], outputs: list[Any], recording: bool
+) -> None:
+    """Raise, or warn, if forward cannot have changed a tensor in place that it marked as dirty."""
+    is_view = d._meta is not None and d._meta.view is not None
+    if not any(d is i for i in inputs):
+        if is_view:
+            raise RuntimeError(
+                f"ctx.mark_dirty() received a tensor that was not an input. It is a view (in {node.name()}), whose "
+                "base would not learn of the write. Mark only inputs that forward changed in place. [nd-function]"
+            )
+        warnings.warn(
+            f"ctx.mark_dirty() received a tensor that was not an input (in {node.name()}). Mark only inputs that "
+            "forward changed in place.",
+            UserWarning,
+            stacklevel=3,
+        )
+    elif not any(d is o for o in outputs):
+        raise RuntimeError(
+            f"Some elements marked as dirty during the forward method of {cls.__name__} were not returned as "
+            "output. The inputs that are modified inplace must all be outputs of the Function. [nd-function]"
+        )
+    elif recording and is_view and len(outputs) > 1:
+        # The write belongs to the base's history, where the node stands for one output only.
+        raise RuntimeError(
+            "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot "
+            f"return more than one Tensor: {cls.__name__} changes a view of shape {tuple(d.shape)} and returns "
+            f"{len(outputs)} outputs. Pass a clone() of the view. [nd-view-write]"
+        )
 
 
 def _replace_saved(node: FunctionNode, before: list[Any], after: list[Any]) -> None:

@@ -236,18 +236,11 @@ def lay_out_as_inputs(found: list[Any], inputs: list[Any]) -> list[Any]:
 
 
 def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
-    leaf = t._array
-    if g.__class__ is np.ndarray and leaf.__class__ is np.ndarray:
-        if not g.ndim or (g.flags.c_contiguous and leaf.flags.c_contiguous):  # the most common case
-            return g
-    elif is_on_device(g) and is_on_device(leaf) and g._c_contiguous and leaf._c_contiguous:
+    if _is_certainly_laid_out(g, t._array):  # the most common case
         return g
     is_tensor = isinstance(g, Variable)
     array, leaf = innermost_array(g) if is_tensor else g, innermost_array(t)
-    if not array.ndim or is_structured(array) or is_structured(leaf) or (is_tensor and has_dispatch(g.__class__)):
-        return g
-    is_traced = getattr(array, "is_traced", False)
-    if (getattr(array, "is_meta", False) or getattr(leaf, "is_meta", False)) and not is_traced:
+    if not _has_layout(array, leaf) or (is_tensor and has_dispatch(g.__class__)):
         return g
     order = order_of(t) if is_dense(leaf) else None
     if is_tensor:
@@ -258,13 +251,31 @@ def _lay_out_as(g: Any, t: Any, copies: dict[tuple[int, Any], Any]) -> Any:
         return g
     key = id(g), order
     if key not in copies:
-        if not is_tensor:
-            copies[key] = copy_like(array, leaf)
-        elif is_traced and array is g._array and order is None and g._node is None and g._meta is None:
-            copies[key] = wrap(g.tensor_type, array.copy())  # needs no instruction
-        else:
-            copies[key] = copy_in_order(g, order)
+        copies[key] = _copy_in(order, g, array) if is_tensor else copy_like(array, leaf)
     return copies[key]
+
+
+def _is_certainly_laid_out(g: Any, leaf: Any) -> bool:
+    """True if a gradient and the array of its input are plain arrays in row-major order."""
+    if g.__class__ is np.ndarray and leaf.__class__ is np.ndarray:
+        return not g.ndim or (g.flags.c_contiguous and leaf.flags.c_contiguous)
+    return is_on_device(g) and is_on_device(leaf) and bool(g._c_contiguous and leaf._c_contiguous)
+
+
+def _has_layout(array: Any, leaf: Any) -> bool:
+    """True if the gradient of a leaf is an array whose memory layout can differ from that of the leaf."""
+    if not array.ndim or is_structured(array) or is_structured(leaf):
+        return False
+    is_meta = getattr(array, "is_meta", False) or getattr(leaf, "is_meta", False)
+    return not is_meta or getattr(array, "is_traced", False)
+
+
+def _copy_in(order: Any, g: Variable, array: Any) -> Any:
+    """Return a copy of a tensor in an order of its dimensions. A trace needs no instruction for a plain copy."""
+    is_plain = array is g._array and g._node is None and g._meta is None
+    if getattr(array, "is_traced", False) and order is None and is_plain:
+        return wrap(g.tensor_type, array.copy())
+    return copy_in_order(g, order)
 
 
 def _arrays_of(t: Any) -> Iterator[Any]:

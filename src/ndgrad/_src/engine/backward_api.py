@@ -64,13 +64,8 @@ def backward(
     >>> x.grad
     tensor([2., 4.])
     """
-    if (
-        inputs is None
-        and grad_tensors is None
-        and not create_graph
-        and grad_variables is None
-        and tensors.__class__ in TENSOR_TYPES
-    ):
+    has_defaults = inputs is None and grad_tensors is None and grad_variables is None and not create_graph
+    if has_defaults and tensors.__class__ in TENSOR_TYPES:
         node: Any = tensors._node  # type: ignore[union-attr]  # attribute of a tensor
         if node is not None and node.stands_alone and tensors._meta is None:  # type: ignore[union-attr]
             if (not retain_graph and node.run_alone()) or run_alone(node, bool(retain_graph)):
@@ -78,17 +73,9 @@ def backward(
     if process.open and thread.levels:
         _check_allowed()
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
-        if grad_tensors is not None:
-            raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone. "
-                "[nd-exclusive]"
-            )
-        grad_tensors = grad_variables
-    roots = [tensors] if tensors.__class__ in TENSOR_TYPES else _as_list(tensors)
-    grads = [None] * len(roots) if grad_tensors is None else _listed_gradients(roots, grad_tensors)
-    if not TENSOR_TYPES.keys() >= {*map(type, roots)}:
-        _replace_by_twins(roots, grads)
+        grad_tensors = _read_old_name(grad_tensors, grad_variables)
+    is_plain = grad_tensors is None and tensors.__class__ in TENSOR_TYPES
+    roots, grads = ([tensors], [None]) if is_plain else _list_roots(tensors, grad_tensors)
     wanted = None if inputs is None else _wanted_inputs([_take_twin(t, as_input=True) for t in _as_list(inputs)])
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
@@ -107,6 +94,17 @@ def backward(
             retain_grad(t)  # no effect on a leaf, whose accumulator stores the gradient
     run = logged_backward if is_logged() else backward_from
     run(roots, given, retain_graph=keep, create_graph=create_graph, inputs=wanted)
+
+
+def _read_old_name(grad_tensors: Any, grad_variables: Any) -> Any:
+    """Return the gradients that are given under their old name, with a warning."""
+    warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=3)
+    if grad_tensors is not None:
+        raise RuntimeError(
+            "`grad_tensors` and `grad_variables` (its old name) were both given. Give `grad_tensors` alone. "
+            "[nd-exclusive]"
+        )
+    return grad_variables
 
 
 @overload
@@ -177,19 +175,11 @@ def grad(
     tensor(6.)
     """
     if process.open and thread.levels:
-        functional = _functional_level(outputs, inputs)
-        if functional is not None:
+        if (functional := _functional_level(outputs, inputs)) is not None:
             options = (retain_graph, create_graph, only_inputs, allow_unused, is_grads_batched, materialize_grads)
             return functional.grad(outputs, inputs, grad_outputs, options)
-    if materialize_grads and allow_unused is False:
-        raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False. "
-            "[nd-exclusive]"
-        )
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=2
-        )
+    if materialize_grads or not only_inputs:
+        _check_options(materialize_grads, allow_unused, only_inputs)
     if is_grads_batched:
         rest: dict[str, Any] = {
             "create_graph": create_graph,
@@ -197,15 +187,13 @@ def grad(
             "materialize_grads": materialize_grads,
         }
         return _batched_grad(outputs, inputs, grad_outputs, rest)
-    roots, wanted = [[*part] if part.__class__ is list else _as_list(part) for part in (outputs, inputs)]
-    grads = [None] * len(roots) if grad_outputs is None else _listed_gradients(roots, grad_outputs)
+    roots, grads = _list_roots(outputs, grad_outputs)
+    given_inputs = wanted = [*inputs] if inputs.__class__ is list else _as_list(inputs)
     if not wanted:
         raise RuntimeError(
             "`inputs` argument to `grad()` cannot be empty. Name the tensors whose gradients are wanted. [nd-too-few]"
         )
-    given_inputs = wanted
-    if not TENSOR_TYPES.keys() >= {*map(type, roots), *map(type, wanted)}:  # plain tensors have no twins
-        _replace_by_twins(roots, grads)
+    if not TENSOR_TYPES.keys() >= {*map(type, wanted)}:  # plain tensors have no twins
         wanted = [_take_twin(t, as_input=True) for t in wanted]
     _check_inputs(wanted)
     keep = create_graph if retain_graph is None else retain_graph
@@ -222,16 +210,35 @@ def grad(
             if not (allow_unused or materialize_grads):
                 raise RuntimeError(_unused(t, position))
             if materialize_grads:
-                g = _zeros_like(t)
-                if create_graph:
-                    g.requires_grad_()
+                g = _make_zeros(t, requires_grad=create_graph)
         elif not isinstance(g, Variable):
-            tensor_type = TENSOR_TYPES.get(t.__class__) or (
-                t.tensor_type if isinstance(t, Variable) else _tensor_class()
-            )
+            tensor_type = TENSOR_TYPES.get(t.__class__) or _type_of_gradient(t)
             g = made.setdefault((id(g), tensor_type), wrap_gradient(tensor_type, g))
         out.append(g if g is None or t is original else original.from_twin_gradient(g))
     return dict(zip(inputs, out, strict=True)) if isinstance(inputs, dict) else tuple(out)
+
+
+def _check_options(materialize_grads: bool, allow_unused: bool | None, only_inputs: bool) -> None:
+    """Raise for options that contradict each other, and warn of one without an effect."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False. "
+            "[nd-exclusive]"
+        )
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning, stacklevel=3
+        )
+
+
+def _list_roots(roots: Any, gradients: Any) -> tuple[list[Any], list[Any]]:
+    """Return the roots and their gradients (or None) as lists. A root is replaced by the tensor that keeps its graph.
+    """
+    listed = [roots] if roots.__class__ in TENSOR_TYPES else [*roots] if roots.__class__ is list else _as_list(roots)
+    grads = [None] * len(listed) if gradients is None else _list_gradients(listed, gradients)
+    if not TENSOR_TYPES.keys() >= {*map(type, listed)}:  # plain tensors have no twins
+        _replace_by_twins(listed, grads)
+    return listed, grads
 
 
 def _take_twin(t: Any, as_input: bool = False) -> Any:
@@ -278,18 +285,24 @@ def _unused(t: Any, position: int) -> str:
     )
 
 
-def _zeros_like(t: Any) -> Any:
+def _make_zeros(t: Any, requires_grad: bool) -> Any:
+    """Return zeros as the gradient of an input on which the roots do not depend."""
     if isinstance(t, Variable):
         if isinstance(t._array, Variable):
-            return tensor_ops.zeros_like(t)
-        return wrap_like(t, np.zeros(tuple(t.shape), np_dtype(t)))
+            zeros = tensor_ops.zeros_like(t)
+        else:
+            zeros = wrap_like(t, np.zeros(tuple(t.shape), np_dtype(t)))
+        return zeros.requires_grad_() if requires_grad else zeros
     raise RuntimeError(
         f"materialize_grads cannot be used when the given input is a GradientEdge (of {t.node.name()}), "
         "which does not know where its zeros should lie. Use allow_unused=True, and zeros for None. [nd-unused]"
     )
 
 
-def _tensor_class() -> type[Any]:
+def _type_of_gradient(t: Any) -> type[Any]:
+    """Return the class of the gradient of an input that is no plain tensor."""
+    if isinstance(t, Variable):
+        return t.tensor_type
     from ndgrad._src.foundations.registry import Tensor  # the class lies above the core
 
     return Tensor
@@ -326,7 +339,7 @@ def _check_inputs(wanted: Sequence[Any]) -> None:
             )
 
 
-def _listed_gradients(roots: Sequence[Any], given: Any) -> list[Any]:
+def _list_gradients(roots: Sequence[Any], given: Any) -> list[Any]:
     """Return the gradients of the roots as a list with one entry for each root."""
     grads = [*given] if given.__class__ is list else _as_list(given)
     if len(roots) != len(grads):

@@ -33,6 +33,7 @@ loop that writes and reads a buffer of n elements n times costs O(n), not O(n^2)
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, ClassVar
 
@@ -357,17 +358,7 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     ready = [(-node.seq, arrivals(), node) for node in root_nodes if not counts[node]]
     heapify(ready)
     grads = task.grads
-    run_one: Any = run_node
-    watched = bool(process.busy) and thread.watchers  # a copy: watchers may be added while the pass runs
-    if watched:
-        from ndgrad._src.engine.call_watchers import accumulate_leaves as accumulate_watched  # it imports this module
-        from ndgrad._src.engine.call_watchers import watch_evaluation  # it imports this module
-
-        run_one = watch_evaluation(run_node)
-    if thread.anomaly:
-        run_one = registry.anomaly.watch_run(run_one)
-    if crossing is not None:
-        run_one = crossing.wrap_run(run_one)
+    run_one, accumulate_watched = _choose_run(crossing)
     try:
         while ready:
             node = heappop(ready)[2]
@@ -390,9 +381,25 @@ def run_by_count(task: GraphTask, roots: list[tuple[Any, Any]]) -> None:
     finally:
         if crossing is not None:
             crossing.join()
-    if watched:
+    if accumulate_watched is not None:
         accumulate_watched(task)
     accumulate_at_end(task)
+
+
+def _choose_run(crossing: Crossing | None) -> tuple[Callable[..., Any], Callable[[GraphTask], None] | None]:
+    """Return the function that runs a node, and for call watchers the one that accumulates into the leaves.
+
+    Watchers that are added while a pass runs do not see it.
+    """
+    run_one: Callable[..., Any] = run_node
+    accumulate = None
+    if process.busy and thread.watchers:
+        from ndgrad._src.engine.call_watchers import accumulate_leaves, watch_evaluation  # it imports this module
+
+        run_one, accumulate = watch_evaluation(run_node), accumulate_leaves
+    if thread.anomaly:
+        run_one = registry.anomaly.watch_run(run_one)
+    return (run_one if crossing is None else crossing.wrap_run(run_one)), accumulate
 
 
 def accumulate_at_end(task: GraphTask) -> None:
@@ -439,22 +446,17 @@ def run_node(task: GraphTask, node: Node, g: Any, apply: Any = apply_rule) -> tu
         return None, False
     if node.extra is not None and node.extra.pre_hooks:
         g = run_node_prehooks(task, node, g)
-    received = g
+    if post_hooks:
+        return _run_before_hooks(task, node, g, apply), False
     if is_undefined(g) and not node.runs_undefined:
-        outs: Any = (None,) * len(node.next)
-        return (run_post_hooks(task, node, outs, received) if post_hooks else outs), False
+        return (None,) * len(node.next), False
     if node.materialize_grads:
         g = materialize(task, node, g)
-    if node.reads and not post_hooks and add_to_part(task, node, g):
+    if node.reads and add_to_part(task, node, g):
         if not task.keep:
             node.release()
         return (None,), False
     task.owns = node.consumes and node in task.owned and _may_consume(task, node, g)
-    if post_hooks:  # after a hook raises, the node must be unchanged, so saved values are released later
-        outs = run_post_hooks(task, node, _round_gradients(node, apply(task, node, g, True)), received)
-        if not task.keep:
-            node.release()
-        return outs, False
     outs = apply(task, node, g, task.keep)
     if len(outs) != len(node.next):
         raise RuntimeError(f"{node.name()} returned {len(outs)} gradients for {len(node.next)} inputs [nd-op-block]")
@@ -462,6 +464,21 @@ def run_node(task: GraphTask, node: Node, g: Any, apply: Any = apply_rule) -> tu
         unknown = None if node.outputs == 1 else [None] * output_count(node)
         return run_post_hooks(task, node, _round_gradients(node, outs), unknown), False
     return outs, node.reads or (node.consumes and (task.owns or outs[0] is not g))
+
+
+def _run_before_hooks(task: GraphTask, node: Node, received: Any, apply: Any) -> Any:
+    """Run the rule of a node with post-hooks, then these hooks. They see every gradient, so none is owned.
+
+    Saved values are released last: if a hook raises, the node is unchanged.
+    """
+    if is_undefined(received) and not node.runs_undefined:
+        return run_post_hooks(task, node, (None,) * len(node.next), received)
+    g = materialize(task, node, received) if node.materialize_grads else received
+    task.owns = False
+    outs = run_post_hooks(task, node, _round_gradients(node, apply(task, node, g, True)), received)
+    if not task.keep:
+        node.release()
+    return outs
 
 
 def _goes_on(task: GraphTask, node: Node, g: Any) -> bool:

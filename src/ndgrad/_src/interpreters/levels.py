@@ -41,6 +41,8 @@ from ndgrad._src.ops.table import RANDOM
 if TYPE_CHECKING:
     from ndgrad._src.ops.table import Op
 
+_NUMBERS = frozenset((bool, int, float, complex))
+
 
 class Level:
     """One transform. As a context, it is open during a block and always closed at its end."""
@@ -168,7 +170,7 @@ class GradLevel(Level):
             if isinstance(p, Variable):
                 pure = self.pure = False
         # The recorder outside of all modes can record the op, apart from the number of the graph.
-        recordable = plain and op.outputs == 1 and not (op.shares_storage or op.variadic)
+        recordable = plain and op.has_one_result
         plain = recordable and not op.view
         if recordable and pure and state.levels[0] is self:
             made = op.in_level(*args, level=number, **settings)
@@ -186,13 +188,13 @@ class GradLevel(Level):
         return self._record(op, args, settings, tensor_type, result, state)
 
     def run_alone(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if not self.pure or op.outputs != 1 or op.shares_storage or op.variadic or op.batch is RANDOM:
+        if not self.pure or not op.has_one_result or op.batch is RANDOM:
             return NotImplemented
         number, concerned = self.number, False
         for a in args:
             kind = a.__class__
             if kind not in TENSOR_TYPES:
-                if kind is float or kind is int or kind is bool or kind is complex:
+                if kind in _NUMBERS:
                     continue
                 return NotImplemented
             # Dtypes of torch-style tensors are promoted before the op runs. A view needs memory, which a scalar lacks.

@@ -436,6 +436,8 @@ class Op(OpFacts):
         #: NumPy promotes bfloat16 with a Python float to float32.
         self.rounds_numbers = self.halves and ufunc and len(self.args) > 1
         self.differentiable = vjp is not NOT_DIFFERENTIABLE
+        #: One result, which shares no memory, of a fixed number of arguments: the fast recorders take such calls.
+        self.has_one_result = self.outputs == 1 and not (self.shares_storage or self.variadic)
         self.backward_name = traits.get("backward_name") or _camel(name) + "Backward0"
         self.saved_names = traits.get("saved_names", {})
         self.known_as = traits.get("known_as", name.removesuffix("_all"))
