@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from ndgrad._src.arrays.precision import finfo
-from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.ops import arithmetic, join, padding
 from ndgrad._src.ops import complex as complex_ops
@@ -193,17 +192,14 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
         seq_of_zeros: line of roots, or a square matrix.
 
     Returns:
-        The coefficients, highest power first. Complex roots that require grad give complex coefficients, even if they
-        are conjugate pairs.
+        The coefficients, highest power first. They are real if complex roots come in conjugate pairs, as in NumPy. The
+        derivative is then that of the real parts, which is exact if pairs stay pairs.
 
     >>> import ndgrad.numpy as np
     >>> np.poly(np.array([1.0, -2.0]))
     array([ 1.,  1., -2.])
     """
     zeros = _coefficients(seq_of_zeros)
-    # Complex roots that carry a derivative give complex coefficients, even in conjugate pairs: a change of one root of
-    # a pair makes them complex.
-    may_be_real = (zeros.ndim == 2 and np_dtype(zeros).kind != "c") or not at_stake(zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] != 0:
         zeros = linalg.real_if_possible(zeros, linalg.eigvals(zeros))
     elif zeros.ndim != 1:
@@ -211,7 +207,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     made = constant(np.ones(1, np_dtype(zeros)))
     for k in range(zeros.shape[0]):
         made = calculus.convolve(made, join.cat(*operands(constant(np.ones(1)), -zeros[k : k + 1]), dim=0))
-    if np_dtype(made).kind == "c" and may_be_real:
+    if np_dtype(made).kind == "c":
         found = values_of(zeros)
         if np.array_equal(np.sort(found), np.sort(found.conjugate())):
             made = complex_ops.real(made).copy()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 import ndgrad.numpy as np
-from ndgrad._src.core.detach_checks import at_stake
 from ndgrad._src.core.variable import np_dtype
 from ndgrad._src.tensor.storage import batch_dims
 from ndgrad.numpy.coercion import constant, values_of
@@ -226,22 +225,21 @@ def group_delay(
 def _expand_roots(roots: Array) -> Array:
     """Return the coefficients of the polynomial with given roots, the highest first.
 
-    They are real if the roots come in conjugate pairs. If the roots carry a derivative, they stay complex: a change of
-    one root of a pair gives them an imaginary part.
+    They are real if the roots come in conjugate pairs, and their derivative is then that of the real parts.
     """
     made = np.ones(1, dtype=np_dtype(roots))
     for i in range(roots.shape[-1]):
         made = np.concatenate([made, np.zeros(1, dtype=np_dtype(made))]) - roots[i] * np.concatenate(
             [np.zeros(1, dtype=np_dtype(made)), made]
         )
-    if np_dtype(made).kind != "c" or at_stake(roots):
+    if np_dtype(made).kind != "c":
         return made
     plain = numpy.sort_complex(values_of(roots.detach()))
     return made.real if numpy.allclose(plain, numpy.sort_complex(plain.conj()), rtol=1e-12, atol=1e-14) else made
 
 
 def zpk2tf(z: ArrayLike, p: ArrayLike, k: ArrayLike) -> tuple[Array, Array]:
-    """Coefficients of the polynomials from zeros, poles and gain; complex if complex zeros or poles carry a derivative.
+    """Coefficients of the polynomials from zeros, poles and gain; real if complex roots come in pairs.
 
     Args:
         z: zeros.
