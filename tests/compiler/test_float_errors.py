@@ -175,6 +175,55 @@ def test_errors_of_programs_that_write_inputs(action: str) -> None:
             assert [str(w.message) for w in shown] == [str(w.message) for w in expected]
 
 
+def test_an_error_that_leaves_no_trace_in_written_inputs_is_reported_by_the_next_call() -> None:
+    size = 40_000
+    total = ndgrad.zeros(size)
+
+    def f(x: Any) -> Any:
+        total.add_(ndgrad.where(x > 0, 1 / x, 0.0))
+        return x.sum()
+
+    compiled, wrong = CompiledFunction(f), ndgrad.ones(size)
+    wrong[7] = 0.0
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        for x in (ndgrad.ones(size), ndgrad.ones(size), ndgrad.ones(size), wrong):
+            compiled(x)
+        assert not shown
+        for _ in range(3):
+            compiled(wrong)
+    assert [str(w.message) for w in shown] == ["divide by zero encountered in divide"]
+    assert total[6:8].tolist() == [7.0, 3.0]
+
+
+#: Formulas that divide, take roots and logarithms of positive numbers.
+QUIET = {
+    "divide": lambda a, b: a / b,
+    "root": lambda a, b: (a + b).sqrt() * a.log(),
+    "normalised": lambda a, b: ((a - a.mean(-1, keepdim=True)) / (a + b).sqrt()).sum(0),
+    "reduced": lambda a, b: (a / b).amax(-1) + ndgrad.logsumexp(a / b, -1),
+}
+
+
+@pytest.mark.parametrize("dtype", [ndgrad.float32, ndgrad.float64])
+@pytest.mark.parametrize("shapes", [((2,), (2,)), ((3,), ()), ((19,), (19,)), ((33, 2), (33, 1)), ((4, 3), (3,)), ((2, 7), (2, 7))])
+def test_positive_numbers_in_short_rows_set_no_bit(shapes: Any, dtype: Any) -> None:
+    """Registers that a row does not fill have lanes without elements, which must not divide by zero."""
+    for f in QUIET.values():
+        for grad in (False, True):
+            compiled = CompiledFunction(lambda a, b, f=f, grad=grad: _with_gradients(f, a, b) if grad else f(a, b))
+            a, b = (ndgrad.linspace(0.5, 1.5, int(np.prod(s)), dtype=dtype).reshape(s).requires_grad_(grad) for s in shapes)
+            for _ in range(2):
+                compiled(a, b)
+            made = [entry.specialisation for entry in compiled.entries if entry.specialisation is not None]
+            assert made
+            assert all(s.float_reports.flags == 0 for s in made)
+
+
+def _with_gradients(f: Any, a: Any, b: Any) -> Any:
+    return ndgrad.autograd.grad(f(a, b).sum(), (a, b))
+
+
 def test_a_program_that_computes_gradients_at_once_warns_as_often() -> None:
     def f(x: Any) -> Any:
         return (x * 0).log().sum()

@@ -189,3 +189,14 @@ def test_writes_in_a_backward_of_the_user_are_those_of_eager_code(is_transposed:
 
     x = ndgrad.tensor(np.random.default_rng(0).standard_normal((4, 4)))
     np.testing.assert_allclose(ndgrad.compile(f)(x).numpy(), f(x).numpy())
+
+
+def test_gradients_of_numbers_that_are_broadcast_compile() -> None:
+    """The rule makes such a gradient by a reshape, whose order is unknown but does not matter."""
+    x = ndgrad.linspace(0.5, 1.5, 6).reshape(2, 3)
+    for f in (lambda s: (x * s).exp().sum(), lambda s: (x / s).tanh().sum(), lambda s: s.expand(3).exp().sum() * s):
+        compiled = ndgrad.compile(ndgrad.func.grad(f), fullgraph=True)
+        for s in (0.5, 0.7, 0.9):
+            made = compiled(ndgrad.tensor(s))
+            np.testing.assert_allclose(made, ndgrad.func.grad(f)(ndgrad.tensor(s)), rtol=1e-6)
+            assert made.shape == ()

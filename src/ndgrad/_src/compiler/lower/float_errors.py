@@ -22,9 +22,10 @@ does not see errors in parts of results that passes leave out (`(1 / x)[:1]` com
 in `SILENT`. Such a program keeps its trace. The trace runs on NumPy as well, in the first call and in each call whose
 warnings are all shown.
 
-A program that writes its inputs itself has written them by the time its bits are known. It then warns of each kind of
-error once, in the name of the function. If a filter shows all warnings, another program runs, which writes nothing
-before the check.
+A program that writes its inputs itself has written them by the time its bits are known. If it has made an infinity or
+a NaN, it warns of each kind of error once, in the name of the function. If not, the error may concern a number that
+nothing uses, and the next call runs eagerly and reports for itself. If a filter shows all warnings, another program
+runs, which writes nothing before the check.
 
 Backward passes report nothing, not even in eager code.
 """

@@ -18,8 +18,13 @@ from ndgrad._src.compiler.kernels.casts import cast
 from ndgrad._src.compiler.kernels.error_notes import has_note, note, note_cast, note_division
 from ndgrad._src.compiler.kernels.maths.functions import muladd
 from ndgrad._src.compiler.kernels.reductions import REDUCTIONS, Reduction
-from ndgrad._src.compiler.native.ir import TYPES, Function, Vector, element_of
+from ndgrad._src.compiler.native.ir import SIZES, TYPES, Function, Vector, element_of
 from ndgrad._src.compiler.program.program import Instruction, Value
+
+#: Ops that set no bit of the floating-point status for ordinary numbers in lanes that are not read.
+_QUIET = frozenset(["add", "sub", "mul", "neg", "abs", "square"])
+#: Bytes of the smallest register of vectors.
+_REGISTER = 16
 
 
 def is_type(dtype: np.dtype[Any]) -> bool:
@@ -121,7 +126,13 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
     if conditions and instruction.op.moves_values and dtype.kind == "f":
         # A processor with masks would compute only the chosen values, and miss the errors of the others.
         values = [_apart(f, v, Vector(element_of(dtype), lanes)) if i not in conditions else v for i, v in enumerate(values)]
-    made = operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
+    wide = _whole_register(element_of(dtype), lanes)
+    if wide == lanes or conditions or name in _QUIET or instruction.op.returns_bool:
+        made = operations.emit(f, name, _name(dtype), lanes, *values, **instruction.settings)
+    else:
+        padded = [_pad(f, v, Vector(element_of(dtype), lanes), wide) for v in values]
+        made = operations.emit(f, name, _name(dtype), wide, *padded, **instruction.settings)
+        made = _shuffle(f, made, made, Vector(element_of(instruction.result.dtype), wide), range(lanes))
     if has_note(name):
         type = Vector(element_of(dtype), lanes)
         given = [v if isinstance(v, str) else type.constant(v) for v in values]
@@ -130,6 +141,33 @@ def emit(f: Function, instruction: Instruction, arguments: Sequence[Any], lanes:
         else:
             note_division(f, type, given[0], given[1], dtype.kind == "i")
     return made
+
+
+def _whole_register(element: str, lanes: int) -> int:
+    """Return the number of lanes that fill registers, at least `lanes`."""
+    if lanes == 1:
+        return 1
+    return max(1 << (lanes - 1).bit_length(), _REGISTER // SIZES[element])
+
+
+def _pad(f: Function, value: Any, type: Vector, lanes: int) -> Any:
+    """Return a register with ones in further lanes.
+
+    LLVM leaves the lanes open that a short vector does not have. A division finds zeros there, and sets bits of the
+    floating-point status that no element has caused. The fence keeps LLVM from leaving the ones out.
+    """
+    if not isinstance(value, str):
+        return value
+    order = [*range(type.lanes), *[type.lanes] * (lanes - type.lanes)]
+    wide = Vector(type.element, lanes)
+    padded = _shuffle(f, value, type.constant(1), type, order)
+    return _apart(f, padded, wide) if type.element in ("float", "double") else padded
+
+
+def _shuffle(f: Function, a: str, b: str, type: Vector, order: Sequence[int]) -> str:
+    """Return the vector of the chosen lanes of two vectors one after the other."""
+    indices = ", ".join(f"i32 {k}" for k in order)
+    return f.set(f"shufflevector {type} {a}, {type} {b}, <{len(order)} x i32> <{indices}>")
 
 
 def _apart(f: Function, value: Any, type: Vector) -> Any:

@@ -8,9 +8,12 @@ do not look for them again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ndgrad._src.arrays.precision import is_inexact
 from ndgrad._src.compiler.lower.float_errors import (
     FloatFlags,
     bits_to_look_for,
@@ -19,7 +22,6 @@ from ndgrad._src.compiler.lower.float_errors import (
     shows_all,
     warn_of,
 )
-from ndgrad._src.compiler.lower.native_program import NativeProgram
 from ndgrad._src.compiler.program.compiler_ops import most_rounds
 from ndgrad._src.compiler.program.program import Program
 from ndgrad._src.compiler.program.replay import Replay
@@ -40,6 +42,8 @@ class FloatReports:
         self._was_checked = False
         #: Bits that the current call looks for, and bits found by calls that then ran eagerly.
         self.looks_for = self.flags = 0
+        #: Bits of calls that had written their inputs, although every number that they made is finite.
+        self._doubtful = 0
         #: True if a call has reported errors, and the version of the warning filters at that time.
         self.has_reported = False
         self._filters: int | None = None
@@ -49,6 +53,9 @@ class FloatReports:
         if self.has_reported and not self.has_same_filters():  # Python then also forgets the warnings it has shown.
             self.flags, self._was_checked, self.has_reported = 0, False, False
         self.looks_for = bits_to_look_for(self.flags)
+        if doubtful := self._doubtful & self.looks_for:
+            self._doubtful = 0
+            raise FloatFlags(doubtful)
         if self._unseen is not None and self.looks_for and not (self._was_checked and not shows_all()):
             self._check_unseen(self._unseen, inputs)
 
@@ -72,9 +79,19 @@ class FloatReports:
         """True if the warning filters have certainly not changed since a call has reported errors."""
         return self._filters is not None and self._filters == filter_version()
 
-    def warn_of_bits(self, program: Any) -> None:
-        """Warn of errors that a program met while it wrote inputs. An eager call can no longer report them."""
-        bits = program.take_bits() if isinstance(program, NativeProgram) else 0
-        if bits:
-            self.note(bits)
-            warn_of(bits, self._name)
+    def warn_of_bits(self, bits: int, arrays: Iterable[Any]) -> bool:
+        """Warn of errors that a program met while it wrote inputs. An eager call can no longer report them.
+
+        A set bit is only a hint. It counts if one of `arrays`, which the call has made or written, has an infinity or a NaN.
+        Otherwise the next call runs eagerly and reports its errors itself. Return True in that case.
+        """
+        if all(map(_is_finite, arrays)):
+            self._doubtful |= bits
+            return True
+        self.note(bits)
+        warn_of(bits, self._name)
+        return False
+
+
+def _is_finite(array: Any) -> bool:
+    return not is_inexact(array.dtype) or bool(np.isfinite(array).all())

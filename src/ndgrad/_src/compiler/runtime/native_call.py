@@ -141,8 +141,9 @@ class NativeCall:
         if made.computes_at_once() is not self.at_once:
             self.is_stale = True
         is_written = False
-        if self.is_in_place:
-            made.float_reports.warn_of_bits(self.program)
+        if self.is_in_place and (bits := self.program.take_bits()):
+            written = [inputs[i]._array for i in made.trace.writes]
+            self.is_stale |= made.float_reports.warn_of_bits(bits, (*fresh, *written))
         try:
             if not self.is_direct:
                 fresh = self.program.collected([t._array for t in inputs], fresh)

@@ -140,6 +140,8 @@ class _Analysis:
         """
         if not self._lies_as_eager or payload.stands_on is not CPU or not payload.path:
             return True
+        if payload.is_of_rule and not payload.ndim:  # a number has no order, and eager rules make no views
+            return True
         return _creation(t) in (None, DEFAULT) and order_of(payload) is not None
 
     def _arrange(self, payload: TracedArray, t: Any) -> None:
@@ -149,7 +151,7 @@ class _Analysis:
             new.writes, new.writer = t._storage.version.number, t._storage.version.writer
         if not self._lies_as_eager or payload.stands_on is not CPU:
             return
-        order = order_of(payload)
+        order = order_of(payload) if payload.ndim else ()
         if order is None:
             raise GraphBreak("a result lies in memory as no program gives it")
         if order:

@@ -204,8 +204,8 @@ class Specialisation:
         program = runner.executable
         found = self._run_program(runner, program, arrays)
         self.ran = program, at_once
-        if plan.writes_itself:
-            self.float_reports.warn_of_bits(program)
+        if plan.writes_itself and isinstance(program, NativeProgram) and (bits := program.take_bits()):
+            self.float_reports.warn_of_bits(bits, (*found, *[arrays[i] for i in trace.writes]))
         for i, array in enumerate(found[: len(trace.results.values)]):
             # NumPy keeps the order of arguments, although passes have removed copies in another order.
             if array.__class__ is np.ndarray and (array.base is not None or plan.copied[i] or not array.flags.c_contiguous):
