@@ -427,3 +427,23 @@ def test_tensor_split_takes_the_names_of_torchs_overloads():
     for given in ({"indices": (1, 3)}, {"tensor_indices_or_sections": ndgrad.tensor([1, 3])}, {"indices_or_sections": [1, 3]}):
         assert [part.tolist() for part in ndgrad.tensor_split(x, **given)] == [[0], [1, 2], [3, 4]]
     assert [part.tolist() for part in x.tensor_split(sections=2)] == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_ragged_bags_compile_for_any_offsets(mode: str) -> None:
+    """Bags of other lengths use the same program. A loop over the bags is the reference."""
+    table = ndgrad.tensor([[1.0, -2.0], [3.0, 3.0], [-5.0, 0.5], [3.0, 1.0]]).requires_grad_()
+    entries = ndgrad.tensor([1, 3, 0, 2, 1, 1])
+    reduce = {"sum": lambda r: r.sum(0), "mean": lambda r: r.mean(0), "max": lambda r: r.max(0)[0]}[mode]
+    compiled = ndgrad.compile(lambda t, offsets: F.embedding_bag(entries, t, offsets, mode=mode), fullgraph=True)
+    for starts in ([0, 2, 3], [0, 0, 5], [0, 4, 6]):
+        bags = [table[entries[a:b]] for a, b in zip(starts, [*starts[1:], 6], strict=True)]
+        expected = ndgrad.stack([reduce(bag) if len(bag) else ndgrad.zeros(2) for bag in bags])
+        found = compiled(table, ndgrad.tensor(starts))
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-6)
+        weights = ndgrad.arange(6.0).reshape(3, 2)
+        for a, b in zip(*[ndgrad.autograd.grad((r * weights).sum(), table) for r in (found, expected)], strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
+    assert compiled.traces == 1
+    with pytest.raises(RuntimeError, match="they run from 1 to 4"):
+        ndgrad.compile(lambda o: F.embedding_bag(entries, table, o))(ndgrad.tensor([1, 4]))

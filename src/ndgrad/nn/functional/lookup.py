@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from ndgrad._src.ops.vocabulary import tensor_ops as ops
 from ndgrad._src.tensor.storage import values_to_check
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ndgrad._typing import Payload, Tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -165,7 +163,7 @@ def embedding_bag(
         )
     _check_index(name, input)
     padding_idx = _padding(name, padding_idx, weight)
-    bags = _bags(name, input, offsets, include_last_offset)
+    parts = _bag_numbers(name, input, offsets, include_last_offset)
     count, numbers = weight.shape[0], values_to_check(input)
     if numbers is not None and numbers.size and (numbers.min() < 0 or numbers.max() >= count):
         raise RuntimeError(
@@ -178,15 +176,11 @@ def embedding_bag(
     if per_sample_weights is not None:
         rows = rows * ops.unsqueeze(per_sample_weights, dim=len(input.shape))
     counted: Tensor | None = None if padding_idx is None else input != padding_idx
-    if bags is not None:
-        rows, counted = _pad_bags(rows, counted, bags)
-    return _reduced_bags(rows, counted, mode)
+    return _reduce_rows(rows, counted, mode) if parts is None else _reduce_parts(rows, counted, *parts, mode)
 
 
-def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) -> npt.NDArray[Any] | None:
-    """Return the positions of each bag's entries as a (bags, longest) array, with -1 after the end of a bag; None for a
-    2-D input.
-    """
+def _bag_numbers(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int] | None:
+    """Return the number of the bag of each entry and the number of bags; None for a 2-D input."""
     ndim = len(input.shape)
     if ndim == 2:
         if offsets is not None:
@@ -202,34 +196,64 @@ def _bags(name: str, input: Tensor, offsets: Tensor | None, include_last: bool) 
             f"{name}: offsets has to be a 1D Tensor but got {None if offsets is None else tuple(offsets.shape)}. "
             "[nd-ndim]"
         )
-    starts, length = np.asarray(values_to_check(offsets)), input.shape[0]
+    starts, length = ops.detach(offsets), input.shape[0]
     if include_last:  # the last offset is the end of the input, regardless of its value
-        if not starts.size:
+        if not starts.shape[0]:
             raise RuntimeError(
                 f"{name}: include_last_offset needs at least one offset, and offsets is empty. [nd-too-few]"
             )
         starts = starts[:-1]
-    if starts.size and (starts[0] != 0 or starts[-1] > length or (np.diff(starts) < 0).any()):
+    bags = starts.shape[0]
+    if not bags:
+        return wrap_like(input, np.zeros(length, np.int64)), 0
+    is_outside = ops.logical_or(starts[:1] != 0, starts[-1:] > length)
+    wrong = values_to_check(ops.logical_or(starts[1:] < starts[:-1], is_outside))
+    if wrong is not None and wrong.any():
+        numbers = values_to_check(starts)
         raise RuntimeError(
             f"{name}: offsets must start with 0, not fall, and not exceed the number of indices ({length}); "
-            f"they run from {starts[0]} to {starts[-1]}. [nd-values]"
+            f"they run from {numbers.min()} to {numbers.max()}. [nd-values]"
         )
-    stops = np.append(starts[1:], length)
-    places = starts[:, None] + np.arange(max(1, int((stops - starts).max(initial=0))))
-    return np.where(places < stops[:, None], places, -1)
+    places = wrap_like(input, np.arange(length))
+    return ops.searchsorted(ops.cast(starts, dtype=np.dtype(np.int64)), places, right=True) - 1, bags
 
 
-def _pad_bags(rows: Tensor, counted: Tensor | None, bags: npt.NDArray[Any]) -> tuple[Tensor, Tensor]:
-    """Return the entries of ragged bags in rows of equal length, and a mask of real entries."""
-    if not rows.shape[0]:
-        rows = ops.zeros_like(ops.detach(ops.expand(ops.sum(rows, dim=(0,), keepdim=True), shape=(1, rows.shape[1]))))
-        counted = None
-    places = wrap_like(rows, np.maximum(bags, 0))
-    inside = wrap_like(rows, bags >= 0)
-    return ops.index(rows, places), inside if counted is None else ops.logical_and(ops.index(counted, places), inside)
+def _reduce_parts(rows: Tensor, counted: Tensor | None, numbers: Tensor, bags: int, mode: str) -> Tensor:
+    """Reduce rows (entries, columns) over the entries of each bag. The memory does not depend on the longest bag."""
+    count, columns = rows.shape
+    if mode == "max" and count and bags:
+        return _largest_of_parts(rows, counted, numbers, bags)
+    if counted is not None:
+        rows = ops.where(ops.unsqueeze(counted, dim=1), rows, 0.0)
+    total = ops.index_add_zeros(rows, numbers, shape=(bags, columns))
+    if mode != "mean":
+        return total
+    dtype = np_dtype(rows)
+    ones = wrap_like(rows, np.ones(count, dtype)) if counted is None else ops.cast(counted, dtype=dtype)
+    entries = ops.index_add_zeros(ones, numbers, shape=(bags,))
+    return total / ops.unsqueeze(ops.clamp_min(entries, 1.0), dim=1)
 
 
-def _reduced_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
+def _largest_of_parts(rows: Tensor, counted: Tensor | None, numbers: Tensor, bags: int) -> Tensor:
+    """Return the largest entry of each bag and column, 0 for a bag without entries. The first of equal ones gets the
+    gradient, and a NaN is larger than any number.
+    """
+    count, columns = rows.shape
+    index = ops.expand(ops.unsqueeze(numbers, dim=1), shape=(count, columns))
+    values = ops.detach(rows)
+    lowest = wrap_like(rows, np.full((bags, columns), -np.inf, np_dtype(rows)))
+    among = values if counted is None else ops.where(ops.unsqueeze(counted, dim=1), values, -np.inf)
+    largest = ops.scatter_extreme(lowest, index, among, dim=0, largest=True, include_self=True)
+    is_largest = ops.logical_or(values == ops.gather(largest, index, dim=0), values != values)
+    if counted is not None:
+        is_largest = ops.logical_and(is_largest, ops.unsqueeze(counted, dim=1))
+    places = ops.where(is_largest, wrap_like(numbers, np.arange(count)[:, None]), count)
+    none = wrap_like(numbers, np.full((bags, columns), count))
+    first = ops.scatter_extreme(none, index, places, dim=0, largest=False, include_self=True)
+    return ops.where(first < count, ops.gather(rows, ops.clamp_max(first, count - 1), dim=0), 0.0)
+
+
+def _reduce_rows(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
     """Reduce rows (bags, entries, columns) over the entries."""
     if counted is None:
         if mode == "max":
