@@ -32,9 +32,10 @@ NOTHING_TO_DIVIDE = {"trace", "pick_along", "block_diag", "element", "svd", "eig
 _JOINS = {"sum": np.add, "product": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _run(op, sig, args, settings, sizes):
+def _run(op, sig, args, settings, sizes, starts=None):
     if sig.local is not None:
-        return sig.local(RAW, args, settings, sizes)
+        more = {"starts": starts or {}} if sig.wants_starts else {}
+        return sig.local(RAW, args, settings, sizes, **more)
     return op.forward_for(np)(*args, **settings)
 
 
@@ -102,7 +103,8 @@ def _check_label(op, sig, args, settings, whole, label, count):
             elif where is None and i in sig.added and rank and isinstance(a, np.ndarray):
                 a = np.zeros_like(a)
             mine.append(a)
-        parts.append(_tuple(_run(op, sig, mine, settings, {} if where is None else {where: out_sizes[rank]})))
+        local_sizes = {} if where is None else {where: out_sizes[rank]}
+        parts.append(_tuple(_run(op, sig, mine, settings, local_sizes, {label: sum(sizes[:rank])})))
     for k in range(len(whole)):
         results = [np.asarray(p[k]) for p in parts]
         if where is not None:

@@ -38,6 +38,62 @@ def gradients_of_a_local_tensor_may_be_terms():
     close(x.grad.full_tensor(), np.full((2 * n, 2), float(n)))
 
 
+@on_ranks(1, 2, 4)
+def terms_of_the_gradient_of_a_gathered_tensor_go_to_its_pieces_at_once():
+    n = dist.get_world_size()
+    x = distribute_tensor(ndgrad.ones(2 * n, 2, dtype=ndgrad.float64, requires_grad=True), line(), [Shard(0)])
+    with CommDebugMode() as seen:
+        (x.full_tensor(grad_placements=[Partial()]) * (1.0 + dist.get_rank())).sum().backward()
+    close(x.grad.full_tensor(), np.full((2 * n, 2), n * (n + 1) / 2))
+    assert seen.get_comm_counts() == {"all_gather": 1, "reduce_scatter": 1}
+    whole = x.redistribute(placements=[Replicate()])
+    total = whole.to_local(grad_placements=[Partial()]).sum() * (1.0 + dist.get_rank()) + whole.to_local().sum()
+    x.grad = None
+    total.backward()
+    close(x.grad.full_tensor(), np.full((2 * n, 2), n * (n + 1) / 2 + 1))
+    with pytest.raises(RuntimeError, match="before the tensor is used"):
+        whole.retain_grad()
+
+
+@on_ranks(4)
+def terms_along_some_dimensions_of_a_mesh():
+    mesh = dist.init_device_mesh("cpu", (2, 2))
+    for given in ([Shard(0), Shard(1)], [Shard(0), Shard(0)], [Replicate(), Shard(0)]):
+        for terms in ([Partial(), Partial()], [Partial(), Replicate()], [Replicate(), Partial()]):
+            x = distribute_tensor(ndgrad.ones(4, 6, dtype=ndgrad.float64, requires_grad=True), mesh, given)
+            factor, wanted = 1.0, 1.0
+            for i, p in enumerate(terms):
+                if p.is_partial():
+                    factor, wanted = factor * (1.0 + mesh.get_local_rank(i)), wanted * 3.0
+            (x.full_tensor(grad_placements=terms) * factor).sum().backward()
+            close(x.grad.full_tensor(), np.full((4, 6), wanted))
+
+
+@on_ranks(1, 3, 4)
+def a_table_is_divided_by_rows():
+    n = dist.get_world_size()
+    embed = ndgrad.nn.functional.embedding
+    index = ndgrad.tensor(np.random.default_rng(0).integers(0, 5, (6, 4)))
+    factor = ndgrad.tensor(np.random.default_rng(1).standard_normal((6, 4, 3)))
+    for rows, options in itertools.product((5, 8), ({}, {"padding_idx": 2}, {"scale_grad_by_freq": True})):
+        table = ndgrad.tensor(np.random.default_rng(2).standard_normal((rows, 3)), requires_grad=True)
+        wanted = embed(index, table, **options)
+        (wanted * factor).sum().backward()
+        for place_table, place_index in ((Shard(0), Replicate()), (Shard(0), Shard(0)), (Shard(1), Shard(1)), (Replicate(), Shard(0))):
+            spread = distribute_tensor(table.detach(), line(), [place_table]).requires_grad_()
+            spread_index = distribute_tensor(index, line(), [place_index])
+            with CommDebugMode() as seen:
+                found = embed(spread_index, spread, **options)
+            (found * distribute_tensor(factor, line(), [Replicate()])).sum().backward()
+            close(found.full_tensor(), wanted.detach().numpy())
+            close(spread.grad.full_tensor(), table.grad.numpy())
+            if place_table == Shard(0) and place_index == Replicate() and "scale_grad_by_freq" not in options:
+                assert seen.get_total_counts() == 0  # the table stays in its place
+    if n > 1:
+        with pytest.raises(IndexError, match="index 8 is out of bounds for dimension 0 with size 8"):
+            embed(distribute_tensor(index + 4, line(), [Replicate()]), distribute_tensor(ndgrad.ones(8, 3), line(), [Shard(0)]))
+
+
 @on_ranks(1, 2, 3)
 def gradients_of_the_tensor_behind_from_local_may_be_terms():
     local = mine(4, requires_grad=True)
@@ -197,9 +253,7 @@ def local_map_runs_a_function_on_the_pieces():
     x = distribute_tensor(ndgrad.tensor(values(0, 6, 3)), line(), [Shard(0)])
     w = distribute_tensor(ndgrad.tensor(values(1, 3, 2), requires_grad=True), line(), [Replicate()])
 
-    @local_map(
-        out_placements=[Shard(0)], in_placements=([Shard(0)], [Replicate()]), in_grad_placements=(None, [Partial()])
-    )
+    @local_map(out_placements=[Shard(0)], in_placements=([Shard(0)], [Replicate()]), in_grad_placements=(None, [Partial()]))
     def product(x, w):
         return x @ w
 

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ndgrad._src.arrays.dtypes import as_dtype
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad.distributed.device_mesh import DeviceMesh
-from ndgrad.distributed.tensor.placements import Placement, Spec, normalize_placements, spec_of
+from ndgrad.distributed.tensor.placements import Placement, Spec, TensorMeta, normalize_placements, spec_of
 
 __all__ = ["DTensorSpec", "TensorMeta"]
-
-
-class TensorMeta(NamedTuple):
-    """Shape, strides and dtype of a whole tensor.
-
-    Args:
-        shape: shape.
-        stride: strides, in elements.
-        dtype: dtype.
-    """
-
-    shape: Any
-    stride: tuple[int, ...]
-    dtype: Any
 
 
 class DTensorSpec(NamedTuple):

@@ -9,6 +9,7 @@ gathered only if a plan says so: `explain` prints it.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import warnings
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from ndgrad.distributed import transport
 from ndgrad.distributed.device_mesh import DeviceMesh, current_mesh
 from ndgrad.distributed.tensor.checked_values import CheckedValues
 from ndgrad.distributed.tensor.placements import (
+    PARTIAL,
     REPLICATE,
     Partial,
     Placement,
@@ -41,7 +43,7 @@ from ndgrad.distributed.tensor.placements import (
     spec_of,
 )
 from ndgrad.distributed.tensor.planning import Plan, plan_for, replicates_plain
-from ndgrad.distributed.tensor.redistribution import redistribute_gradient, steps
+from ndgrad.distributed.tensor.redistribution import redistribute_gradient, shared_gathered, steps
 
 
 class DTensor(Tensor):
@@ -62,7 +64,7 @@ class DTensor(Tensor):
     >>> ndgrad.distributed.destroy_process_group()
     """
 
-    __slots__ = ("_local", "gathered", "shared_forms", "spec")
+    __slots__ = ("_local", "gathered", "shared_forms", "source", "spec")
 
     _local: Tensor
     spec: Spec
@@ -71,6 +73,8 @@ class DTensor(Tensor):
     #: The local tensor before the step that gathered it, and the step, if the gradient of its shared forms may go
     #: directly to the piece (see `gather_for_module`). Else None.
     gathered: tuple[Tensor, Any] | None
+    #: The same for `to_local(grad_placements=...)` of the result of `redistribute`.
+    source: tuple[Tensor, Any] | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if args and isinstance(args[0], Tensor) and (len(args) > 1 or "spec" in kwargs):
@@ -173,6 +177,14 @@ class DTensor(Tensor):
             return _detach_view(self._local)
         given = normalize_placements(grad_placements, self.spec.mesh, self.ndim, name)
         wanted = self._gradient_spec()
+        if self.source is not None and self._local.requires_grad:
+            piece, step = self.source
+            if given[step.mesh_dim] == PARTIAL and wanted.placements[step.mesh_dim].is_replicate():
+                # Terms of the gradient go to the pieces by one reduce_scatter, not by an all_reduce and a choice.
+                whole = shared_gathered(self._local.detach(), piece, **step.calls[0][1])
+                self.shared_forms[None] = ()
+                rest = (*given[: step.mesh_dim], REPLICATE, *given[step.mesh_dim + 1 :])
+                return _with_gradient_steps(whole, wanted.with_placements(rest), wanted.placements)
         return _with_gradient_steps(_detach_view(self._local), wanted.with_placements(given), wanted.placements)
 
     def redistribute(
@@ -217,9 +229,13 @@ class DTensor(Tensor):
         if target == self.spec.placements:
             return self
         local: Any = self._local
-        for step in steps(self.spec, target):
+        found = steps(self.spec, target)
+        for step in found[:-1]:
             local = step.run(local)
-        return _wrap(local, self.spec.with_placements(target))
+        made = _wrap(found[-1].run(local), self.spec.with_placements(target))
+        if found[-1].gathers and local.requires_grad:
+            made.source = local, found[-1]
+        return made
 
     def gather_for_module(self, target: tuple[Placement, ...]) -> DTensor:
         """Return the tensor with other placements as an input of a module whose ranks divide the work.
@@ -242,13 +258,13 @@ class DTensor(Tensor):
 
     def _check_own_gradient(self) -> None:
         """Keep the gradient of the tensor complete from here on, or raise if a module has used it already."""
-        if self.gathered is not None and self.shared_forms:
+        if (self.gathered is not None and self.shared_forms) or None in self.shared_forms:
             raise RuntimeError(
-                "the gradient of a gathered input of a parallel module: the module's gradient went to the pieces "
-                "before they were gathered. Ask for the gradient of the module's argument, or register the hook before "
-                "the module uses the tensor. [nd-dtensor]"
+                "the gradient of a gathered tensor that a parallel module or to_local(grad_placements=...) has used: "
+                "the gradient went to the pieces before they were gathered. Ask for the gradient of the tensor before "
+                "it was gathered, or register the hook before the tensor is used. [nd-dtensor]"
             )
-        self.gathered = None
+        self.gathered = self.source = None
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return the whole tensor on every rank, as a plain tensor; differentiable. `grad_placements` says how the
@@ -448,7 +464,8 @@ class DTensor(Tensor):
         moved = value._redistribute_to(self.spec.placements)
         self._local.data = moved._local
         if moved.spec is not self.spec:  # the dtype or shape has changed
-            self.spec, self._array, self.shared_forms, self.gathered = moved.spec, moved.spec.payload, {}, None
+            self.spec, self._array, self.shared_forms = moved.spec, moved.spec.payload, {}
+            self.gathered = self.source = None
 
     @property
     def device(self) -> Any:
@@ -546,7 +563,7 @@ class DTensor(Tensor):
                 value = value.expand(self.shape)
             value = value._redistribute_to(self.spec.placements)._local
         self._local.copy_(value)
-        self.shared_forms, self.gathered = {}, None
+        self.shared_forms, self.gathered, self.source = {}, None, None
         return self
 
     def take_result(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
@@ -587,7 +604,7 @@ class DTensor(Tensor):
     def zero_(self) -> Self:
         """Set all elements to zero."""
         self._local.zero_()
-        self.shared_forms, self.gathered = {}, None
+        self.shared_forms, self.gathered, self.source = {}, None, None
         return self
 
     def fill_(self, value: Any) -> Self:
@@ -604,7 +621,7 @@ class DTensor(Tensor):
         if any(p.is_partial("product") for _, p in terms):
             raise RuntimeError("fill_: of a DTensor whose ranks hold factors. Redistribute it first. [nd-dtensor]")
         self._local.fill_(0 if any(p.is_partial("sum") and at[i] for i, p in terms) else value)
-        self.shared_forms, self.gathered = {}, None
+        self.shared_forms, self.gathered, self.source = {}, None, None
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -772,7 +789,7 @@ KNOWN.add(DTensor)  # functions need not check for it: its ops dispatch themselv
 def _wrap(local: Any, spec: Spec) -> DTensor:
     made: Any = new(DTensor)
     made._array, made._node, made._storage, made._meta = spec.payload, None, None, None
-    made._local, made.spec, made.shared_forms, made.gathered = local, spec, {}, None
+    made._local, made.spec, made.shared_forms, made.gathered, made.source = local, spec, {}, None, None
     return made
 
 
@@ -890,6 +907,13 @@ def distribute_tensor(
     >>> ndgrad.distributed.destroy_process_group()
     """
     mesh = current_mesh() if device_mesh is None else device_mesh
+    if not isinstance(tensor, DTensor) and not tensor.is_leaf:
+        raise RuntimeError(
+            "distribute_tensor should be used to distribute leaf tensors: this tensor was computed from others that "
+            "require grad, and the copy would not know. Use "
+            "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable. "
+            "[nd-dtensor]"
+        )
     given = normalize_placements(placements, mesh, tensor.ndim, "distribute_tensor")
     if isinstance(tensor, DTensor):
         if tensor.spec.mesh != mesh or tensor.spec.placements != given:
@@ -901,13 +925,6 @@ def distribute_tensor(
         return tensor
     if any(p.is_partial("product") for p in given):
         raise ValueError(f"distribute_tensor: {list(given)}. No factors of a tensor are known. [nd-dtensor]")
-    if not tensor.is_leaf:
-        raise RuntimeError(
-            "distribute_tensor should be used to distribute leaf tensors: this tensor was computed from others that "
-            "require grad, and the copy would not know. Use "
-            "DTensor.from_local(x, mesh, [Replicate()]).redistribute(placements=...), which is differentiable. "
-            "[nd-dtensor]"
-        )
     with no_grad():
         spec = spec_of(mesh, (REPLICATE,) * mesh.ndim, tuple(tensor.shape), np.dtype(tensor._array.dtype))
         if mesh.get_coordinate() is None:
@@ -1006,10 +1023,34 @@ def distribute_module(
             if b is not None and not isinstance(b, DTensor):
                 part._buffers[key] = distribute_tensor(b, mesh, [REPLICATE] * mesh.ndim)
     if input_fn is not None:
-        module.register_forward_pre_hook(lambda m, args: input_fn(m, args, mesh))
+        if _takes_module(input_fn, "input_fn", "inputs"):
+            module.register_forward_pre_hook(lambda m, args: input_fn(m, args, mesh))
+        else:
+            module.register_forward_pre_hook(lambda m, args: input_fn(args, mesh))
     if output_fn is not None:
-        module.register_forward_hook(lambda m, args, out: output_fn(m, out, mesh))
+        if _takes_module(output_fn, "output_fn", "outputs"):
+            module.register_forward_hook(lambda m, args, out: output_fn(m, out, mesh))
+        else:
+            module.register_forward_hook(lambda m, args, out: output_fn(out, mesh))
     return module
+
+
+def _takes_module(function: Any, name: str, values: str) -> bool:
+    """True if a function takes the module before the values and the mesh. Warn about the older form without it."""
+    count = len(inspect.signature(function).parameters)
+    if count not in (2, 3):
+        raise ValueError(
+            f"distribute_module: {name} should take 3 arguments (module, {values}, device_mesh), but got {count} "
+            "arguments! [nd-arguments]"
+        )
+    if count == 2:
+        warnings.warn(
+            f"Deprecating {name} that takes two arguments ({values}, device_mesh), please use {name} that takes in "
+            f"(module, {values}, device_mesh) instead!",
+            FutureWarning,
+            stacklevel=4,
+        )
+    return count == 3
 
 
 def explain(function: Any, *args: Any, **kwargs: Any) -> str:

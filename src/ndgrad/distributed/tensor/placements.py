@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ndgrad._src.arrays.dtypes import as_dtype
+from ndgrad._src.foundations.public_path import set_module
+from ndgrad._src.foundations.sizes import Size
 from ndgrad._src.tensor.functions.join import cat
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.reductions import ReduceOp
@@ -234,9 +237,23 @@ class Spread:
             step *= max(n, 1)
         return tuple(reversed(out))
 
-
     def element_strides(self) -> tuple[int, ...]:
         return tuple(s // self.itemsize for s in self.strides)
+
+
+@set_module("ndgrad.distributed.tensor._dtensor_spec")
+class TensorMeta(NamedTuple):
+    """Shape, strides and dtype of a whole tensor.
+
+    Args:
+        shape: shape.
+        stride: strides, in elements.
+        dtype: dtype.
+    """
+
+    shape: Any
+    stride: tuple[int, ...]
+    dtype: Any
 
 
 class Spec:
@@ -285,6 +302,35 @@ class Spec:
     def ndim(self) -> int:
         """The number of dimensions of the tensor."""
         return len(self.shape)
+
+    @property
+    def tensor_meta(self) -> TensorMeta:
+        """Shape, strides and dtype of the whole."""
+        return TensorMeta(Size(self.shape), self.payload.element_strides(), as_dtype(self.dtype))
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """The strides of the whole, in elements."""
+        return self.payload.element_strides()
+
+    @property
+    def num_shards(self) -> int:
+        """The number of parts that differ: the ranks of the dimensions of the mesh that divide the tensor."""
+        return math.prod(self.mesh.size(i) for i, p in enumerate(self.placements) if p.is_shard())
+
+    @property
+    def dim_map(self) -> list[int]:
+        """For each dimension of the tensor, the last dimension of the mesh that divides it, or -1."""
+        found = [-1] * len(self.shape)
+        for i, p in enumerate(self.placements):
+            if isinstance(p, Shard):
+                found[p.dim] = i
+        return found
+
+    @property
+    def sums(self) -> list[int]:
+        """The dimensions of the mesh whose ranks have terms of the tensor."""
+        return [i for i, p in enumerate(self.placements) if p.is_partial()]
 
     def is_replicated(self) -> bool:
         """True if every rank has the whole tensor."""

@@ -69,6 +69,7 @@ class Plan:
         sizes: dict[int, int],
         out_shapes: dict[int, int],
         draws: Piece | None = None,
+        starts: dict[int, int] | None = None,
     ) -> None:
         self.op, self.spec = op, spec
         #: For random numbers: this rank's piece.
@@ -79,7 +80,8 @@ class Plan:
         self.shares = tuple(shares)
         self.still = not any(moves) and not any(shares)
         self.sharing = any(shares)
-        self.local = None if sig.local is None else functools.partial(_local, sig.local, sizes)
+        rule = sig.local if starts is None or sig.local is None else functools.partial(sig.local, starts=starts)
+        self.local = None if rule is None else functools.partial(_local, rule, sizes)
         self.sizes = sizes
         self.out_placements = out_placements
         #: Whole lengths of the result's divided dimensions.
@@ -198,7 +200,28 @@ def make_plan(op: Op, specs: Sequence[Spec | None], numbers: Sequence[bool], set
     ]
     sizes, lengths = _result_sizes(sig, specs, first, out_placements)
     draws = _drawn_piece(sig, first, out_placements, lengths) if sig.draws else None
-    return Plan(op, first, moves, shares, sig, out_placements, sizes, lengths, draws)
+    starts = _piece_starts(sig, specs, targets) if sig.wants_starts else None
+    return Plan(op, first, moves, shares, sig, out_placements, sizes, lengths, draws, starts)
+
+
+def _piece_starts(
+    sig: Signature, specs: Sequence[Spec | None], targets: Sequence[tuple[Placement, ...]]
+) -> dict[int, int]:
+    """Return the start of this rank's piece of each divided dimension, by label."""
+    found: dict[int, int] = {}
+    for s, labels, target in zip(specs, sig.inputs, targets, strict=True):
+        if s is None or labels is None:
+            continue
+        coordinate = s.mesh.get_coordinate() or [0] * s.mesh.ndim
+        bounds = {dim: (0, n) for dim, n in enumerate(s.shape)}
+        for i, placement in enumerate(target):
+            if isinstance(placement, Shard) and (label := labels[placement.dim]) is not None:
+                start, stop = bounds[placement.dim]
+                sizes = chunk_sizes(stop - start, s.mesh.size(i))
+                start += sum(sizes[: coordinate[i]])
+                bounds[placement.dim] = (start, start + sizes[coordinate[i]])
+                found[label] = start
+    return found
 
 
 def _drawn_piece(sig: Signature, spec: Spec, out: tuple[Placement, ...], lengths: dict[int, int]) -> Piece:
@@ -394,7 +417,6 @@ def plan_for(op: Op, args: Sequence[Any], settings: dict[str, Any], spread: type
             # Plans under the old keys are not found again.
             _ignored_numbers[op] = left
     return found
-
 
 
 def forget_plans() -> None:

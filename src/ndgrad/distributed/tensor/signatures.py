@@ -17,10 +17,15 @@ defined here, one function each. An op without a signature cannot run on spread 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ndgrad._src.arrays.library import library_of
+from ndgrad._src.arrays.meta import MetaArray
+from ndgrad._src.arrays.scatter import check_range
+from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.table import RANDOM, VARIABLE, Op, RulesOfOps
 
 Shape = tuple[int, ...]
@@ -33,7 +38,9 @@ class Signature:
     other facts that matter for dividing the op.
     """
 
-    __slots__ = ("added", "draws", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape")
+    __slots__ = (
+        "added", "draws", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape", "wants_starts",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -46,6 +53,7 @@ class Signature:
         even: frozenset[int] = frozenset(),
         result_shape: Shape | None = None,
         local: Callable[..., Any] | None = None,
+        wants_starts: bool = False,
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), outputs
         #: label -> reduction of the ranks' results, if it is divided and the result does not have it
@@ -61,6 +69,8 @@ class Signature:
         #: Function that every rank runs in place of the op: (ops, args, settings, local sizes of the result's
         #: dimensions) -> result.
         self.local = local
+        #: True if `local` has a parameter `starts`: label of a divided dimension -> start of this rank's piece.
+        self.wants_starts = wants_starts
         #: True if it draws random numbers, of which every rank takes its piece (`draws`).
         self.draws = False
 
@@ -511,12 +521,42 @@ def _contract(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Sign
 
 @signature_rule("embedding")
 def _embedding(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signature:
-    """Return the signature of a lookup of rows: the table can be divided by columns, the indices in any way."""
-    _, index = shapes
+    """Return the signature of a lookup of rows. Indices can be divided in any way, the table by columns or rows.
+
+    A rank with some of the rows looks up those, and zeros in place of the others: a term of the result. Counts of uses
+    (`scale_grad_by_freq`) need all rows and all indices.
+    """
+    table, index = shapes
     names = Labeller()
-    width = names.one()
+    rows, width = names.one(), names.one()
+    if settings["scale_grad_by_freq"]:
+        return Signature([(None, width), (None,) * len(index)], (*(None,) * len(index), width), linear=op.linear_in(2))
     batch = names.some(len(index))
-    return Signature([(None, width), batch], (*batch, width), linear=op.linear_in(2))
+    return Signature(
+        [(rows, width), batch], (*batch, width), reductions={rows: "sum"}, linear=op.linear_in(2),
+        local=functools.partial(_look_up_own_rows, rows, table[0]), wants_starts=True,
+    )  # fmt: skip
+
+
+def _look_up_own_rows(
+    label: int, length: int, ops: Any, args: Sequence[Any], settings: dict[str, Any], sizes: Any, starts: dict[int, int]
+) -> Any:
+    """Look up rows in the rows of this rank; zeros stand for the others."""
+    table, index = args
+    if label not in starts:
+        return ops.embedding(table, index, **settings)
+    array = index._array if isinstance(index, Variable) else index
+    if not isinstance(array, MetaArray):
+        check_range(library_of(array), "embedding", array, length, 0, later=True)
+    start, count = starts[label], table.shape[0]
+    if not count:  # the zeros depend on the table, so that its gradient is not missing
+        zeros = ops.expand(ops.sum(table, dim=(0,), keepdim=False), shape=(*index.shape, table.shape[1]))
+        return zeros
+    padding = settings["padding_idx"]
+    padding = padding - start if padding is not None and start <= padding < start + count else None
+    here = (index >= start) & (index < start + count)
+    found = ops.embedding(table, ops.where(here, index - start, 0), padding_idx=padding, scale_grad_by_freq=False)
+    return ops.where(ops.unsqueeze(here, dim=len(index.shape)), found, 0.0)
 
 
 @signature_rule("rows")

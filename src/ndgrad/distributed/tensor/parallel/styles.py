@@ -11,12 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ndgrad._src.tensor.functions.elementwise import where
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.device_mesh import DeviceMesh
 from ndgrad.distributed.tensor.dtensor import DTensor, distribute_module, distribute_tensor
-from ndgrad.distributed.tensor.placements import PARTIAL, REPLICATE, Placement, Shard, normalize_placements
-from ndgrad.nn.functional import embedding
+from ndgrad.distributed.tensor.placements import REPLICATE, Placement, Shard, normalize_placements
 from ndgrad.nn.modules.linear import Linear
 from ndgrad.nn.modules.sparse import Embedding
 from ndgrad.nn.parameter import Parameter
@@ -155,7 +153,6 @@ class RowwiseParallel(ParallelStyle):
                     "Use ColwiseParallel. [nd-unsupported]"
                 )
             placements, wanted, length = {"weight": Shard(0)}, REPLICATE, None
-            module.forward = _RowsOf(module)  # type: ignore[method-assign]  # of this one, whose table is in pieces
         else:
             raise _refuse("RowwiseParallel", module)
 
@@ -169,29 +166,6 @@ class RowwiseParallel(ParallelStyle):
             module, device_mesh,
             lambda _, m, mesh: _place(m, placements, mesh, self.src_data_rank), come_in, go_out,
         )  # fmt: skip
-
-
-class _RowsOf:
-    """Forward of an embedding with divided rows: a rank looks up its own rows, and the terms are summed."""
-
-    def __init__(self, module: Embedding) -> None:
-        self.module = module
-
-    def __call__(self, input: Any) -> DTensor:
-        weight: Any = self.module.weight
-        mesh, index = weight.device_mesh, input.to_local()
-        sizes = weight.spec.sizes(0)
-        start = sum(sizes[: mesh.get_local_rank()])
-        table = weight.to_local()
-        here = (index >= start) & (index < start + table.shape[0])
-        if not table.shape[0]:
-            rows = table.sum() + table.new_zeros((*index.shape, weight.shape[1]))
-        else:
-            padding = self.module.padding_idx
-            padding = padding - start if padding is not None and start <= padding < start + table.shape[0] else None
-            found = embedding(where(here, index - start, 0), table, padding_idx=padding)
-            rows = where(here.unsqueeze(-1), found, 0.0)
-        return DTensor.from_local(rows, mesh, [PARTIAL])
 
 
 class SequenceParallel(ParallelStyle):
