@@ -314,13 +314,33 @@ class Program:
         if known is not UNKNOWN:
             return known
         if kind is BuiltinFunctionType:
-            if (v.__module__ or "").startswith("scipy."):
-                return namespaces.wrap_foreign(v, namespaces.public_name(v))
-            found = namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v))
-            if found is not None:
-                return found
-            top = packages.top_of(v)
-            return namespaces.wrap_compiled(v) if packages.can_follow(top) and v.__self__.__class__ is ModuleType else v
+            return self._lift_builtin(v)
+        made = self._lift_callable_of_library(v, kind)
+        if made is not None:
+            return made
+        if isinstance(v, (np.random.Generator, np.random.RandomState)):
+            import ndgrad.numpy.random as random  # rarely needed
+
+            return random.Generator(v) if isinstance(v, np.random.Generator) else random.RandomState(v)
+        if self.owns_class(kind):
+            return self.array_instance(v) if isinstance(v, np.ndarray) else self.twin(v)
+        if callable(v) and kind is not _Dispatcher and not isinstance(v, np.ufunc):
+            original = _before_trace(v)
+            return self.value(original) if original is not v else self._lift_compiled(v, kind)
+        return v
+
+    def _lift_builtin(self, v: Any) -> Any:
+        """Return the replacement of a function written in C."""
+        if (v.__module__ or "").startswith("scipy."):
+            return namespaces.wrap_foreign(v, namespaces.public_name(v))
+        found = namespaces.math_objects().get(id(v)) or namespaces.PICKLES.get(id(v))
+        if found is not None:
+            return found
+        follows = packages.can_follow(packages.top_of(v)) and v.__self__.__class__ is ModuleType
+        return namespaces.wrap_compiled(v) if follows else v
+
+    def _lift_callable_of_library(self, v: Any, kind: type) -> Any:
+        """Return the replacement of an object by which Python, NumPy or Numba wraps a function; None if it is none."""
         if kind is WrapperDescriptorType and v.__objclass__ in _NUMBERS:
             return getattr(_NUMBERS[v.__objclass__], v.__name__)
         if kind is functools.partial:
@@ -331,10 +351,6 @@ class Program:
             return self.lift_cached(v)
         if isinstance(v, np.vectorize):
             return self.lift_vectorized(v)
-        if isinstance(v, (np.random.Generator, np.random.RandomState)):
-            import ndgrad.numpy.random as random  # rarely needed
-
-            return random.Generator(v) if isinstance(v, np.random.Generator) else random.RandomState(v)
         if kind.__module__.startswith("numba."):
             inner = getattr(v, "py_func", None)
             if inner is not None:
@@ -344,12 +360,7 @@ class Program:
             inner = getattr(getattr(v, "_dispatcher", None), "py_func", None)
             if inner is not None:  # a ufunc made of a Python function
                 return vectorize(self.function(inner))
-        if self.owns_class(kind):
-            return self.array_instance(v) if isinstance(v, np.ndarray) else self.twin(v)
-        if callable(v) and kind is not _Dispatcher and not isinstance(v, np.ufunc):
-            original = _before_trace(v)
-            return self.value(original) if original is not v else self._lift_compiled(v, kind)
-        return v
+        return None
 
     def _lift_compiled(self, v: Any, kind: type) -> Any:
         """Return the replacement of a callable object that is not written in Python."""

@@ -28,6 +28,9 @@ from ndgrad._src.ops.vocabulary import tensor_ops
 if TYPE_CHECKING:
     from ndgrad._src.compiler.capture.python_loops import Loop
 
+#: Classes of numbers that rounds may change.
+_NUMBERS = (int, float, bool)
+
 
 class Restart(BaseException):
     """Ends a probe, because it has found the role of a variable. No body can catch it by `except Exception`."""
@@ -234,55 +237,29 @@ class LoopRound:
 
     def note_results(self, made: dict[str, Any]) -> bool:
         """Note the roles of variables by their values after a round; False if a variable changes its kind."""
-        roles, loop = self.roles, self.loop
+        roles = self.roles
         following: dict[str, str] = {}
-        objects = {id(v): n for n, v in self.given.items() if isinstance(v, Variable)}
+        names = {id(v): n for n, v in self.given.items() if isinstance(v, Variable)}
         roles.moves = {}
         roles.final = {}
         for name, value in made.items():
-            given, before = self.given[name], self.values[name]
+            given = self.given[name]
             if value is given:
                 if name in roles.in_place:
                     roles.moves[name] = name
                 if name in roles.numbers:
                     following[name] = given.source
-                continue
-            if isinstance(value, Variable):
-                if before is UNBOUND or (name in roles.last):
-                    if name in loop.note_.live:
-                        roles.last[name] = (value.tensor_type, tuple(value.shape), np_dtype(value))
-                    continue
-                if not isinstance(before, Variable):
-                    if name in loop.note_.live or type(before) in (int, float, bool):
-                        return False
-                    continue
-                if (tuple(before.shape), np_dtype(before), before.tensor_type) != (
-                    tuple(value.shape), np_dtype(value), value.tensor_type,
-                ):  # fmt: skip
+            elif isinstance(value, Variable):
+                if not self._note_tensor(name, value, names):
                     return False
-                roles.carried[name] = None
-                if id(value) in objects:
-                    roles.moves[name] = objects[id(value)]
-            elif isinstance(value, LoopNumber) and value.loop is loop:
-                if before is UNBOUND or name in roles.last:
-                    roles.final[name] = value
-                elif type(before) in (int, float, bool):
-                    roles.numbers.setdefault(name, "")
-                    following[name] = value.source
-                else:
+            elif isinstance(value, LoopNumber) and value.loop is self.loop:
+                if not self._note_loop_number(name, value, following):
                     return False
-            elif type(value) in (int, float, bool) and type(before) in (int, float, bool) and math.isfinite(value):
+            elif type(value) in _NUMBERS and type(self.values[name]) in _NUMBERS and math.isfinite(value):
                 roles.numbers.setdefault(name, "")
                 following[name] = f"({value!r})"
-            elif type(value) in (int, float, bool, str, type(None)) or value is UNBOUND:
-                if before is not UNBOUND and (type(value) is not type(before) or value != before):
-                    return False
-                roles.final[name] = value
-            elif before is UNBOUND:
-                if name in loop.note_.live:
-                    loop.refuse(f"{name} is a {type(value).__name__}, which the code after the loop reads")
-            else:
-                loop.refuse(f"{name} becomes another {type(value).__name__} in each round")
+            elif not self._note_object(name, value):
+                return False
         if any(n not in following for n in roles.numbers):
             roles.numbers = dict.fromkeys(following, "")
         roles.recurrences = (
@@ -290,6 +267,51 @@ class LoopRound:
         ) if roles.numbers else None  # fmt: skip
         roles.lists = [items for items, _ in self.appended]
         self._check_moves(made)
+        return True
+
+    def _note_tensor(self, name: str, value: Variable, names: dict[int, str]) -> bool:
+        """Note the role of a variable that a round binds to a tensor. `names` are the variables of the tensors given to
+        the round, by their ids.
+        """
+        roles, live, before = self.roles, self.loop.note_.live, self.values[name]
+        if before is UNBOUND or name in roles.last:
+            if name in live:
+                roles.last[name] = (value.tensor_type, tuple(value.shape), np_dtype(value))
+            return True
+        if not isinstance(before, Variable):
+            return name not in live and type(before) not in _NUMBERS
+        if (tuple(before.shape), np_dtype(before), before.tensor_type) != (
+            tuple(value.shape), np_dtype(value), value.tensor_type,
+        ):  # fmt: skip
+            return False
+        roles.carried[name] = None
+        if id(value) in names:
+            roles.moves[name] = names[id(value)]
+        return True
+
+    def _note_loop_number(self, name: str, value: LoopNumber, following: dict[str, str]) -> bool:
+        """Note the role of a variable that a round binds to a number that differs between rounds."""
+        before = self.values[name]
+        if before is UNBOUND or name in self.roles.last:
+            self.roles.final[name] = value
+            return True
+        if type(before) not in _NUMBERS:
+            return False
+        self.roles.numbers.setdefault(name, "")
+        following[name] = value.source
+        return True
+
+    def _note_object(self, name: str, value: Any) -> bool:
+        """Note the role of a variable that a round binds to any other object."""
+        before = self.values[name]
+        if type(value) in (*_NUMBERS, str, type(None)) or value is UNBOUND:
+            if before is not UNBOUND and (type(value) is not type(before) or value != before):
+                return False
+            self.roles.final[name] = value
+        elif before is not UNBOUND:
+            self.loop.refuse(f"{name} becomes another {type(value).__name__} in each round")
+        elif name in self.loop.note_.live:
+            self.loop.refuse(f"{name} is a {type(value).__name__}, which the code after the loop reads")
         return True
 
     def _check_moves(self, made: dict[str, Any]) -> None:
