@@ -141,30 +141,36 @@ class Environment:
     def restore(self) -> None:
         """Restore every slot, even if others raise. Raise a graph break at the end for the slots that could not be
         restored.
+
+        Restored containers let go of objects of the trace, whose finalizers may change slots again. So the slots are
+        compared a second time.
         """
         self._installed = {}
         failed: list[str] = []
         unwritten: list[CapturedSlots] = []
-        for slots in self.captured:
-            try:
-                now, then = slots.read(), slots.then
-                if len(now) == len(then) and all(a is b or is_same(a, b) for a, b in zip(now, then, strict=True)):
-                    continue
-                if slots.write is None:
-                    unwritten.append(slots)  # view of another object, such as a mapping proxy
-                else:
-                    slots.write(then)
-            except Exception:
-                failed.append(slots.what)
+        for _ in range(2):
+            unwritten = [slots for slots in self.captured if not self._restore_slots(slots, failed)]
         for source, state in self.reached.generators:
             if not is_same_state(get_state(source), state):
                 restore_state(source, state, [])
         for slots in unwritten:
-            now, then = slots.read(), slots.then
-            if len(now) != len(then) or not all(a is b or is_same(a, b) for a, b in zip(now, then, strict=True)):
+            if not _are_equal(slots.read(), slots.then):
                 failed.append(slots.what)
         if failed:
             raise GraphBreak(f"{failed[0]} has changed and cannot be put back")
+
+    @staticmethod
+    def _restore_slots(slots: CapturedSlots, failed: list[str]) -> bool:
+        """Restore slots that have changed. False for a changed view of another object, such as a mapping proxy."""
+        try:
+            if _are_equal(slots.read(), slots.then):
+                return True
+            if slots.write is None:
+                return False
+            slots.write(slots.then)
+        except Exception:
+            failed.append(slots.what)
+        return True
 
     # ----- other values for a while -----------------------------------------------------------------------------------
 
@@ -377,3 +383,8 @@ class Environment:
 def _are_same(a: list[Any], b: list[Any]) -> bool:
     """True if two lists hold the same objects in the same order."""
     return len(a) == len(b) and all(map(is_, a, b))
+
+
+def _are_equal(a: list[Any], b: list[Any]) -> bool:
+    """True if two lists hold the same objects or equal numbers in the same order."""
+    return len(a) == len(b) and all(x is y or is_same(x, y) for x, y in zip(a, b, strict=True))

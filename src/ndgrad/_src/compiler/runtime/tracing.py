@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import sys
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,10 +22,10 @@ from ndgrad._src.compiler.capture.environment import Environment
 from ndgrad._src.compiler.capture.graph_break import GraphBreak, Unreached, current_tracer
 from ndgrad._src.compiler.capture.leaf_order import order_of_leaves
 from ndgrad._src.compiler.capture.loop_gradients import Joint, joint_program
+from ndgrad._src.compiler.capture.loop_rounds import LoopRefused
 from ndgrad._src.compiler.capture.loop_source import LoopLog
 from ndgrad._src.compiler.capture.number_tape import NumberTape
 from ndgrad._src.compiler.capture.patched_functions import patching
-from ndgrad._src.compiler.capture.loop_rounds import LoopRefused
 from ndgrad._src.compiler.capture.python_loops import rewrite_loops
 from ndgrad._src.compiler.capture.side_effects import forbid_side_effects
 from ndgrad._src.compiler.capture.slot_effects import original_of
@@ -178,12 +180,16 @@ def without_collections() -> Iterator[None]:
 def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
     """Context that traces a function. Its side effects are undone, and its exceptions become graph breaks."""
     load_filter()
+    handled = sys.exception()
     token = current_tracer.set(tracer)
     try:
         with without_collections(), use_proxies(), forbid_side_effects():  # excludes the collector's callbacks
             try:
                 with TraceWatch(environment.reached) as tracer.calls:
                     yield
+            except BaseException as error:
+                finish_frames((error, tracer.broken), handled)
+                raise
             finally:
                 tracer.draws.undo()
                 environment.restore()
@@ -201,6 +207,26 @@ def tracing(tracer: Tracer, environment: Environment) -> Iterator[None]:
         raise tracer.broken
 
 
+def finish_frames(errors: Sequence[BaseException | None], handled: BaseException | None) -> None:
+    """Release the local variables of the frames that exceptions have left, and collect the garbage of the trace. The
+    frames of `handled` belong to the caller, which was handling that exception when the trace began.
+
+    An abandoned trace may leave suspended generators, such as an entered context manager in an ExitStack, and objects
+    with finalizers. They end as soon as their last reference goes. Their `finally` blocks and finalizers must run
+    before the side effects of the trace are undone; afterwards they would change the restored state.
+    """
+    left = [error for error in errors if error is not None]
+    seen = {id(handled)}
+    while left:
+        error = left.pop()
+        if id(error) not in seen:
+            seen.add(id(error))
+            traceback.clear_frames(error.__traceback__)  # frames that still run are skipped
+            left += [other for other in (error.__context__, error.__cause__) if other is not None]
+    del left
+    gc.collect(0)  # no collection has run since the trace began: all of its objects are in the youngest generation
+
+
 def break_by(error: Exception) -> GraphBreak:
     """Return a graph break for an exception."""
     return GraphBreak(f"{type(error).__name__} while it was traced: {str(error)[:300]}", line_of(error))
@@ -210,21 +236,32 @@ def _run(
     traced: TracedFunction, tracer: Tracer, arguments: Sequence[Any], sources: list[Source], strict: bool
 ) -> tuple[TraceResult, TracedProgram]:
     """Run the function under the tracer and analyse its results."""
+    functions = traced.slots.functions if tracer.reads_numbers else ()
+    with tracing(tracer, traced.environment), watch_attributes(arguments, traced.environment), deferring(), patching(functions):
+        try:
+            return _run_traced(traced, tracer, arguments, sources, strict)
+        except BaseException:
+            traced.slots.release()  # objects of the trace must end before `tracing` undoes its side effects
+            raise
+
+
+def _run_traced(
+    traced: TracedFunction, tracer: Tracer, arguments: Sequence[Any], sources: list[Source], strict: bool
+) -> tuple[TraceResult, TracedProgram]:
+    """Run the function and analyse its results. A separate frame, so that `finish_frames` releases the results."""
     environment, slots = traced.environment, traced.slots
-    functions = slots.functions if tracer.reads_numbers else ()
-    with tracing(tracer, environment), watch_attributes(arguments, environment), deferring(), patching(functions):
-        environment.note_caches()
-        if tracer.reads_numbers:
-            slots.install(tracer, tracer.numbers, traced.arguments.plain)
-        else:
-            for cache in environment.reached.caches:
-                environment.reached.opaque.refuse_cache(cache)
-        outcome = traced.run_traced(tracer, arguments)
-        left = _changed_identities(traced, tracer)
-        with observing(tracer):
-            found = _analyse(traced, tracer, outcome, sources, strict)
-        if left != _changed_identities(traced, tracer):
-            raise GraphBreak("a backward function or hook inside changes something outside")
+    environment.note_caches()
+    if tracer.reads_numbers:
+        slots.install(tracer, tracer.numbers, traced.arguments.plain)
+    else:
+        for cache in environment.reached.caches:
+            environment.reached.opaque.refuse_cache(cache)
+    outcome = traced.run_traced(tracer, arguments)
+    left = _changed_identities(traced, tracer)
+    with observing(tracer):
+        found = _analyse(traced, tracer, outcome, sources, strict)
+    if left != _changed_identities(traced, tracer):
+        raise GraphBreak("a backward function or hook inside changes something outside")
     return found
 
 
