@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 
 MODULES = (
-    "collectives", "derivatives", "faults", "dtensors", "placements", "wrappers", "training", "sharded",
+    "collectives", "derivatives", "faults", "dtensors", "placements", "plans", "strided", "wrappers", "training", "sharded",
     "tensor_parallel", "pipelines", "rings", "checkpoints", "remote", "on_gpus",
 )  # fmt: skip
 #: Longest wait of a rank for the others, in seconds.

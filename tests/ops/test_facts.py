@@ -118,6 +118,29 @@ def test_linear_ops_are_additive_and_homogeneous(one):
                 np.testing.assert_allclose(thrice, once * 3, rtol=accuracy, atol=accuracy)
 
 
+@pytest.mark.parametrize(
+    ("one", "place", "rising"),
+    [(one, i, rising) for one in table.values() for i in range(len(one.args)) for rising in (True, False)
+     if one.is_monotone_in(i, rising=rising)],
+    ids=lambda value: getattr(value, "name", value),
+)  # fmt: skip
+def test_monotone_ops_take_extremes_to_extremes(one, place, rising):
+    draw = np.random.default_rng(0)
+    terms, others = draw.standard_normal((3, 50)), [draw.standard_normal(50) for _ in one.args]
+    for extreme, turned in ((np.max, np.min), (np.min, np.max)):
+        args = [extreme(terms, 0) if i == place else a for i, a in enumerate(others)]
+        found = [_run(one, [t if i == place else a for i, a in enumerate(others)], {})[0] for t in terms]
+        np.testing.assert_array_equal(_run(one, args, {})[0], (extreme if rising else turned)(found, 0))
+
+
+@pytest.mark.parametrize("one", _ops_with("extreme_of"), ids=lambda one: one.name)
+def test_the_extreme_of_extremes_is_that_of_all(one):
+    x, y = np.random.default_rng(0).standard_normal((2, 3, 50))
+    extreme = REDUCTIONS[one.extreme_of]
+    found = [_run(one, pair, {})[0] for pair in zip(x, y, strict=True)]
+    np.testing.assert_array_equal(_run(one, (extreme(x, 0), extreme(y, 0)), {})[0], extreme(found, 0))
+
+
 REDUCTIONS = {
     "sum": np.sum, "prod": np.prod, "product": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all, "mean": np.mean,
     "logsumexp": lambda x: np.log(np.sum(np.exp(x))),

@@ -169,9 +169,9 @@ def explain_says_what_is_sent():
     w = distribute_tensor(ndgrad.ones(6, 8), mesh, [Shard(0)])
     told = explain(lambda: (x @ w).relu())
     assert "result: [Partial(sum)]" in told
-    # 4 x 8 numbers of 4 bytes, of which a rank sends the half that is not its own
-    assert "reduce_scatter (Partial(sum) -> Shard(dim=0) along mesh dimension 0, 64 bytes)" in told
-    assert told.endswith("64 bytes are sent")
+    # 4 x 8 numbers of 4 bytes, of which a rank sends a half twice
+    assert "all_reduce (Partial(sum) -> Replicate() along mesh dimension 0, 128 bytes)" in told
+    assert told.endswith("128 bytes are sent")
 
 
 @on_ranks(2, 3)

@@ -144,7 +144,7 @@ relu = elementwise(
     "relu", _relu,
     x=lambda t, out, ops: ops.keep(t, out),
     kind="rectifier", piecewise_linear=True,
-    moves_values=True, cost=1,
+    moves_values=True, cost=1, rises_in="x",
 )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ _NUMBERS = (int, float, complex)
 
 add = elementwise(
     "add", operator.add, args="x y", x=lambda t: t, y=lambda t: t, commutes=True, rounds_once=True, cost=1,
-    linear_in=["x y"], takes_numbers=True,
+    linear_in=["x y"], takes_numbers=True, rises_in="x y",
 )
 
 sub = elementwise(
@@ -42,7 +42,7 @@ sub = elementwise(
         "Use the `^` or `logical_xor()` operator instead."
     ),
     rounds_once=True, cost=1,
-    linear_in=["x y"], takes_numbers=True,
+    linear_in=["x y"], takes_numbers=True, rises_in="x", falls_in="y",
 )
 
 mul = elementwise(
@@ -79,7 +79,7 @@ neg = elementwise(
     ),
     moves_values=True,
     rounds_once=True, cost=1,
-    linear_in=["x"],
+    linear_in=["x"], falls_in="x",
 )
 
 

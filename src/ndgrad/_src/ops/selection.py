@@ -112,6 +112,7 @@ maximum = elementwise(
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(y < x)),
     kind="clamp", piecewise_linear=True,
     moves_values=True, cost=1,
+    rises_in="x y", extreme_of="max",
 )  # fmt: skip
 
 minimum = elementwise(
@@ -121,6 +122,7 @@ minimum = elementwise(
     y=lambda x, y, shared, ops: ops.keep(shared, ops.logical_not(x < y)),
     kind="clamp", piecewise_linear=True,
     moves_values=True, cost=1,
+    rises_in="x y", extreme_of="min",
 )  # fmt: skip
 
 # In fmax and fmin a NaN loses, and the first of two equal values wins.

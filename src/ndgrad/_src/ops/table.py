@@ -190,6 +190,12 @@ class Facts(TypedDict, total=False):
     reduces: str
     #: The reduction that joins the results for pieces of the reduced dimensions: "sum", "product", "max" or "min".
     joins_pieces_by: str
+    #: The real arguments in which the op never falls while the others are fixed ("x y"), and those in which it never
+    #: rises.
+    rises_in: str
+    falls_in: str
+    #: "max" or "min" if the op is the larger or the smaller of its arguments.
+    extreme_of: str
     #: Sets of arguments in which the op is jointly linear while the others are fixed: ["x y"] for a sum, ["x", "y"] for
     #: a product. Default: as `jvp` says.
     linear_in: Sequence[str]
@@ -355,6 +361,9 @@ class OpFacts:
     cost = 12
     reduces: str | None = None
     joins_pieces_by: str | None = None
+    rises_in = ""
+    falls_in = ""
+    extreme_of: str | None = None
     core_dims: Sequence[int] | None = None
     memory_order: str | None = None
     moves_dims = False
@@ -637,6 +646,11 @@ class Op(OpFacts):
         if self.jvp == "linear":
             return (frozenset(range(count)),)
         return tuple(frozenset((i,)) for i in range(count)) if self.jvp == "multilinear" else ()
+
+    def is_monotone_in(self, position: int, *, rising: bool) -> bool:
+        """True if the op never falls (or never rises) in an argument while the others are fixed."""
+        names = (self.rises_in if rising else self.falls_in).split()
+        return position < len(self.args) and self.args[position] in names
 
     def torch_name(self, name: str) -> str:
         """Return torch's name for a saved value, as in `_saved_self`."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.tensor.dtensor import DTensor
-from ndgrad.distributed.tensor.placements import Shard, chunk_sizes
+from ndgrad.distributed.tensor.placements import Divided, Shard, chunk_sizes
 
 FORMAT = "ndgrad.distributed.checkpoint"
 VERSION = 1
@@ -216,6 +216,11 @@ def box_of(t: Tensor) -> tuple[Box, bool]:
     offset, shape = [0] * t.ndim, list(t.shape)
     first = True
     for i, p in enumerate(t.placements):
+        if isinstance(p, Divided) and not isinstance(p, Shard):
+            raise NotImplementedError(
+                f"checkpoint: a DTensor of shape {tuple(t.shape)} as {list(t.placements)}, whose ranks have several "
+                "pieces each. Redistribute it to Shard or Replicate. [nd-unsupported]"
+            )
         if isinstance(p, Shard):
             sizes = chunk_sizes(shape[p.dim], t.device_mesh.size(i))
             offset[p.dim] += sum(sizes[: coordinate[i]])

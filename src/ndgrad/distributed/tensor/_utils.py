@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ndgrad._src.foundations.missing_names import refuse_absent as _refuse_absent
 from ndgrad._src.tensor.tensor_class import Tensor
 from ndgrad.distributed.device_mesh import DeviceMesh
-from ndgrad.distributed.tensor.placements import Partial, Placement, Replicate, Shard, chunk_sizes
+from ndgrad.distributed.tensor.placements import Divided, Partial, Placement, Replicate
 
 __all__ = ["compute_global_tensor_info", "compute_global_tensor_shape", "compute_local_shape_and_global_offset"]
 
@@ -15,7 +17,7 @@ __all__ = ["compute_global_tensor_info", "compute_global_tensor_shape", "compute
 def compute_local_shape_and_global_offset(
     global_shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement], skip_offset: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shape of this rank's part, and its position in the whole.
+    """Return the shape of this rank's part, and the position of its first element in the whole.
 
     Args:
         global_shape: shape of the whole.
@@ -36,14 +38,18 @@ def compute_local_shape_and_global_offset(
     if at is None:
         return (0,), ()
     shape, offset = [int(n) for n in global_shape], [0] * len(global_shape)
+    places = [np.arange(n) for n in shape]
     for i, placement in enumerate(placements):
-        if isinstance(placement, Shard):
+        if isinstance(placement, Divided):
             dim = placement.dim % len(shape)
-            sizes = chunk_sizes(shape[dim], mesh.size(i))
+            sizes = placement.piece_sizes(shape[dim], mesh.size(i))
+            order = placement.order(shape[dim], mesh.size(i))
             before = sum(sizes[: at[i]])
-            # A rank without elements is at the end of the whole.
-            offset[dim] = offset[dim] + before if sizes[at[i]] else int(global_shape[dim])
             shape[dim] = sizes[at[i]]
+            sorted_by_rank = places[dim] if order is None else places[dim][list(order)]
+            places[dim] = sorted_by_rank[before : before + shape[dim]]
+            # A rank without elements is at the end of the whole.
+            offset[dim] = int(places[dim][0]) if shape[dim] else int(global_shape[dim])
     return tuple(shape), () if skip_offset else tuple(offset)
 
 
@@ -59,7 +65,7 @@ def compute_global_tensor_info(
     """
     shape, strides = list(tensor.shape), list(tensor.stride())
     for i, placement in enumerate(placements):
-        if isinstance(placement, Shard):
+        if isinstance(placement, Divided):
             dim = placement.dim
             if dim < 0:
                 raise AssertionError(
@@ -93,7 +99,7 @@ def compute_global_tensor_shape(
     """
     whole = [int(n) for n in shape]
     for i, placement in enumerate(placements):
-        if isinstance(placement, Shard):
+        if isinstance(placement, Divided):
             whole[placement.dim] *= mesh.size(i)
     return tuple(whole)
 

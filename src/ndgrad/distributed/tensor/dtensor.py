@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ndgrad._src.core.grad_mode import no_grad
+from ndgrad._src.core.grad_mode import is_grad_enabled, no_grad
 from ndgrad._src.core.modes import thread
 from ndgrad._src.core.subclass import KNOWN
 from ndgrad._src.core.variable import Variable, new
@@ -34,9 +34,9 @@ from ndgrad.distributed.tensor.checked_values import CheckedValues
 from ndgrad.distributed.tensor.placements import (
     PARTIAL,
     REPLICATE,
+    Divided,
     Partial,
     Placement,
-    Shard,
     Spec,
     chunk_sizes,
     normalize_placements,
@@ -64,10 +64,12 @@ class DTensor(Tensor):
     >>> ndgrad.distributed.destroy_process_group()
     """
 
-    __slots__ = ("_local", "gathered", "shared_forms", "source", "spec")
+    __slots__ = ("_local", "borrowed", "gathered", "shared_forms", "source", "spec")
 
     _local: Tensor
     spec: Spec
+    #: True if the local tensor is a leaf of the caller (`from_local`), which a write to this tensor must not change.
+    borrowed: bool
     #: Forms of the local tensor for ranks that divide its use, by dimensions of the mesh.
     shared_forms: dict[Any, Any]
     #: The local tensor before the step that gathered it, and the step, if the gradient of its shared forms may go
@@ -119,7 +121,7 @@ class DTensor(Tensor):
         if shape is None:
             whole = list(local_tensor.shape)
             for i, p in enumerate(given):
-                if isinstance(p, Shard):
+                if isinstance(p, Divided):
                     whole[p.dim] *= mesh.size(i)
             shape = whole
         spec = spec_of(mesh, given, tuple(int(n) for n in shape), np.dtype(local_tensor._array.dtype))
@@ -148,7 +150,9 @@ class DTensor(Tensor):
         if grad_placements is not None:
             wanted = normalize_placements(grad_placements, mesh, local.ndim, "DTensor.from_local")
             local = _with_gradient_steps(local, _gradient_spec(spec), wanted)
-        return _wrap(local, spec)
+        made = _wrap(local, spec)
+        made.borrowed = local.requires_grad and local.is_leaf
+        return made
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """Return this rank's tensor. By default its gradients are placed like gradients of the DTensor: sharded alike,
@@ -331,7 +335,7 @@ class DTensor(Tensor):
     @property
     def is_leaf(self) -> bool:
         """True if backward ends here."""
-        return self._local.is_leaf
+        return self._local.is_leaf and not self.borrowed
 
     @property
     def grad_fn(self) -> Any:
@@ -557,13 +561,19 @@ class DTensor(Tensor):
 
     # ----- writes: computed out of place, then copied into the local tensor -----
 
+    def _begin_write(self) -> None:
+        """Give the tensor a local tensor of its own before a recorded write, and forget what is derived from it."""
+        if self.borrowed and is_grad_enabled():
+            self._local, self.borrowed = self._local.clone(), False
+        self.shared_forms, self.gathered, self.source = {}, None, None
+
     def _assign(self, value: Any) -> Self:
         if isinstance(value, DTensor):
             if value.shape != self.shape:
                 value = value.expand(self.shape)
             value = value._redistribute_to(self.spec.placements)._local
+        self._begin_write()
         self._local.copy_(value)
-        self.shared_forms, self.gathered, self.source = {}, None, None
         return self
 
     def take_result(self, op: Op, args: tuple[Any, ...], settings: dict[str, Any]) -> Self:
@@ -603,8 +613,8 @@ class DTensor(Tensor):
 
     def zero_(self) -> Self:
         """Set all elements to zero."""
+        self._begin_write()
         self._local.zero_()
-        self.shared_forms, self.gathered, self.source = {}, None, None
         return self
 
     def fill_(self, value: Any) -> Self:
@@ -620,8 +630,8 @@ class DTensor(Tensor):
         at = self.spec.mesh.get_coordinate() or [0] * self.spec.mesh.ndim
         if any(p.is_partial("product") for _, p in terms):
             raise RuntimeError("fill_: of a DTensor whose ranks hold factors. Redistribute it first. [nd-dtensor]")
+        self._begin_write()
         self._local.fill_(0 if any(p.is_partial("sum") and at[i] for i, p in terms) else value)
-        self.shared_forms, self.gathered, self.source = {}, None, None
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -645,7 +655,11 @@ class DTensor(Tensor):
         """Return the values for argument checks. Answers are the same on all ranks, so all ranks must ask."""
         whole = self._redistribute_to(self._gradient_spec().placements)  # terms are not values
         mesh = self.spec.mesh
-        groups = [mesh.get_group(i) for i, p in enumerate(whole.spec.placements) if p.is_shard() and mesh.size(i) > 1]
+        groups = [
+            mesh.get_group(i)
+            for i, p in enumerate(whole.spec.placements)
+            if isinstance(p, Divided) and mesh.size(i) > 1
+        ]
         return CheckedValues(whole._local._array, groups, self.spec.payload.size)
 
     def constant_alike(self, array: Any) -> DTensor:
@@ -790,6 +804,7 @@ def _wrap(local: Any, spec: Spec) -> DTensor:
     made: Any = new(DTensor)
     made._array, made._node, made._storage, made._meta = spec.payload, None, None, None
     made._local, made.spec, made.shared_forms, made.gathered, made.source = local, spec, {}, None, None
+    made.borrowed = False
     return made
 
 
@@ -952,18 +967,18 @@ def _send_pieces(whole: Tensor, spec: Spec, target: tuple[Placement, ...], sourc
     rank sends each rank its piece if the tensor is sharded there, else all of its part.
     """
     mesh = spec.mesh
-    array, now = np.ascontiguousarray(whole._array), spec
-    if array is whole._array:
-        array = array.copy()
+    array, now = np.array(whole._array, order="C"), spec
     for i, placement in enumerate(target):
         group, count = mesh.get_group(i), mesh.size(i)
         root = source if source < count else 0
-        if isinstance(placement, Shard) and count > 1:
+        if isinstance(placement, Divided) and count > 1:
             now = now.with_placements((*now.placements[:i], placement, *now.placements[i + 1 :]))
+            order = now.order(i)
+            array = array if order is None else np.take(array, np.asarray(order), axis=placement.dim)
             array = _scatter(array, group, placement.dim, now.sizes(i), root)
         elif count > 1:
             transport.broadcast(group, array, root).wait()
-    sharded = tuple(p if isinstance(p, Shard) else REPLICATE for p in target)
+    sharded = tuple(p if isinstance(p, Divided) else REPLICATE for p in target)
     return _wrap(make_tensor(array, dtype=whole.dtype), spec.with_placements(sharded))._redistribute_to(target)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ndgrad._src.tensor.functions.data import tensor as make_tensor
 from ndgrad.distributed import transport
 from ndgrad.distributed.tensor.dtensor import DTensor
-from ndgrad.distributed.tensor.placements import REPLICATE, Shard
+from ndgrad.distributed.tensor.placements import REPLICATE, Divided
 from ndgrad.linalg import vector_norm
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def total_norm(tensors: Sequence[Any], order: float) -> Tensor:
             groups = tuple(
                 t.device_mesh.get_group(i)
                 for i, p in enumerate(t.placements)
-                if isinstance(p, Shard) and t.device_mesh.size(i) > 1
+                if isinstance(p, Divided) and t.device_mesh.size(i) > 1
             )
             t = t.to_local()
         by_groups.setdefault(groups, []).append(t.detach())

@@ -25,8 +25,11 @@ from ndgrad.distributed.tensor import signatures_of_layers, signatures_of_matric
 from ndgrad.distributed.tensor.draws import Piece, PieceGenerator, agree_on_state
 from ndgrad.distributed.tensor.placements import (
     AVERAGE,
+    LARGEST,
     PARTIAL,
     REPLICATE,
+    SMALLEST,
+    Divided,
     Partial,
     Placement,
     Shard,
@@ -230,7 +233,7 @@ def _drawn_piece(sig: Signature, spec: Spec, out: tuple[Placement, ...], lengths
     coordinate = mesh.get_coordinate() or [0] * mesh.ndim
     bounds = {dim: (0, n, n) for dim, n in lengths.items()}
     for i, placement in enumerate(out):
-        if isinstance(placement, Shard):
+        if isinstance(placement, Divided):
             start, stop, length = bounds[placement.dim]
             sizes = chunk_sizes(stop - start, mesh.size(i))
             start += sum(sizes[: coordinate[i]])
@@ -267,10 +270,10 @@ def _result_sizes(
     sizes: dict[int, int] = {}
     lengths: dict[int, int] = {}
     for dim, placement in enumerate(out):
-        if isinstance(placement, Shard):
+        if isinstance(placement, Divided):
             at = placement.dim
-            lengths[at] = _whole_length(sig, specs, sig.outputs[at], at)
-            sizes[at] = chunk_sizes(sizes.get(at, lengths[at]), mesh.size(dim))[coordinate[dim]]
+            lengths[at] = _whole_length(sig, specs, sig.outputs[at] if at < len(sig.outputs) else None, at)
+            sizes[at] = placement.piece_sizes(sizes.get(at, lengths[at]), mesh.size(dim))[coordinate[dim]]
     return sizes, lengths
 
 
@@ -288,82 +291,128 @@ def _choose(
 ) -> tuple[list[Placement], Placement]:
     """Choose placements of the arguments and the result for one dimension of the mesh."""
     best: Any = None
-    for wanted, result, divided in _ways(sig, specs, numbers, dim):
+    for wanted, result, divided in _ways(op, sig, specs, numbers, dim):
         bytes_sent = 0
+        messages = 0
         pieces_taken = 0
         for s, target in zip(specs, wanted, strict=True):
             if s is None or s.placements[dim] == target:
                 continue
-            bytes_sent += cost(s, (*s.placements[:dim], target, *s.placements[dim + 1 :]))
+            sent = cost(s, (*s.placements[:dim], target, *s.placements[dim + 1 :]))
+            bytes_sent += sent
+            messages += sent > 0
             pieces_taken += 1
-        rank = (bytes_sent, not divided, pieces_taken)
+        rank = (bytes_sent, messages, not divided, pieces_taken)
         if best is None or rank < best[0]:
             best = rank, wanted, result
     assert best is not None, op.name
     return list(best[1]), best[2]
 
 
-def _ways(sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Iterator[Any]:
+def _ways(op: Op, sig: Signature, specs: Sequence[Spec | None], numbers: Sequence[bool], dim: int) -> Iterator[Any]:
     """Yield ways to run an op along one dimension of the mesh: placements of the arguments and the result, and whether
     the work is divided. Arguments that are whole everywhere stay whole.
     """
     now = [None if s is None else s.placements[dim] for s in specs]
     if not all(p is None or p.is_replicate() for p in now):
         yield from _with_terms(sig, now, numbers)
+        yield from _with_extremes(op, now)
         yield from _with_pieces(sig, specs, dim)
     yield [REPLICATE] * len(specs), REPLICATE, False
 
 
 def _with_terms(sig: Signature, now: Sequence[Placement | None], numbers: Sequence[bool]) -> Iterator[Any]:
-    """Yield terms of terms, if the op is linear in all arguments that are sums (or averages) of terms."""
-    partial = {i for i, p in enumerate(now) if isinstance(p, Partial)}
-    kind = now[min(partial)] if partial else None
-    if kind not in (PARTIAL, AVERAGE) or any(now[i] != kind for i in partial):
-        return
-    for group in sig.linear:
-        # A number is added to every term of an average, and to one term of a sum, which the op cannot do.
-        if partial <= group and (kind == AVERAGE or not any(numbers[i] for i in group if i < len(numbers))):
-            yield [kind if i in group else REPLICATE for i in range(len(now))], kind, True
+    """Yield terms of terms, if the op is linear in an argument that is a sum (or average) of terms."""
+    for kind in (PARTIAL, AVERAGE):
+        terms = {i for i, p in enumerate(now) if p == kind}
+        for group in sig.linear:
+            # A number is added to every term of an average, and to one term of a sum, which the op cannot do.
+            if terms & group and (kind == AVERAGE or not any(numbers[i] for i in group if i < len(numbers))):
+                yield [kind if i in group else REPLICATE for i in range(len(now))], kind, True
+
+
+def _with_extremes(op: Op, now: Sequence[Placement | None]) -> Iterator[Any]:
+    """Yield terms of terms whose maximum or minimum an argument is. A function that grows in an argument takes the
+    maximum of its terms to the maximum of the results, and one that falls takes it to their minimum.
+    """
+    for i, p in enumerate(now):
+        if not isinstance(p, Partial) or p not in (LARGEST, SMALLEST):
+            continue
+        other = SMALLEST if p == LARGEST else LARGEST
+        for rising, result in ((True, p), (False, other)):
+            if op.is_monotone_in(i, rising=rising):
+                yield [p if k == i else REPLICATE for k in range(len(now))], result, True
+        if op.extreme_of == p.reduce_op:  # the maximum of maxima
+            yield [p if q == p else REPLICATE for q in now], p, True
+        if len(now) == 1 and op.reduces == op.joins_pieces_by == p.reduce_op:
+            yield [p], p, True
 
 
 def _with_pieces(sig: Signature, specs: Sequence[Spec | None], dim: int) -> Iterator[Any]:
-    """Yield one way for each label that can be divided."""
+    """Yield one way for each label that can be divided, and that divides an argument already.
+
+    No plan divides a dimension that no argument has divided. It would send fewer bytes, but the placement of the
+    result would then depend on sizes. A program that reads `to_local()` of a result expects it as torch places it.
+    """
     count = next(s.mesh for s in specs if s is not None).size(dim)
-    for label in sorted({label for found in sig.inputs if found for label in found if label is not None}):
+    divided: dict[tuple[int, Divided], None] = {}
+    for s, found in zip(specs, sig.inputs, strict=True):
+        if s is not None and found is not None and isinstance(p := s.placements[dim], Divided):
+            if (label := found[p.dim]) is not None:
+                divided[label, p] = None
+            if (fold := sig.folds.get(p)) is not None and fold[1] % count == 0 and _is_alone(s, p, dim):
+                yield [p], fold[0], True
+    for label, p in sorted(divided, key=lambda one: one[0]):
         where = sig.outputs.index(label) if label in sig.outputs else None
         reduction = sig.reductions.get(label)
-        if (where is not None or reduction is not None) and _can_divide(sig, specs, label, where, reduction, count):
-            result: Placement = Shard(where) if where is not None else Partial(reduction or "sum")
-            yield _divide_label(sig, specs, label, where), result, True
+        strided = not isinstance(p, Shard)
+        if strided and (sig.wants_starts or sig.draws or label in sig.even):
+            continue  # these want one piece
+        if (where is not None or reduction is not None) and _can_divide(sig, specs, label, where, reduction, count, p):
+            result: Placement = p.replace_dim(where) if where is not None else Partial(reduction or "sum")
+            yield _divide_label(sig, specs, label, where, p), result, True
 
 
-def _divide_label(sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None) -> list[Placement]:
+def _is_alone(spec: Spec, placement: Divided, dim: int) -> bool:
+    """True if one dimension of the mesh alone divides this dimension of the tensor."""
+    return not any(isinstance(p, Divided) and p.dim == placement.dim for i, p in enumerate(spec.placements) if i != dim)
+
+
+def _divide_label(
+    sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None, like: Divided
+) -> list[Placement]:
     """Return the placements of the arguments for dividing a label."""
     wanted: list[Placement] = []
     for i, (s, found) in enumerate(zip(specs, sig.inputs, strict=True)):
         if s is None or found is None:
             wanted.append(REPLICATE)
         elif label in found:
-            wanted.append(Shard(found.index(label)))
+            wanted.append(like.replace_dim(found.index(label)))
         else:
             wanted.append(PARTIAL if where is None and i in sig.added else REPLICATE)
     return wanted
 
 
 def _can_divide(
-    sig: Signature, specs: Sequence[Spec | None], label: int, where: int | None, reduction: str | None, count: int
+    sig: Signature,
+    specs: Sequence[Spec | None],
+    label: int,
+    where: int | None,
+    reduction: str | None,
+    count: int,
+    like: Divided,
 ) -> bool:
     for s, found in zip(specs, sig.inputs, strict=True):
         if s is None or found is None or label not in found:
             continue
         length = s.shape[found.index(label)]
-        others = sum(1 for p in s.placements if p.is_shard(found.index(label)))
+        others = sum(1 for p in s.placements if isinstance(p, Divided) and p.dim == found.index(label))
         if label in sig.even and (
             length % count ** max(others, 1)
             or (where is not None and (sig.result_shape or ())[where] % count ** max(others, 1))
         ):
             return False
-        if reduction in ("max", "min") and 0 in chunk_sizes(length, count):
+        if reduction in ("max", "min") and 0 in like.piece_sizes(length, count):
             return False  # a maximum of no elements is undefined
         if length < 1 or length == 1:
             return False

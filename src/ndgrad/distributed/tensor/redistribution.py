@@ -40,7 +40,7 @@ from ndgrad._src.ops.table import Op, op
 from ndgrad.distributed.ops import _all_gather, _all_reduce, _host, _reduce_scatter
 from ndgrad.distributed.ops import all_to_all as all_to_all_op
 from ndgrad.distributed.reductions import ReduceOp
-from ndgrad.distributed.tensor.placements import REPLICATE, Partial, Placement, Shard, Spec
+from ndgrad.distributed.tensor.placements import REPLICATE, Divided, Partial, Placement, Spec
 from ndgrad.distributed.traffic import uncounted
 
 if TYPE_CHECKING:
@@ -68,6 +68,24 @@ take_piece = op(
     vjp={"x": lambda g, group, dim, sizes, ops: ops.join_pieces(g, group=group, dim=dim, sizes=sizes)},
     jvp="linear", batch="dims", halves=True,
 )  # fmt: skip
+
+#: The positions along a dimension in another order. It sorts them by ranks, so that the pieces of a strided division
+#: become contiguous, and back.
+reorder = op(
+    "reorder", "x",
+    lambda np, x, *, dim, order: np.take(x, np.asarray(order, dtype=int), axis=dim),
+    settings={"dim": 0, "order": ()},
+    vjp={"x": lambda g, dim, order, ops: ops.reorder(g, dim=dim, order=_inverse(order))},
+    jvp="linear", batch="dims", halves=True,
+)  # fmt: skip
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    found = [0] * len(order)
+    for place, position in enumerate(order):
+        found[position] = place
+    return tuple(found)
+
 
 total = op(
     "total", "x",
@@ -237,21 +255,23 @@ def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[tuple[Call, ...], st
     others = nbytes * (count - 1) // count
     if isinstance(old, Partial):
         whole, words, wire = _reduce(old, group, before.dtype, nbytes, others)
-        if not isinstance(new, Shard):
+        if not isinstance(new, Divided):
             return whole, words, wire
         piece = {"group": group, "dim": new.dim, "sizes": after.sizes(mesh_dim)}
         if old.reduction is ReduceOp.SUM:
-            return ((total_piece, piece),), "reduce_scatter", others
-        return (*whole, (take_piece, piece)), words, wire
-    if isinstance(old, Shard):
+            return (*_sort(after, mesh_dim), (total_piece, piece)), "reduce_scatter", others
+        return (*whole, *_sort(after, mesh_dim), (take_piece, piece)), words, wire
+    if isinstance(old, Divided):
         joined, sizes = old.dim, before.sizes(mesh_dim)
-        if isinstance(new, Shard):
+        if isinstance(new, Divided):
             moved = {"split": new.dim, "join": joined, "sent": after.sizes(mesh_dim), "received": sizes}
             return ((all_to_all_op, {"group": group, **moved}),), "all_to_all", others
         grown = int(np.prod(after.local_shape(first), dtype=np.int64)) * before.dtype.itemsize
-        return ((join_pieces, {"group": group, "dim": joined, "sizes": sizes}),), "all_gather", grown - nbytes
-    if isinstance(new, Shard):
-        return ((take_piece, {"group": group, "dim": new.dim, "sizes": after.sizes(mesh_dim)}),), "a piece of it", 0
+        join = join_pieces, {"group": group, "dim": joined, "sizes": sizes}
+        return (join, *_sort(before, mesh_dim, back=True)), "all_gather", grown - nbytes
+    if isinstance(new, Divided):
+        take = take_piece, {"group": group, "dim": new.dim, "sizes": after.sizes(mesh_dim)}
+        return (*_sort(after, mesh_dim), take), "a piece of it", 0
     assert isinstance(new, Partial), (old, new)
     if new.reduction is ReduceOp.PRODUCT:
         raise ValueError(
@@ -260,6 +280,16 @@ def _how(before: Spec, after: Spec, mesh_dim: int) -> tuple[tuple[Call, ...], st
         )
     kept = first_keeps if new.reduction is ReduceOp.SUM else equal_terms
     return ((kept, {"group": group}),), "a term of it", 0
+
+
+def _sort(spec: Spec, mesh_dim: int, back: bool = False) -> tuple[Call, ...]:
+    """Return the calls that sort the positions of a divided dimension by ranks, or that sort them back."""
+    order = spec.order(mesh_dim)
+    if order is None:
+        return ()
+    placement = spec.placements[mesh_dim]
+    assert isinstance(placement, Divided)
+    return ((reorder, {"dim": placement.dim, "order": _inverse(order) if back else order}),)
 
 
 def _reduce(
@@ -300,8 +330,10 @@ def steps(before: Spec, target: tuple[Placement, ...]) -> tuple[Step, ...]:
     # From the inside out: gather first if sharded inside a dimension that must change or be created.
     for i in reversed(range(count)):
         inner = now.placements[i]
-        if isinstance(inner, Shard) and any(
-            now.placements[j] != target[j] and inner in (now.placements[j], target[j]) for j in range(i)
+        if isinstance(inner, Divided) and any(
+            now.placements[j] != target[j]
+            and any(isinstance(p, Divided) and p.dim == inner.dim for p in (now.placements[j], target[j]))
+            for j in range(i)
         ):
             go(i, REPLICATE)
     for i in range(count):
@@ -322,11 +354,13 @@ def _straight(now: tuple[Placement, ...], target: tuple[Placement, ...], i: int)
         return False
     if isinstance(old, Partial) and isinstance(new, Partial):
         return False
-    concerned = {p.dim for p in (old, new) if isinstance(p, Shard)}
+    if isinstance(old, Divided) and isinstance(new, Divided) and not (old.is_shard() and new.is_shard()):
+        return False
+    concerned = {p.dim for p in (old, new) if isinstance(p, Divided)}
     for j in range(len(now)):
         if j != i:
             for p in (now[j], target[j]):
-                if isinstance(p, Shard) and p.dim in concerned:
+                if isinstance(p, Divided) and p.dim in concerned:
                     return False
     return True
 

@@ -27,6 +27,7 @@ from ndgrad._src.arrays.meta import MetaArray
 from ndgrad._src.arrays.scatter import check_range
 from ndgrad._src.core.variable import Variable
 from ndgrad._src.ops.table import RANDOM, VARIABLE, Op, RulesOfOps
+from ndgrad.distributed.tensor.placements import Divided, Shard, StridedShard
 
 Shape = tuple[int, ...]
 #: One label per dimension; None is a dimension that must be whole.
@@ -39,7 +40,8 @@ class Signature:
     """
 
     __slots__ = (
-        "added", "draws", "even", "inputs", "linear", "local", "outputs", "reductions", "result_shape", "wants_starts",
+        "added", "draws", "even", "folds", "inputs", "linear", "local", "outputs", "reductions", "result_shape",
+        "wants_starts",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +56,7 @@ class Signature:
         result_shape: Shape | None = None,
         local: Callable[..., Any] | None = None,
         wants_starts: bool = False,
+        folds: dict[Divided, tuple[Divided, int]] | None = None,
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), outputs
         #: label -> reduction of the ranks' results, if it is divided and the result does not have it
@@ -69,6 +72,8 @@ class Signature:
         #: Function that every rank runs in place of the op: (ops, args, settings, local sizes of the result's
         #: dimensions) -> result.
         self.local = local
+        #: Placement of the only argument -> placement of the result, and a length that the number of ranks must divide.
+        self.folds = folds or {}
         #: True if `local` has a parameter `starts`: label of a divided dimension -> start of this rank's piece.
         self.wants_starts = wants_starts
         #: True if it draws random numbers, of which every rank takes its piece (`draws`).
@@ -266,6 +271,7 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
     labels: list[int | None] = [None] * len(shape)
     out: list[int | None] = [None] * len(to)
     even = set()
+    folds: dict[Divided, tuple[Divided, int]] = {}
     i = j = 0
     while i < len(shape) and j < len(to) and 0 not in shape:
         first_i, first_j, have, want = i, j, shape[i], to[j]
@@ -287,6 +293,7 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
         labels[first_i] = out[first_j] = first_i
         if shape[first_i] != to[first_j]:
             even.add(first_i)
+            folds |= _fold(shape, range(first_i, i), to, range(first_j, j))
     return Signature(
         [tuple(labels)],
         tuple(out),
@@ -294,7 +301,27 @@ def _reshape(op: Op, shapes: Sequence[Shape], settings: dict[str, Any]) -> Signa
         even=frozenset(even),
         result_shape=to,
         local=_with_local_shape,
+        folds=folds,
     )
+
+
+def _fold(shape: Shape, dims: range, to: Shape, to_dims: range) -> dict[Divided, tuple[Divided, int]]:
+    """Return the placements of a reshape that joins dimensions or divides one. A piece of an inner dimension is a piece
+    of each part of the joined dimension.
+    """
+    inner, parts, joined = (to, to_dims, dims) if len(dims) == 1 else (shape, dims, to_dims)
+    found: dict[Divided, tuple[Divided, int]] = {}
+    if len(joined) > 1:
+        return found
+    before = 1
+    for d in parts:
+        if before > 1 and inner[d] > 1:
+            after = math.prod(inner[d + 1 : parts.stop])
+            strided, plain = StridedShard(joined.start, split_factor=before), Shard(d)
+            length = 0 if after == 1 else inner[d]
+            found |= {plain: (strided, length)} if inner is shape else {strided: (plain, length)}
+        before *= inner[d]
+    return found
 
 
 @signature_rule("select", "unbind")
