@@ -178,6 +178,12 @@ def nll_loss(
     tensor(0.2877)
     """
     reduction = read_reduction(reduction, size_average, reduce)
+    if _is_one_kernel(input, target, weight):
+        _class_dim("nll_loss", input, target, weight)
+        loss: Tensor = loss_ops.class_loss.eager(
+            input, target, weight, ignore_index=ignore_index, reduction=reduction, form="log"
+        )[0]
+        return loss
     targets = _Targets("nll_loss", input, target, weight, ignore_index)
     return targets.reduce(-targets.apply_weights(targets.pick(input)), reduction)
 
@@ -544,7 +550,15 @@ def multi_margin_loss(
     rows = _as_batch("multi_margin_loss", input)
     if not target.shape:
         target = ops.reshape(target, shape=(1,))
-    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=-1 - rows.shape[1])
+    ignored = -1 - rows.shape[1]
+    if len(input.shape) == 2 and isinstance(margin, (int, float)) and _is_one_kernel(rows, target, weight):
+        _class_dim("multi_margin_loss", rows, target, weight)
+        form = "margin" if p == 1 else "square margin"
+        found: Tensor = loss_ops.class_loss.eager(
+            rows, target, weight, ignore_index=ignored, label_smoothing=float(margin), reduction=reduction, form=form
+        )[0]
+        return found
+    targets = _Targets("multi_margin_loss", rows, target, weight, ignore_index=ignored)
     column = _unsqueeze(targets.target, 1)
     over = ops.relu(margin - ops.gather(rows, column, dim=1) + rows)
     over = over if p == 1 else over * over
