@@ -50,7 +50,7 @@ from ndgrad._src.compiler.cuda.elementwise import (
     walked,
 )  # fmt: skip
 from ndgrad._src.compiler.cuda.in_place import formula_in_place, formula_memory, has_formula, later_numbers, rouse
-from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets
+from ndgrad._src.compiler.cuda.index_faults import check, notes, refuse_later, rows, targets, wrap_index
 from ndgrad._src.compiler.cuda.launchers import ARRAY, NUMBER, starter
 from ndgrad._src.compiler.cuda.products import summed_product
 from ndgrad._src.compiler.cuda.random_draws import draw
@@ -67,7 +67,7 @@ __all__ = [
     "formula_memory", "forward_of",
     "has_formula", "in_order", "indexed", "later_numbers", "make_filled", "notes", "planned", "prepare_stream", "recurrent_for", "refuse_later", "rouse", "rows", "rows_for",
     "scalar_one", "sum_over",
-    "summed_product", "targets",
+    "summed_product", "targets", "wrap_index",
     "windows_for",
 ]  # fmt: skip
 
