@@ -77,20 +77,19 @@ def _pull_differences(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
 
 
 def _pull_lengths(ops: Vocabulary, arrays: Any, settings: Any) -> Payload:
-    """Return the gradient of Euclidean distances, as `_pull_differences` does with w = g / out, and 0 for distance 0."""
+    """Compute what `_pull_differences` does for Euclidean distances with w = g / out, and 0 for distance 0."""
     g, x, y, out = arrays
     return ops.sum(ops.where(out == 0.0, 0.0, g / ops.where(out == 0.0, 1.0, out)) * (x - y), dim=(1,), keepdim=False)
 
 
 def _for_kernel(x: Payload, y: Payload) -> bool:
-    """True if distances of these points may be computed by a kernel: matrices on a device, or NumPy matrices with enough
+    """True if a kernel may compute distances of these points: matrices on a device, or NumPy matrices with enough
     differences.
     """
     if library.is_on_device(x):
-        return (
-            x.__class__ is y.__class__ and x.ndim == y.ndim == 2 and x.dtype == y.dtype and x.dtype.char in "fd"
-            and x.size > 0 and y.size > 0
-        )  # fmt: skip
+        if x.__class__ is not y.__class__ or x.dtype != y.dtype or x.dtype.char not in "fd":
+            return False
+        return x.ndim == 2 and y.ndim == 2 and x.size > 0 and y.size > 0
     if x.__class__ is not numpy.ndarray or y.__class__ is not numpy.ndarray:
         return False
     if x.ndim != 2 or y.ndim != 2 or x.dtype != y.dtype or not native_kernels.has_kernels(x.dtype):

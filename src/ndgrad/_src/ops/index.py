@@ -19,10 +19,10 @@ from ndgrad._src.arrays.meta import MetaArray, zeros_on_same_device
 from ndgrad._src.arrays.scatter import (
     add_arrays,
     find_overwritten_at,
-    read_kept_at,
     keep_last_values,
     move_at,
     read_at,
+    read_kept_at,
     wrap_negative,
     zeros_and_add,
 )

@@ -301,8 +301,8 @@ def _class_loss_jvp(
     return _reduce(rows, out1, reduction, ops), None
 
 
-# Cross entropy of scores (rows, classes) with a class number for each row, and the total weight of the rows that count,
-# which divides the mean. On a GPU each direction is one kernel. With the form "log", x holds logarithms of probabilities;
+# Cross entropy of scores (rows, classes) with a class number for each row, and the total weight of the counted rows,
+# which divides the mean. On a GPU each direction is one kernel. With the form "log", x holds log-probabilities;
 # with a margin, the loss is that of `multi_margin_loss`, and the mean counts rows.
 class_loss = op(
     "class_loss", "x target weight",

@@ -92,7 +92,8 @@ def can_be_written(signature: Signature) -> bool:
 
 def _write(w: _Lines, signature: Signature, inputs: Sequence[_Value]) -> list[_Value]:
     """Write a formula, and return its outputs."""
-    waiting, values = iter(inputs), []
+    waiting = iter(inputs)
+    values: list[_Value] = []
     for node in signature.nodes:
         if node.op:
             operands = [values[number] if kind == NODE else (f"p{number}", None) for kind, number in node.operands]

@@ -25,8 +25,8 @@ from ndgrad._src.foundations.bounded_tables import make_room
 #: Maximum number of dimensions of a plan, and of plans that are kept.
 _MOST_DIMS, _MOST_PLANS = 3, 64
 #: Real dtype -> complex dtype.
-_COMPLEX = {"f": np.dtype(np.complex64), "d": np.dtype(np.complex128)}
-_REAL = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
+_COMPLEX: dict[str, np.dtype[Any]] = {"f": np.dtype(np.complex64), "d": np.dtype(np.complex128)}
+_REAL: dict[str, np.dtype[Any]] = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
 #: cuFFT's names of the kinds of transforms, by the dtypes of operand and result.
 _KINDS = {
     "FF": "CUFFT_C2C", "DD": "CUFFT_Z2Z", "fF": "CUFFT_R2C", "dD": "CUFFT_D2Z", "Ff": "CUFFT_C2R", "Dd": "CUFFT_Z2D",
@@ -75,7 +75,7 @@ def _trailing(ndim: int, dims: tuple[int, ...], last: bool) -> bool:
     return sorted(dims) == list(range(ndim - count, ndim))
 
 
-def _ready(x: Any) -> Any:
+def _make_ready(x: Any) -> Any:
     """Return an array as cuFFT reads it: contiguous, and aligned to complex elements."""
     if x._c_contiguous and x.data.ptr % BYTES:
         return copy_of(x)
@@ -119,7 +119,7 @@ def c2c(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     x, dims = operands[0], tuple(settings["dims"])
     if not _can_run(x, "FD") or not _trailing(x.ndim, dims, False):
         return None
-    x, out = _ready(x), launch.new(x.shape, x.dtype)
+    x, out = _make_ready(x), launch.new(x.shape, x.dtype)
     sizes = x.shape[x.ndim - len(dims) :]
     points = prod(sizes)
     plan = _plan(x.data.device_id, x.dtype.char * 2, sizes, x.size // points)
@@ -133,7 +133,7 @@ def r2c(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     x, dims = operands[0], tuple(settings["dims"])
     if not _can_run(x, "fd") or not _trailing(x.ndim, dims, True):
         return None
-    x, lead = _ready(x), x.shape[: x.ndim - len(dims)]
+    x, lead = _make_ready(x), x.shape[: x.ndim - len(dims)]
     sizes = x.shape[len(lead) :]
     points, dtype = prod(sizes), _COMPLEX[x.dtype.char]
     out = launch.new((*lead, *sizes[:-1], sizes[-1] // 2 + 1), dtype)
@@ -162,18 +162,18 @@ def c2r(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
 
 _MIRROR = """
 struct Arguments { long long n, first, second, last; const Complex<T>* x; Complex<T>* out; };
-extern "C" __global__ void __launch_bounds__(%d) kernel(const Arguments a) {
-    const long long i = (long long)blockIdx.x * %d + threadIdx.x;
+extern "C" __global__ void __launch_bounds__(THREADS) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;
     if (i >= a.n) return;
-    const long long bins = a.last / 2 + 1, k = i %% a.last;
+    const long long bins = a.last / 2 + 1, k = i % a.last;
     long long row = i / a.last;
     if (k < bins) { a.out[i] = a.x[row * bins + k]; return; }
-    const long long q = row %% a.second, p = row / a.second %% a.first, block = row / a.second / a.first;
+    const long long q = row % a.second, p = row / a.second % a.first, block = row / a.second / a.first;
     row = (block * a.first + (p ? a.first - p : 0)) * a.second + (q ? a.second - q : 0);
     const Complex<T> v = a.x[row * bins + a.last - k];
     a.out[i] = Complex<T>{v.re, -v.im};
 }
-""" % (THREADS, THREADS)
+"""
 
 
 def _mirrored(half: Any, lead: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
@@ -188,21 +188,21 @@ def _mirrored(half: Any, lead: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
 
 _SCALE = """
 struct Arguments { long long n, bins, inner, size; const Complex<T>* x; Complex<T>* out; double factor; };
-extern "C" __global__ void __launch_bounds__(%d) kernel(const Arguments a) {
-    const long long i = (long long)blockIdx.x * %d + threadIdx.x;
+extern "C" __global__ void __launch_bounds__(THREADS) kernel(const Arguments a) {
+    const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;
     if (i >= a.n) return;
-    const long long k = i / a.inner %% a.bins;
+    const long long k = i / a.inner % a.bins;
     const Complex<T> v = a.x[i];
     const T by = k >= 1 && k < (a.size + 1) / 2 ? (T)a.factor : T(1);
     a.out[i] = Complex<T>{v.re * by, v.im * by};
 }
-""" % (THREADS, THREADS)
+"""
 
 
 @functools.lru_cache(maxsize=32)
 def _bins(name: str, char: str, device: int) -> launch.Kernel:
     body, layout = {"mirror": (_MIRROR, "6q"), "scale": (_SCALE, "6qd")}[name]
-    return launch.Kernel(f"{PRELUDE}typedef {PARTS[char][1]} T;\n{body}", layout)
+    return launch.Kernel(f"{PRELUDE}typedef {PARTS[char][1]} T; enum {{ THREADS = {THREADS} }};\n{body}", layout)
 
 
 def scale_bins(operands: tuple[Any, ...], settings: dict[str, Any]) -> Any:
