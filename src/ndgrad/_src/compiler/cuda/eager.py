@@ -350,8 +350,7 @@ def planned(signature: Signature) -> Callable[..., Any] | None:
     """Return the function that runs a formula of one result on its arrays and numbers; None if it cannot be written."""
     if not can_be_written(signature, "f"):
         return None
-    arrays = sum(not node.op for node in signature.nodes)
-    return Plan(signature).starter(ARRAY * arrays + NUMBER * signature.numbers)
+    return Plan(signature).starter(ARRAY * len(signature.inputs) + NUMBER * signature.numbers)
 
 
 def _common(chars: Sequence[str]) -> str | None:
