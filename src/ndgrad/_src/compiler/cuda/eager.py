@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.compiler.cuda import (
     columns,
     copies,
@@ -56,6 +55,7 @@ from ndgrad._src.compiler.cuda.rows import rows_for
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
 from ndgrad._src.foundations.bounded_tables import make_room
+from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
