@@ -20,17 +20,12 @@ from ndgrad._src.arrays import library
 from ndgrad._src.arrays.library import is_on_device
 from ndgrad._src.arrays.precision import FLOAT32, half_of, round_to
 from ndgrad._src.foundations import registry
-from ndgrad._src.foundations.public_path import set_module
+from ndgrad._src.foundations.kernel_error import KernelError
 
 _unknown = object()
 _found: Any = _unknown
 #: Number of open blocks without kernels.
 _suppressed = 0
-
-
-@set_module("ndgrad.errors")
-class KernelError(RuntimeError):
-    """Raised if NVRTC, or the driver, rejects a kernel."""
 
 
 @contextmanager

@@ -32,6 +32,7 @@ import numpy
 from ndgrad._src.arrays import device_kernels
 from ndgrad._src.arrays.library import is_on_device, library_of
 from ndgrad._src.foundations import registry
+from ndgrad._src.foundations.kernel_error import KernelError
 
 #: Number of elements from which kernels are used.
 SMALLEST = 8192
@@ -181,7 +182,7 @@ def run_fused(function: Any, arrays: Sequence[Any], settings: Mapping[str, Any],
         return None
     try:
         return registry.eager_kernels.run_fused(function, arrays, settings)
-    except device_kernels.KernelError as error:
+    except KernelError as error:
         _rejected.add(function)
         device_kernels.warn_of(getattr(function, "name", "a rule"), error)
         return None

@@ -23,7 +23,7 @@ import numpy as np
 
 from ndgrad._src.arrays import graph_recording, library
 from ndgrad._src.compiler.cuda import launch
-from ndgrad._src.compiler.cuda.fused_form import HEAD
+from ndgrad._src.compiler.cuda.fused_head import HEAD
 from ndgrad._src.compiler.cuda.index_faults import INTEGERS, NOTE, notes
 from ndgrad._src.compiler.cuda.values import COMPUTED, STORED
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ndgrad._src.arrays import library
-from ndgrad._src.arrays.device_kernels import KernelError
 from ndgrad._src.compiler.cuda import (
     columns,
     copies,
@@ -60,6 +59,7 @@ from ndgrad._src.compiler.cuda.small_matrices import cholesky_gradient
 from ndgrad._src.compiler.cuda.values import COMPUTED
 from ndgrad._src.compiler.cuda.windows import windows_for
 from ndgrad._src.foundations.bounded_tables import make_room
+from ndgrad._src.foundations.kernel_error import KernelError
 from ndgrad._src.ops.formulas import Formula, Signature
 
 __all__ = [
@@ -354,8 +354,7 @@ def planned(signature: Signature) -> Callable[..., Any] | None:
     """Return the function that runs a formula of one result on its arrays and numbers; None if it cannot be written."""
     if not can_be_written(signature, "f") and not can_be_written(signature, "F"):
         return None
-    arrays = sum(not node.op for node in signature.nodes)
-    return Plan(signature).starter(ARRAY * arrays + NUMBER * signature.numbers)
+    return Plan(signature).starter(ARRAY * len(signature.inputs) + NUMBER * signature.numbers)
 
 
 def _common(signature: Signature, chars: Sequence[str]) -> str | None:

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ndgrad._src.compiler.cuda import complex_elementwise
-from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter, has_formula, write
+from ndgrad._src.compiler.cuda.values import COMPUTED, PRELUDE, STORED, CudaWriter, has_formula
+from ndgrad._src.compiler.kernels.formula_values import write_formula
 from ndgrad._src.compiler.kernels.maths.values import Mask, Real
-from ndgrad._src.ops.formulas import NODE, Signature
+from ndgrad._src.ops.formulas import Signature
 
 #: Threads of a block.
 THREADS = 256
@@ -57,8 +58,8 @@ def result_dtypes(signature: Signature, dtype: str) -> list[str]:
     if dtype in complex_elementwise.PARTS:
         return complex_elementwise.result_dtypes(signature, dtype)
     w = CudaWriter(COMPUTED[dtype])
-    inputs = [Real(w, "x") for node in signature.nodes if not node.op]
-    outputs = _write_formula(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
+    inputs = [Real(w, "x") for _ in signature.inputs]
+    outputs = write_formula(w, signature, inputs, [f"p{i}" for i in range(signature.numbers)])
     return ["?" if isinstance(out, Mask) else dtype for out in outputs]
 
 
@@ -168,21 +169,8 @@ def formula_lines(signature: Signature, dtype: str, inputs: Sequence[str]) -> tu
     """
     w = CudaWriter(COMPUTED[dtype])
     values: list[Any] = [(Mask if char == "?" else Real)(w, f"e{i}") for i, char in enumerate(inputs)]
-    outputs = _write_formula(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
+    outputs = write_formula(w, signature, values, [f"p{i}" for i in range(signature.numbers)])
     return w.lines, [str(out) for out in outputs]
-
-
-def _write_formula(w: CudaWriter, signature: Signature, inputs: Sequence[Any], numbers: Sequence[str]) -> list[Real | Mask]:
-    """Write a formula, and return its outputs."""
-    waiting, values = iter(inputs), []
-    for node in signature.nodes:
-        if not node.op:
-            values.append(next(waiting))
-            continue
-        operands = [values[number] if kind == NODE else w.real(numbers[number]) for kind, number in node.operands]
-        settings = {name: w.real(numbers[number]) for name, number in node.numbers}
-        values.append(write(w, node.op, *operands, **dict(node.settings), **settings))
-    return [values[number] for number in signature.outputs]
 
 
 def walked(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:

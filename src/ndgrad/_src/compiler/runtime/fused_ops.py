@@ -146,7 +146,7 @@ def _make_plan(function: Function, arrays: Sequence[Any], settings: Mapping[str,
 def _kernel(
     formula: RowFormula, dtype: np.dtype[Any], by_columns: bool
 ) -> tuple[target.Code, int, struct.Struct]:
-    operands, parameters = operands_of(formula), [f"p{n}" for n in range(formula.numbers)]
+    operands, parameters = operands_of(formula), [f"p{n}" for n in range(formula.signature.numbers)]
     make, head, each = (column_function, columns.HEAD, columns.EACH) if by_columns else (row_function, HEAD, EACH)
     f = make("rows", element_of(dtype), target.host(), operands, parameters, write_rows(formula))
     code = target.Code(module([f, *maths.library(f.needed, target.host())]))
@@ -154,7 +154,7 @@ def _kernel(
 
 
 def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
-    rows, nodes = program.layout, program.formula.nodes
+    rows = program.layout
     by_columns = isinstance(rows, Columns)
     code, address, packed = _kernel(program.formula, dtype, by_columns)
     if isinstance(rows, Columns):
@@ -168,12 +168,12 @@ def _make_launch(program: RowProgram, dtype: np.dtype[Any]) -> _Launch:
         grain = max(1, min(-(-_CHUNK // elements), rows.rows))
         head, chunks = (rows.rows, grain, rows.segments, rows.length), -(-rows.rows // grain)
     segment = () if isinstance(rows, Columns) else (rows.segments, 1)
-    outputs = program.formula.outputs
-    steps = [along if nodes[n].is_element else segment if nodes[n].is_segment else once for n in outputs]
+    roles = [role for _, role in program.formula.results]
+    steps = [along if role.is_element else segment if role.is_segment else once for role in roles]
     parts = None
     if program.parts:  # Note [Parts of rows]
-        steps = [(part.row_step, 0) for part in program.parts[: len(outputs)]]
-        arrays = [0] * len(outputs) + [len(program.shapes)] * (len(program.parts) - len(outputs))
+        steps = [(part.row_step, 0) for part in program.parts[: len(roles)]]
+        arrays = [0] * len(roles) + [len(program.shapes)] * (len(program.parts) - len(roles))
         parts = tuple([(p.offset * dtype.itemsize, n + p.array) for p, n in zip(program.parts, arrays, strict=True)])
     words = [word for step in (*steps, *program.steps) for word in (0, *step)]
     each = columns.EACH if by_columns else EACH
