@@ -17,6 +17,7 @@ from ndgrad.distributed.algorithms._checkpoint.checkpoint_wrapper import (
 )
 from ndgrad.distributed.algorithms.ddp_comm_hooks import default_hooks
 from ndgrad.distributed.algorithms.join import Join, Joinable, JoinHook
+from ndgrad.distributed.checkpoint.state_dict import get_model_state_dict
 from ndgrad.distributed.fsdp import (
     FullyShardedDataParallel,
     MixedPrecision,
@@ -301,11 +302,12 @@ def wrapped_modules_compute_activations_again_under_the_names_of_the_model():
     for kind in CheckpointImpl:
         net = network()
         calls = []
-        net[2].register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        net[2].register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
         apply_activation_checkpointing(net, lambda m, kind=kind: checkpoint_wrapper(m, kind), check_fn=lambda m: isinstance(m, nn.Linear))
         assert [isinstance(m, CheckpointWrapper) for m in net] == [True, False, True, False, True]
         assert list(net.state_dict()) == list(plain.state_dict())
-        assert [name for name, _ in net.named_parameters()] == [name for name, _ in plain.named_parameters()]
+        assert [name for name, _ in net[2].named_parameters()] == ["weight", "bias"]
+        assert list(get_model_state_dict(net)) == list(plain.state_dict())
         net.load_state_dict(plain.state_dict())
         assert net[2].in_features == 6
         for m in (plain, net):

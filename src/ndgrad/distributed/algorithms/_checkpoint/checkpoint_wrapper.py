@@ -1,6 +1,6 @@
 """torch's `checkpoint_wrapper`: modules around other modules, which recompute activations or move them to the host.
 
-Names of parameters and states are those of the module inside, so a state fits the model with and without wrappers.
+Names in states are those of the module inside, so a state fits the model with and without wrappers.
 """
 
 from __future__ import annotations
