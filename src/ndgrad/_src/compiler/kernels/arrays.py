@@ -86,7 +86,7 @@ class _Scratch(NamedTuple):
     address: int
 
 
-def _scratch(name: str, count: int) -> int:
+def keep_scratch(name: str, count: int) -> int:
     """Return the address of `count` bytes, aligned to a cache line, that this thread keeps. Fresh memory costs more
     than a small product.
     """
@@ -115,7 +115,7 @@ def _run(kind: str, element: str, name: str, words: Sequence[int], chunks: int, 
     threads = _threads(chunks)
     if scratch >= 0:
         step = -(-scratch // 128) * 128
-        words = [*words, _scratch("buffer", threads * step), step]
+        words = [*words, keep_scratch("buffer", threads * step), step]
     argument = (ctypes.c_int64 * len(words))(*words)
     pool.run(_address(kind, element, f"{name}_work"), ctypes.addressof(argument), chunks, threads)
 
@@ -179,7 +179,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         out.strides[-2] // size,
         int(accumulate),
         0,
-        _scratch("packed", sizes.ahead) if sizes.ahead else 0,
+        keep_scratch("packed", sizes.ahead) if sizes.ahead else 0,
     ]
     if sizes.ahead:
         _run("product", element, "product_ahead_pack", [n, k, *words[6:9], words[-1]], sizes.ahead_chunks)
@@ -311,13 +311,13 @@ def _correlate(x: Array, w: Array, plan: _Convolution) -> Array:
     out = np.empty(plan.shape, x.dtype)
     if not out.size:
         return out
-    packed, words = _scratch("packed", plan.packed), plan.words
+    packed, words = keep_scratch("packed", plan.packed), plan.words
     from_x, from_w, to = address_reader()(x, w, out)
     run = pool.pool()._run
     run(plan.first, _THREE(words, from_w, packed), plan.first_chunks, plan.threads(plan.first_chunks))
     threads = plan.threads(plan.second_chunks)
     step = -(-plan.scratch // 128) * 128
-    buffer = _scratch("buffer", threads * step)
+    buffer = keep_scratch("buffer", threads * step)
     run(plan.second, _SEVEN(words, from_x, packed, to, 0, buffer, step), plan.second_chunks, threads)
     return out
 
@@ -338,11 +338,11 @@ def conv_weight_grad(
     settings = (tuple(stride), tuple(padding), tuple(dilation), groups)
     plan = _convolution("weight gradient", x.shape, shape, settings, x.dtype)
     out = np.empty(shape, x.dtype)
-    parts, words = _scratch("packed", plan.packed), plan.words
+    parts, words = keep_scratch("packed", plan.packed), plan.words
     from_x, from_g, to = address_reader()(x, g, out)
     run, threads = pool.pool()._run, plan.threads(plan.first_chunks)
     step = -(-plan.scratch // 128) * 128
-    buffer = _scratch("buffer", threads * step)
+    buffer = keep_scratch("buffer", threads * step)
     run(plan.first, _SIX(words, from_x, from_g, parts, buffer, step), plan.first_chunks, threads)
     run(plan.second, _THREE(words, parts, to), plan.second_chunks, plan.threads(plan.second_chunks))
     return out
