@@ -136,7 +136,8 @@ def test_later_calls_of_a_fused_body_run_the_same_kernel(dtype: Any) -> None:
 
     x, y = draw(6, 11, dtype=dtype), draw(6, 11, dtype=dtype)
     first, second = run(x, y), run(x, y)
-    assert first[1] is None and second[1] is None
+    assert first[1] is None
+    assert second[1] is None
     for found, wanted in zip(second[::2], first[::2], strict=True):
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == dtype

@@ -27,6 +27,7 @@ from ndgrad._src.compiler.native.calls import address_reader
 from ndgrad._src.compiler.native.ir import TYPES, module
 from ndgrad._src.compiler.native.phases import phase
 from ndgrad._src.compiler.native.selftest import difference, problem
+from ndgrad._src.foundations.bounded_tables import make_room
 from ndgrad._src.foundations.locks import make_lock
 
 Array = NDArray[Any]
@@ -191,6 +192,73 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     chunks = sizes.chunks * prod(lead)
     _run("product", element, "product_batch", [len(lead), table.ctypes.data, *words], chunks, sizes.buffer)
     return out
+
+
+class _Product(NamedTuple):
+    """A product of given sizes and strides."""
+
+    address: int
+    #: The words before and between the addresses of the operands.
+    sizes: tuple[int, int, int]
+    steps: tuple[int, int, int, int, int]
+    division: ProductSizes
+    threads: int
+    #: Bytes from the buffer of one worker to the next.
+    buffer_step: int
+
+
+_products: dict[Any, _Product | None] = {}
+#: Maximum number of launches that are kept.
+_MOST_PRODUCTS = 4096
+_WORDS, _AHEAD_WORDS = struct.Struct("16q").pack, struct.Struct("6q").pack
+
+
+def multiply(a: Array, b: Array) -> Array | None:
+    """Return the product of two matrices of one floating dtype with any strides; None if there are no kernels for them.
+
+    Such a call starts the pool some two microseconds after its beginning.
+    """
+    key = a.dtype.char, a.shape, b.shape, a.strides, b.strides, allowed.max_threads
+    try:
+        launch = _products[key]
+    except KeyError:
+        make_room(_products, _MOST_PRODUCTS)
+        launch = _products[key] = _make_product(a, b)
+    if launch is None:
+        return None
+    m, n, _ = launch.sizes
+    out = np.empty((m, n), a.dtype)
+    at_a, at_b, at_out = address_reader()(a, b, out)
+    division, (ra, ca, rb, cb, rc) = launch.division, launch.steps
+    packed = 0
+    run = pool.pool()._run
+    if division.ahead:
+        packed = keep_scratch("packed", division.ahead)
+        words = _AHEAD_WORDS(n, launch.sizes[2], at_b, rb, cb, packed)
+        run(_ahead_address(a.dtype), words, division.ahead_chunks, allowed.max_threads)
+    buffer = keep_scratch("buffer", launch.threads * launch.buffer_step)
+    words = _WORDS(*launch.sizes, at_a, ra, ca, at_b, rb, cb, at_out, rc, 0, 0, packed, buffer, launch.buffer_step)
+    run(launch.address, words, division.chunks, launch.threads)
+    return out
+
+
+def _make_product(a: Array, b: Array) -> _Product | None:
+    if not available(a.dtype, ("product",)):
+        return None
+    (m, k), n, size = a.shape, b.shape[1], a.itemsize
+    strides = (*a.strides, *b.strides)
+    if any(s % size for s in strides):
+        return None
+    element = TYPES[a.dtype.name]
+    division = product_sizes(element, m, n, k, allowed.max_threads > 1)
+    threads = 1 if division.chunks == 1 else max(1, min(division.chunks, allowed.max_threads))
+    ra, ca, rb, cb = (s // size for s in strides)
+    address = code("product", element).address("product_work")
+    return _Product(address, (m, n, k), (ra, ca, rb, cb, n), division, threads, -(-division.buffer // 128) * 128)
+
+
+def _ahead_address(dtype: np.dtype[Any]) -> int:
+    return code("product", TYPES[dtype.name]).address("product_ahead_pack_work")
 
 
 # ----- convolutions -----

@@ -42,10 +42,10 @@ def multiply(a: Any, b: Any) -> Any:
 
 @functools.cache
 def _products() -> Any:
-    """Return the module of products of matrices. As above, the import statement is left out of calls."""
-    from ndgrad._src.compiler.kernels import products  # needs llvmlite
+    """Return the module with products of matrices. As above, the import statement is left out of calls."""
+    from ndgrad._src.compiler.kernels import arrays  # needs llvmlite
 
-    return products
+    return arrays
 
 
 def native_taps() -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndgrad._src.arrays import native_kernels, products
+from ndgrad._src.arrays import native_kernels
 from ndgrad._src.foundations import registry
+from ndgrad._src.ops.product import multiply_matrices
 
 
 def draw(rows: int, columns: int, layout: str, dtype: Any) -> np.ndarray:
@@ -30,18 +31,19 @@ def test_product_equals_that_of_numpy(left: str, right: str, dtype: Any) -> None
         pytest.skip("without native kernels")
     a, b = draw(70, 200, left, dtype), draw(200, 130, right, dtype)
     found = registry.eager_kernels.multiply(a, b)
-    assert found.dtype == dtype and found.flags.c_contiguous
+    assert found.dtype == dtype
+    assert found.flags.c_contiguous
     wide = a.astype(np.float64) @ b.astype(np.float64)
     bound = 4 * np.finfo(dtype).eps * (np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)))
     assert (np.abs(found - wide) <= bound).all()
-    np.testing.assert_allclose(products.multiply(a, b), found, rtol=1e-3 if dtype == np.float32 else 1e-12, atol=1e-4)
+    np.testing.assert_allclose(multiply_matrices(a, b), found, rtol=1e-3 if dtype == np.float32 else 1e-12, atol=1e-4)
 
 
 def test_infinite_and_missing_values_spread_as_in_numpy() -> None:
     a, b = draw(70, 200, "rows", np.float64), draw(200, 130, "columns", np.float64)
     a[3, 5], a[4, 6], b[7, 8] = np.inf, np.nan, -np.inf
     expected = np.where(np.isfinite(wanted := a.dot(b)), 0.0, wanted)
-    found = products.multiply(a, b)
+    found = multiply_matrices(a, b)
     np.testing.assert_array_equal(np.where(np.isfinite(found), 0.0, found), expected)
 
 
@@ -59,11 +61,11 @@ def test_infinite_and_missing_values_spread_as_in_numpy() -> None:
     ],
 )
 def test_other_matrices_are_left_to_numpy(a: np.ndarray, b: np.ndarray) -> None:
-    found = products.multiply(a, b)
+    found = multiply_matrices(a, b)
     np.testing.assert_array_equal(found, a @ b)
     assert found.dtype == (a @ b).dtype
 
 
 def test_a_mismatch_raises_the_error_of_numpy() -> None:
     with pytest.raises(ValueError, match="not aligned"):
-        products.multiply(np.ones((128, 128)), np.ones((64, 128)))
+        multiply_matrices(np.ones((128, 128)), np.ones((64, 128)))
