@@ -82,6 +82,12 @@ def check_later(index: Any, low: int, high: int, error: Callable[[int], Exceptio
     return found is not None and bool(found.check(index, low, high, error))
 
 
+def wrap_later(index: Any, size: int, error: Callable[[int], Exception]) -> Any:
+    """Return indices in [-size, size) on a device as indices from the start; None if it cannot check them itself."""
+    found = kernels() if is_on_device(index) else None
+    return None if found is None else found.wrap_index(index, size, error)
+
+
 def rows_later(table: Any, index: Any, error: Callable[[int], Exception]) -> Any:
     """Return the rows of a table on a device, which checks the indices itself; None if it cannot."""
     found = kernels() if is_on_device(table) and is_on_device(index) else None
